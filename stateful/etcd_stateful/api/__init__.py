@@ -1,0 +1,1 @@
+"""The custom resources, parsed once at the edge into frozen types."""

@@ -1,0 +1,247 @@
+"""EtcdCluster: the custom resource, parsed once into a frozen value.
+
+Fields of Kubernetes' own types (affinity, tolerations, ...) are handed on verbatim; the API server
+checks them when the StatefulSet is applied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from etcd_stateful import naming
+from etcd_stateful.api.options import EtcdOptions, read_options
+from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.membership.versions import (
+    DEFAULT_VERSION,
+    Version,
+    is_supported,
+    parse_version,
+    supported_in_words,
+)
+
+DEFAULT_REPOSITORY: Final = "quay.io/coreos/etcd"
+DEFAULT_STORAGE: Final = "8Gi"
+LONGEST_NAME: Final = 52
+"""A StatefulSet's pods carry `<name>-<10 character hash>` in a label of at most 63 characters."""
+
+_NAME: Final = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$", re.ASCII)
+_DOMAIN: Final = re.compile(r"^(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+\.?$", re.ASCII)
+_UID: Final = re.compile(r"^[0-9a-zA-Z-]{1,64}$", re.ASCII)
+
+RefusalReason = Literal["InvalidSpec", "UnsupportedVersion", "TLSNotAvailable"]
+
+
+class Refused(ValueError):
+    """A custom resource from which no cluster can be made; `problems` names every field."""
+
+    def __init__(self, reason: RefusalReason, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.reason: RefusalReason = reason
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class PodPolicy:
+    """coreos's `spec.pod`, and what we add to it."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Mapping[str, Any], ...]
+    affinity: Mapping[str, Any] | None
+    anti_affinity: bool
+    resources: Mapping[str, Any] | None
+    environment: tuple[Mapping[str, Any], ...]
+    claim: Mapping[str, Any] | None
+    empty_dir: Mapping[str, Any] | None
+    security_context: Mapping[str, Any] | None
+    image_pull_secrets: tuple[Mapping[str, Any], ...]
+    priority_class: str
+    dns_timeout_seconds: int
+    cluster_domain: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedClaims:
+    """A human's word on the claims of a deleted cluster of the same name, by that cluster's UID."""
+
+    adopt: str = ""
+    discard: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdCluster:
+    """What the user declared, complete with defaults."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    size: int
+    repository: str
+    version: Version
+    paused: bool
+    pod: PodPolicy
+    etcd: EtcdOptions
+    retained_claims: RetainedClaims
+    deleting: bool = False
+    ignored: tuple[Problem, ...] = ()
+    """coreos fields that are accepted and do nothing here, each with the reason."""
+
+    @property
+    def image(self) -> str:
+        return f"{self.repository}:v{self.version}"
+
+    @property
+    def durable(self) -> bool:
+        """False where data lives in an emptyDir and dies with its pod."""
+        return self.pod.empty_dir is None
+
+    def peer_url(self, ordinal: int) -> str:
+        host = naming.host(self.name, self.namespace, ordinal, self.pod.cluster_domain)
+        return f"http://{host}:{naming.PEER_PORT}"
+
+
+def is_paused(body: Mapping[str, Any]) -> bool:
+    """Whether the resource says `paused`, also when nothing else in it can be read."""
+    spec = body.get("spec")
+    return isinstance(spec, Mapping) and spec.get("paused") is True
+
+
+def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
+    """The cluster that a custom resource declares; raises Refused with every problem found."""
+    metadata: Mapping[str, Any] = body.get("metadata") or {}
+    spec = Reader({"spec": body.get("spec")}, "").object("spec")
+    spec.path = "spec"
+    pod = spec.object("pod")
+    size = spec.number("size", 0, 1, naming.MAX_SIZE)
+    if size == 0 and not spec.problems:
+        spec.problem("size", f"is missing: say how many members, 1 to {naming.MAX_SIZE}")
+    _check_name(str(metadata.get("name", "")), spec)
+    environment = tuple(dict(item.raw) for item in pod.items("etcdEnv"))
+    options = read_options(spec.object("etcd"), _plain_environment(environment))
+    policy = _pod_policy(pod, environment)
+    retained = _retained(spec.object("retainedClaims"))
+    repository = spec.text("repository") or DEFAULT_REPOSITORY
+    version = parse_version(spec.text("version") or DEFAULT_VERSION)
+    if version is None:
+        spec.problem("version", f"must be like 3.7.3, found {spec.text('version')[:60]!r}")
+    if spec.problems or version is None:
+        raise Refused("InvalidSpec", tuple(spec.problems))
+    _check_supported(version, spec)
+    _check_tls(spec)
+    return EtcdCluster(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata["name"]),
+        uid=str(metadata.get("uid", "")),
+        generation=int(metadata.get("generation", 0)),
+        size=size,
+        repository=repository,
+        version=version,
+        paused=spec.flag("paused"),
+        pod=policy,
+        etcd=options,
+        retained_claims=retained,
+        deleting=bool(metadata.get("deletionTimestamp")),
+        ignored=_ignored(pod),
+    )
+
+
+def _check_name(name: str, spec: Reader) -> None:
+    problem = None
+    if not _NAME.match(name) or len(name) > LONGEST_NAME:
+        problem = (
+            f"{name[:70]!r} cannot name a cluster: its Services need at most {LONGEST_NAME} "
+            "lower-case letters, digits and dashes, the first a letter"
+        )
+    elif name.endswith("-client"):
+        problem = (
+            f"{name!r} is the name of the client Service of a cluster "
+            f"{name.removesuffix('-client')!r}; choose a name that does not end in -client"
+        )
+    if problem:
+        spec.problems.append(Problem("metadata.name", problem))
+
+
+def _check_supported(version: Version, spec: Reader) -> None:
+    if not is_supported(version):
+        spec.problem(
+            "version",
+            f"etcd {version} is not supported; supported are {supported_in_words()} and newer "
+            "patches of these",
+        )
+        raise Refused("UnsupportedVersion", tuple(spec.problems))
+
+
+def _check_tls(spec: Reader) -> None:
+    if spec.object("TLS").raw:
+        spec.problem(
+            "TLS",
+            "this version of the operator does not run etcd with TLS yet, and never runs a "
+            "cluster without the TLS it asks for; remove the field to run in plaintext",
+        )
+        raise Refused("TLSNotAvailable", tuple(spec.problems))
+
+
+def _plain_environment(environment: tuple[Mapping[str, Any], ...]) -> dict[str, str]:
+    return {
+        str(item.get("name", "")): str(item["value"]) for item in environment if "value" in item
+    }
+
+
+def _pod_policy(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodPolicy:
+    domain = pod.text("ClusterDomain")
+    if domain and not _DOMAIN.match(domain):
+        pod.problem("ClusterDomain", f"must be like .cluster.local, found {domain[:60]!r}")
+    if pod.has("persistentVolumeClaimSpec") and pod.has("emptyDir"):
+        pod.problem("emptyDir", "excludes persistentVolumeClaimSpec; choose one of them")
+    labels, annotations = pod.texts("labels"), pod.texts("annotations")
+    _check_reserved(pod, labels, annotations)
+    return PodPolicy(
+        labels=labels,
+        annotations=annotations,
+        node_selector=pod.texts("nodeSelector"),
+        tolerations=tuple(dict(item.raw) for item in pod.items("tolerations")),
+        affinity=pod.verbatim("affinity"),
+        anti_affinity=pod.flag("antiAffinity"),
+        resources=pod.verbatim("resources"),
+        environment=environment,
+        claim=pod.verbatim("persistentVolumeClaimSpec"),
+        empty_dir=pod.verbatim("emptyDir"),
+        security_context=pod.verbatim("securityContext"),
+        image_pull_secrets=tuple(dict(item.raw) for item in pod.items("imagePullSecrets")),
+        priority_class=pod.text("priorityClassName"),
+        dns_timeout_seconds=pod.number("DNSTimeoutInSecond", 0, 0, 3600),
+        cluster_domain=domain.removesuffix("."),
+    )
+
+
+def _check_reserved(pod: Reader, labels: Mapping[str, str], notes: Mapping[str, str]) -> None:
+    for key in labels:
+        if key == "app" or key.startswith(("etcd_", "app.kubernetes.io/", naming.GROUP)):
+            pod.problem(f"labels[{key[:60]}]", "is a label of the operator's own; choose another")
+    for key in notes:
+        if key == "etcd.version" or key.startswith(naming.GROUP):
+            pod.problem(f"annotations[{key[:60]}]", "is the operator's own; choose another")
+
+
+def _retained(reader: Reader) -> RetainedClaims:
+    retained = RetainedClaims(adopt=reader.text("adopt"), discard=reader.text("discard"))
+    if retained.adopt and retained.discard:
+        reader.problem("", "say either adopt or discard, not both")
+    for key, uid in (("adopt", retained.adopt), ("discard", retained.discard)):
+        if uid and not _UID.match(uid):
+            reader.problem(key, f"must be the UID of the deleted cluster, found {uid[:60]!r}")
+    return retained
+
+
+def _ignored(pod: Reader) -> tuple[Problem, ...]:
+    notes: list[Problem] = []
+    if pod.has("busyboxImage"):
+        notes.append(
+            Problem("spec.pod.busyboxImage", "has no effect: names are checked without busybox")
+        )
+    return tuple(notes)

@@ -1,0 +1,271 @@
+"""Options of etcd: the typed ones everyone sets, and a checked map for the rest.
+
+etcd ignores unknown keys of its configuration file without a word, keys that a newer minor has
+dropped included (`server/embed/config.go`). So what is not in the table below is refused here, by
+name. The operator's own keys (names, URLs, directories, bootstrap, TLS) are not in the table and
+cannot be set. coreos manifests set options through `pod.etcdEnv` (`ETCD_MAX_TXN_OPS`): those are
+read as options too, as etcd ignores its environment beside a configuration file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from etcd_stateful.api.quantity import parse_quantity
+from etcd_stateful.api.reading import Reader
+from etcd_stateful.membership.versions import Version
+
+OptionValue = str | int | bool
+
+GIB: Final = 1024**3
+DEFAULT_QUOTA: Final = 2 * GIB
+LARGEST_QUOTA: Final = 64 * GIB
+DEFAULT_HEARTBEAT: Final = 100
+DEFAULT_ELECTION: Final = 1000
+LONGEST_ELECTION: Final = 50_000
+
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ns|us|ms|s|m|h)", re.ASCII)
+_NANOSECONDS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdOptions:
+    """What the spec says of etcd's own settings, in etcd's units."""
+
+    quota_bytes: int = DEFAULT_QUOTA
+    compaction_mode: str = "periodic"
+    compaction_retention: str = "1h"
+    snapshot_count: int | None = None
+    heartbeat_ms: int = DEFAULT_HEARTBEAT
+    election_ms: int = DEFAULT_ELECTION
+    log_level: str = "info"
+    others: tuple[tuple[str, OptionValue], ...] = ()
+
+
+class _BadValue(ValueError):
+    """The value does not fit the option; the message says what does."""
+
+
+def _number(text: str) -> OptionValue:
+    if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII):
+        raise _BadValue("must be a whole number")
+    return int(text)
+
+
+def _flag(text: str) -> OptionValue:
+    if text not in ("true", "false"):
+        raise _BadValue('must be "true" or "false"')
+    return text == "true"
+
+
+def _duration(text: str) -> OptionValue:
+    """Nanoseconds, the form of Go's time.Duration in JSON."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise _BadValue('must be a duration such as "500ms" or "1h30m"')
+    return sum(int(float(number) * _NANOSECONDS[unit]) for number, unit in parts)
+
+
+def _one_of(*allowed: str) -> Callable[[str], OptionValue]:
+    def read(text: str) -> OptionValue:
+        if text not in allowed:
+            raise _BadValue(f"must be one of {', '.join(allowed)}")
+        return text
+
+    return read
+
+
+_READERS: Final[Mapping[str, Callable[[str], OptionValue]]] = {
+    "backend-batch-interval": _duration,
+    "backend-batch-limit": _number,
+    "backend-bbolt-freelist-type": _one_of("array", "map"),
+    "bcrypt-cost": _number,
+    "auth-token-ttl": _number,
+    "bootstrap-defrag-threshold-megabytes": _number,
+    "compact-hash-check-time": _duration,
+    "compaction-batch-limit": _number,
+    "compaction-sleep-interval": _duration,
+    "corrupt-check-time": _duration,
+    "downgrade-check-time": _duration,
+    "enable-grpc-gateway": _flag,
+    "enable-pprof": _flag,
+    "grpc-keepalive-interval": _duration,
+    "grpc-keepalive-min-time": _duration,
+    "grpc-keepalive-timeout": _duration,
+    "initial-election-tick-advance": _flag,
+    "max-concurrent-streams": _number,
+    "max-request-bytes": _number,
+    "max-snapshots": _number,
+    "max-txn-ops": _number,
+    "max-wals": _number,
+    "memory-mlock": _flag,
+    "metrics": _one_of("basic", "extensive"),
+    "pre-vote": _flag,
+    "snapshot-catchup-entries": _number,
+    "warning-apply-duration": _duration,
+    "warning-unary-request-duration": _duration,
+    "watch-progress-notify-interval": _duration,
+}
+
+_EXPERIMENTAL_IN_3_5: Final = {
+    "bootstrap-defrag-threshold-megabytes": "experimental-bootstrap-defrag-threshold-megabytes",
+    "compact-hash-check-time": "experimental-compact-hash-check-time",
+    "compaction-batch-limit": "experimental-compaction-batch-limit",
+    "compaction-sleep-interval": "experimental-compaction-sleep-interval",
+    "corrupt-check-time": "experimental-corrupt-check-time",
+    "downgrade-check-time": "experimental-downgrade-check-time",
+    "memory-mlock": "experimental-memory-mlock",
+    "snapshot-catchup-entries": "experimental-snapshot-catch-up-entries",
+    "warning-apply-duration": "experimental-warning-apply-duration",
+    "warning-unary-request-duration": "experimental-warning-unary-request-duration",
+    "watch-progress-notify-interval": "experimental-watch-progress-notify-interval",
+}
+"""Options that 3.5 knows under another name; 3.6 and 3.7 know the name without the prefix."""
+
+_TYPED: Final = {
+    "quota-backend-bytes": "quotaBackend",
+    "auto-compaction-mode": "autoCompactionMode",
+    "auto-compaction-retention": "autoCompactionRetention",
+    "snapshot-count": "snapshotCount",
+    "heartbeat-interval": "heartbeatIntervalMilliseconds",
+    "election-timeout": "electionTimeoutMilliseconds",
+    "log-level": "logLevel",
+}
+
+_ENVIRONMENT_PREFIX: Final = "ETCD_"
+
+
+def read_options(etcd: Reader, environment: Mapping[str, str]) -> EtcdOptions:
+    """Options of `spec.etcd`, with those of `spec.pod.etcdEnv` beneath them.
+
+    Problems are left in the reader.
+    """
+    from_environment = {
+        name.removeprefix(_ENVIRONMENT_PREFIX).lower().replace("_", "-"): value
+        for name, value in environment.items()
+        if name.startswith(_ENVIRONMENT_PREFIX)
+    }
+    typed = {key: from_environment.pop(key) for key in _TYPED if key in from_environment}
+    mode = etcd.text("autoCompactionMode", typed.get("auto-compaction-mode", "periodic")).lower()
+    if mode not in ("periodic", "revision"):
+        etcd.problem("autoCompactionMode", "must be Periodic or Revision")
+    heartbeat = _milliseconds(etcd, "heartbeatIntervalMilliseconds", typed, DEFAULT_HEARTBEAT)
+    election = _milliseconds(etcd, "electionTimeoutMilliseconds", typed, DEFAULT_ELECTION)
+    if election < 5 * heartbeat:
+        etcd.problem(
+            "electionTimeoutMilliseconds",
+            f"is {election}; etcd wants at least five times the heartbeat interval ({heartbeat})",
+        )
+    return EtcdOptions(
+        quota_bytes=_quota(etcd, typed.get("quota-backend-bytes")),
+        compaction_mode=mode,
+        compaction_retention=_retention(etcd, mode, typed.get("auto-compaction-retention")),
+        snapshot_count=_snapshot_count(etcd, typed.get("snapshot-count")),
+        heartbeat_ms=heartbeat,
+        election_ms=election,
+        log_level=etcd.text("logLevel", typed.get("log-level", "info")),
+        others=_others(etcd, from_environment),
+    )
+
+
+def _milliseconds(etcd: Reader, key: str, typed: Mapping[str, str], default: int) -> int:
+    option = next(option for option, field in _TYPED.items() if field == key)
+    text = typed.get(option, "")
+    fallback = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else default
+    return etcd.number(key, fallback, 1, LONGEST_ELECTION)
+
+
+def _quota(etcd: Reader, fallback: str | None) -> int:
+    raw = etcd.raw.get("quotaBackend", fallback)
+    if raw is None:
+        return DEFAULT_QUOTA
+    value = parse_quantity(str(raw))
+    if value is None or not 1024 * 1024 <= value <= LARGEST_QUOTA:
+        etcd.problem("quotaBackend", f"must be a size from 1Mi to 64Gi, found {str(raw)[:40]!r}")
+        return DEFAULT_QUOTA
+    return int(value)
+
+
+def _retention(etcd: Reader, mode: str, fallback: str | None) -> str:
+    text = etcd.text("autoCompactionRetention", fallback or "")
+    if not text:
+        return "1h" if mode == "periodic" else "1000"
+    counts = text.isascii() and text.isdigit()
+    if counts if mode == "revision" else counts or _is_duration(text):
+        return text
+    wanted = "a number of revisions" if mode == "revision" else 'a duration such as "1h"'
+    etcd.problem("autoCompactionRetention", f'must be {wanted}, or "0" for none, found {text!r}')
+    return "1h"
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        _duration(text)
+    except _BadValue:
+        return False
+    return True
+
+
+def _snapshot_count(etcd: Reader, fallback: str | None) -> int | None:
+    if etcd.has("snapshotCount"):
+        return etcd.number("snapshotCount", 0, 1, 10_000_000)
+    return int(fallback) if fallback and fallback.isascii() and fallback.isdigit() else None
+
+
+def _others(etcd: Reader, environment: Mapping[str, str]) -> tuple[tuple[str, OptionValue], ...]:
+    given = {**environment, **etcd.texts("options")}
+    read: dict[str, OptionValue] = {}
+    for name, text in sorted(given.items()):
+        where = "options" if name in etcd.object("options").raw else "environment"
+        if name in _TYPED:
+            etcd.problem(f"{where}[{name}]", f"is set by the field {_TYPED[name]}; use that one")
+        elif name not in _READERS:
+            etcd.problem(
+                f"{where}[{name[:60]}]",
+                "is not an option that can be set here: the operator owns it or etcd does not "
+                f"know it. Known are: {', '.join(_READERS)}",
+            )
+        else:
+            try:
+                read[name] = _READERS[name](text)
+            except _BadValue as error:
+                etcd.problem(f"{where}[{name}]", f"{error}, found {text[:60]!r}")
+    return tuple(sorted(read.items()))
+
+
+def configuration(options: EtcdOptions, version: Version) -> dict[str, OptionValue]:
+    """The part of etcd's configuration file that the spec decides, in the words of `version`."""
+    chosen: dict[str, OptionValue] = {
+        "quota-backend-bytes": options.quota_bytes,
+        "auto-compaction-mode": options.compaction_mode,
+        "auto-compaction-retention": options.compaction_retention,
+        "heartbeat-interval": options.heartbeat_ms,
+        "election-timeout": options.election_ms,
+        "log-level": options.log_level,
+        "logger": "zap",
+    }
+    if options.snapshot_count is not None:
+        chosen["snapshot-count"] = options.snapshot_count
+    renamed = _EXPERIMENTAL_IN_3_5 if version.minor == 5 else {}
+    chosen |= {renamed.get(name, name): value for name, value in options.others}
+    return chosen | _corruption_checks(version)
+
+
+def _corruption_checks(version: Version) -> dict[str, OptionValue]:
+    """Off by default in etcd; cheap, and the only way to learn of silent corruption."""
+    if version.minor == 5:
+        return {
+            "experimental-initial-corrupt-check": True,
+            "experimental-compact-hash-check-enabled": True,
+        }
+    return {"feature-gates": "InitialCorruptCheck=true,CompactHashCheck=true"}

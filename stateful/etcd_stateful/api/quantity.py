@@ -1,0 +1,31 @@
+"""Kubernetes quantities, as far as comparing and converting sizes needs them."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+_FORM: Final = re.compile(r"^([0-9]{1,20}(?:\.[0-9]{1,9})?)(m|k|Ki|[MGTPE]i?)?$", re.ASCII)
+_FACTORS: Final[dict[str | None, Decimal]] = {
+    None: Decimal(1),
+    "m": Decimal("0.001"),
+    "k": Decimal(1000),
+    "Ki": Decimal(1024),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate("MGTPE", start=2)},
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("MGTPE", start=2)},
+}
+
+
+def parse_quantity(text: str) -> Decimal | None:
+    """The value of a quantity such as `500m`, `2Gi` or `8589934592`; None if it is none."""
+    match = _FORM.match(text)
+    return Decimal(match[1]) * _FACTORS[match[2]] if match else None
+
+
+def same_quantity(left: object, right: object) -> bool:
+    """True for two spellings of one value: the API server stores `1000m` as `1`."""
+    if not isinstance(left, str | int) or not isinstance(right, str | int):
+        return False
+    one, other = parse_quantity(str(left)), parse_quantity(str(right))
+    return one is not None and one == other

@@ -1,0 +1,98 @@
+"""Reads a custom resource's raw JSON and collects what is wrong with it, field by field.
+
+The schema of the CRD has seen most of it already. This is for what a schema cannot say, and for
+objects that were stored before the schema was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: where, and in words what was found and what to do."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+@dataclass(slots=True)
+class Reader:
+    """A view of one JSON object at `path`. Wrong types read as absent and become problems."""
+
+    raw: Mapping[str, Any]
+    path: str
+    problems: list[Problem] = field(default_factory=list)
+
+    def problem(self, key: str, message: str) -> None:
+        self.problems.append(Problem(f"{self.path}.{key}" if key else self.path, message))
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self.raw.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            self.problem(key, f"must be text, found {_shown(value)}")
+            return default
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.raw.get(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        self.problem(key, f"must be true or false, found {_shown(value)}")
+        return False
+
+    def number(self, key: str, default: int, low: int, high: int) -> int:
+        value = self.raw.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            self.problem(key, f"must be a number from {low} to {high}, found {_shown(value)}")
+            return default
+        return value
+
+    def object(self, key: str) -> Reader:
+        """The object at `key`; an empty one where it is absent."""
+        value = self.raw.get(key)
+        if value is not None and not isinstance(value, Mapping):
+            self.problem(key, f"must be an object, found {_shown(value)}")
+            value = None
+        return Reader(value or {}, f"{self.path}.{key}", self.problems)
+
+    def has(self, key: str) -> bool:
+        return self.raw.get(key) is not None
+
+    def verbatim(self, key: str) -> dict[str, Any] | None:
+        """An object of a Kubernetes type, handed on unread: the API server checks it."""
+        return dict(self.object(key).raw) if self.has(key) else None
+
+    def texts(self, key: str) -> dict[str, str]:
+        """A map of text to text."""
+        inner = self.object(key)
+        return {name: inner.text(name) for name in inner.raw}
+
+    def items(self, key: str) -> Iterator[Reader]:
+        """The objects of a list."""
+        value = self.raw.get(key)
+        if value is None:
+            return
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            self.problem(key, f"must be a list, found {_shown(value)}")
+            return
+        for index, item in enumerate(value):
+            if isinstance(item, Mapping):
+                yield Reader(item, f"{self.path}.{key}[{index}]", self.problems)
+            else:
+                self.problem(f"{key}[{index}]", f"must be an object, found {_shown(item)}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

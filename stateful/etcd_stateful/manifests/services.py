@@ -1,0 +1,39 @@
+"""The two Services: one for the members to find each other, one for clients."""
+
+from __future__ import annotations
+
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.common import Manifest, metadata
+
+_CLIENT = {"name": "client", "port": naming.CLIENT_PORT, "targetPort": naming.CLIENT_PORT}
+_PEER = {"name": "peer", "port": naming.PEER_PORT, "targetPort": naming.PEER_PORT}
+
+
+def headless_service(cluster: EtcdCluster) -> Manifest:
+    """Gives each pod its name. Publishes pods that are not ready: peers need them to become so."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(cluster, naming.headless_service(cluster.name)),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": naming.selector(cluster.name),
+            "ports": [_CLIENT, _PEER],
+        },
+    }
+
+
+def client_service(cluster: EtcdCluster) -> Manifest:
+    """For clients: leads to ready pods only, and etcd's /readyz is false for a learner."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(cluster, naming.client_service(cluster.name)),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": naming.selector(cluster.name),
+            "ports": [_CLIENT],
+        },
+    }

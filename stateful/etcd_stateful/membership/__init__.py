@@ -1,0 +1,1 @@
+"""Who is a member, and what is the one next step that keeps the cluster safe."""

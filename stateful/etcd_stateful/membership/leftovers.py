@@ -1,0 +1,82 @@
+"""Claims that a deleted cluster of the same name left behind, and claims that were tampered with.
+
+Data outlives its cluster. A new cluster of that name neither serves it by accident nor starts empty
+beside it: it holds until a human names the old cluster's UID, to adopt its data or to discard it.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful.membership.observation import Claim, Observation
+from etcd_stateful.membership.steps import DeleteClaim, Hold, Step, Wait
+
+
+def left_behind(seen: Observation) -> tuple[Claim, ...]:
+    """Claims with a member of another cluster. One without a record never had a ticket."""
+    return tuple(
+        claim
+        for claim in seen.claims
+        if claim.record and claim.record.cluster_uid != seen.cluster.uid
+    )
+
+
+def before_anything(seen: Observation) -> Step | None:
+    """Asked before the cluster has begun: afterwards `start` itself keeps foreign data out."""
+    if seen.secret is not None and seen.stateful_set is not None:
+        return None
+    if broken := next((claim for claim in seen.claims if claim.damage), None):
+        return _broken(broken)
+    discard = seen.cluster.retained_claims.discard
+    old = left_behind(seen)
+    for claim in old:
+        if claim.record and claim.record.cluster_uid == discard:
+            return _discard(claim)
+    if not old or _adoptable(seen, old):
+        return None
+    return _two_ways_on(old)
+
+
+def _discard(claim: Claim) -> Step:
+    if claim.deleting:
+        return Wait(f"claim {claim.name} to be gone")
+    return DeleteClaim(
+        claim.name,
+        claim.uid,
+        claim.resource_version,
+        f"claim {claim.name} is discarded: spec.retainedClaims.discard names its cluster",
+    )
+
+
+def _adoptable(seen: Observation, old: tuple[Claim, ...]) -> bool:
+    return {claim.record.cluster_uid for claim in old if claim.record} == {
+        seen.cluster.retained_claims.adopt
+    }
+
+
+def _two_ways_on(old: tuple[Claim, ...]) -> Hold:
+    uids = sorted({claim.record.cluster_uid for claim in old if claim.record})
+    names = ", ".join(claim.name for claim in old)
+    return Hold(
+        "RetainedClaims",
+        f"claims {names} hold the data of a deleted cluster of this name (UID {', '.join(uids)}). "
+        f'To go on with that data set spec.retainedClaims.adopt to "{uids[0]}"; to delete it for '
+        f'good and start empty set spec.retainedClaims.discard to "{uids[0]}"',
+    )
+
+
+def damaged(seen: Observation) -> Step | None:
+    """Claims whose record cannot be trusted: edited by hand, restored or cloned."""
+    for claim in seen.claims:
+        if claim.damage:
+            return _broken(claim)
+        if claim.record and claim.record.claim_uid != claim.uid:
+            return Hold(
+                "ClaimRestored",
+                f"claim {claim.name} is not the one its record was written for: it was restored "
+                "from a backup or cloned, and its data may be old. Restore a cluster from a "
+                "snapshot instead, or remove the claim",
+            )
+    return None
+
+
+def _broken(claim: Claim) -> Hold:
+    return Hold("ClaimRecordDamaged", f"claim {claim.name}: {claim.damage}")

@@ -1,0 +1,154 @@
+"""Everything the planner may know, as one frozen value.
+
+What could not be read is absent, never guessed: `etcd is None` means nobody who may answer did,
+not that there are no members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.membership.records import Bootstrap, MemberRecord
+from etcd_stateful.ticket import Finding
+
+Live = Mapping[str, Any]
+"""An object as the API server stores it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """The Secret with the tickets' key; without the key, which only the shell holds."""
+
+    resource_version: str
+    bootstrap: Bootstrap | None
+    damage: str = ""
+    """Why it cannot be used, in words; empty for a sound one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartAnswer:
+    """What `start` in a pod answered, authenticated, for a pod that is still in `start`."""
+
+    challenge: str
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim that carries the name of one of the cluster's ordinals."""
+
+    ordinal: int
+    name: str
+    uid: str
+    resource_version: str
+    cluster_uid: str
+    """UID of the EtcdCluster it was made for or recorded by; empty where nothing says so."""
+    record: MemberRecord | None
+    damage: str = ""
+    """Why its record cannot be read, in words."""
+    deleting: bool = False
+    phase: str = "Bound"
+    labelled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod that the cluster's StatefulSet made."""
+
+    ordinal: int
+    name: str
+    uid: str
+    resource_version: str
+    address: str
+    deleting: bool
+    ready: bool
+    in_start: bool
+    """The init container `start` runs right now: the volume waits for a ticket."""
+    etcd_started: bool
+    trouble: str = ""
+    """What it waits for or fails at, in words; empty while all is as expected."""
+    answer: StartAnswer | None = None
+    record: MemberRecord | None = None
+    """With an emptyDir the pod's own annotations play the claim's part."""
+    age: float = 0.0
+    """Seconds since the API server made it, at the time of this observation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One line of the member list."""
+
+    member_id: int
+    name: str
+    peer_urls: tuple[str, ...]
+    learner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """What one member says of itself."""
+
+    member_id: int
+    cluster_id: int
+    version: str
+    leader_id: int
+    term: int
+    applied_index: int
+    learner: bool
+    db_size: int
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdView:
+    """The linearizable member list, with the cluster ID that its reply carried."""
+
+    cluster_id: int
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """An object that has a name we need and another owner."""
+
+    kind: str
+    name: str
+    owner: str
+    """Who owns it, in words."""
+    passing: bool = False
+    """It is being deleted, or its owner was a cluster of this name that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One cluster at one moment."""
+
+    cluster: EtcdCluster
+    secret: Secret | None
+    stateful_set: Live | None
+    headless_service: Live | None
+    client_service: Live | None
+    claims: tuple[Claim, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    etcd: EtcdView | None = None
+    statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
+    """By ordinal; only members that answered."""
+    foreign: tuple[Foreign, ...] = ()
+    operator_image: str = ""
+    last_cluster_id: int | None = None
+    """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
+
+    def pod(self, ordinal: int) -> Pod | None:
+        return next((pod for pod in self.pods if pod.ordinal == ordinal), None)
+
+    def claim(self, ordinal: int) -> Claim | None:
+        return next((claim for claim in self.claims if claim.ordinal == ordinal), None)
+
+    @property
+    def replicas(self) -> int:
+        """What the StatefulSet asks for now."""
+        spec = (self.stateful_set or {}).get("spec") or {}
+        return int(spec.get("replicas") or 0)

@@ -1,0 +1,179 @@
+"""What the operator writes down before it lets anything start, and reads back after a crash.
+
+Two records make every start traceable. The *bootstrap record* lives in the Secret that holds the
+key of the tickets: how the cluster was meant to begin, which run of `start` had each member's one
+ticket and, once it has formed, its latched cluster ID. The *member record* lives on each claim:
+which member the volume belongs to. A claim can be deleted and made anew, so that it has no record
+does not mean that its member never had a ticket; the bootstrap record knows. Neither is in the
+custom resource's status, which others may wipe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from etcd_stateful import naming
+from etcd_stateful.membership import identity
+
+
+class BadRecord(ValueError):
+    """A record that this version cannot read. The cluster is held rather than guessed at."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMember:
+    """One line of the initial cluster."""
+
+    name: str
+    peer_url: str
+    member_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """How the cluster begins. `latched` is set once a linearizable answer has carried this ID.
+
+    `issued` is the ledger of tickets: member ID and challenge, written before the ticket goes out.
+    """
+
+    cluster_uid: str
+    attempt: int
+    token: str
+    members: tuple[FirstMember, ...]
+    cluster_id: int
+    latched: bool = False
+    issued: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def initial_cluster(self) -> str:
+        return ",".join(f"{member.name}={member.peer_url}" for member in self.members)
+
+    def member(self, name: str) -> FirstMember | None:
+        return next((member for member in self.members if member.name == name), None)
+
+    def challenge(self, member_id: int) -> str | None:
+        """The challenge of the one run that may have this member's ticket; None if none has."""
+        return next((run for member, run in self.issued if member == member_id), None)
+
+
+def first_attempt(cluster_uid: str, peers: Mapping[str, str], attempt: int = 1) -> Bootstrap:
+    """The record of an attempt to form a cluster of `peers` (member name to peer URL).
+
+    The token holds the custom resource's UID: deleted and created again under the same name is
+    another cluster to etcd.
+    """
+    token = f"{cluster_uid}-{attempt}"
+    members = tuple(
+        FirstMember(name, url, identity.member_id([url], token)) for name, url in peers.items()
+    )
+    return Bootstrap(
+        cluster_uid=cluster_uid,
+        attempt=attempt,
+        token=token,
+        members=members,
+        cluster_id=identity.cluster_id(member.member_id for member in members),
+    )
+
+
+def next_attempt(record: Bootstrap, peers: Mapping[str, str]) -> Bootstrap:
+    """The attempt after one that never formed a cluster."""
+    return first_attempt(record.cluster_uid, peers, record.attempt + 1)
+
+
+def adopted(cluster_uid: str, cluster_id: int) -> Bootstrap:
+    """The record of a cluster that begins with data a human told us to adopt."""
+    return Bootstrap(cluster_uid, 0, f"{cluster_uid}-adopted", (), cluster_id, latched=True)
+
+
+def latch(record: Bootstrap) -> Bootstrap:
+    return replace(record, latched=True)
+
+
+def issue(record: Bootstrap, tickets: Mapping[int, str]) -> Bootstrap:
+    """The record with these tickets in its ledger, which is only ever added to."""
+    if clash := [member for member in tickets if record.challenge(member) is not None]:
+        raise ValueError(f"members {clash} had their ticket")
+    return replace(record, issued=tuple(sorted((*record.issued, *tickets.items()))))
+
+
+def dump_bootstrap(record: Bootstrap) -> str:
+    """JSON for the Secret; read back by `load_bootstrap`."""
+    return json.dumps(
+        {
+            "clusterUID": record.cluster_uid,
+            "attempt": record.attempt,
+            "token": record.token,
+            "members": [
+                [member.name, member.peer_url, identity.to_hex(member.member_id)]
+                for member in record.members
+            ],
+            "clusterID": identity.to_hex(record.cluster_id),
+            "latched": record.latched,
+            "issued": [[identity.to_hex(member), run] for member, run in record.issued],
+        },
+        sort_keys=True,
+    )
+
+
+def load_bootstrap(text: str) -> Bootstrap:
+    """Raises BadRecord."""
+    try:
+        raw: dict[str, Any] = json.loads(text)
+        return Bootstrap(
+            cluster_uid=str(raw["clusterUID"]),
+            attempt=int(raw["attempt"]),
+            token=str(raw["token"]),
+            members=tuple(
+                FirstMember(str(name), str(url), identity.from_hex(member))
+                for name, url, member in raw["members"]
+            ),
+            cluster_id=identity.from_hex(raw["clusterID"]),
+            latched=raw["latched"] is True,
+            issued=tuple((identity.from_hex(member), str(run)) for member, run in raw["issued"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """Which member a claim's volume belongs to; written before the member's ticket goes out.
+
+    `claim_uid` is the claim's own UID at that time: another one later means that the claim, with
+    its annotations, was restored or cloned.
+    """
+
+    cluster_uid: str
+    claim_uid: str
+    member_id: int
+    cluster_id: int
+
+
+def member_annotations(record: MemberRecord) -> dict[str, str]:
+    return {
+        naming.CLUSTER_UID: record.cluster_uid,
+        naming.CLAIM_UID: record.claim_uid,
+        naming.MEMBER_ID: identity.to_hex(record.member_id),
+        naming.CLUSTER_ID: identity.to_hex(record.cluster_id),
+    }
+
+
+def load_member(annotations: Mapping[str, str]) -> MemberRecord | None:
+    """The record in a claim's annotations, None where no ticket was ever recorded.
+
+    Raises BadRecord for half a record: someone has edited it.
+    """
+    if naming.MEMBER_ID not in annotations:
+        return None
+    try:
+        return MemberRecord(
+            cluster_uid=annotations[naming.CLUSTER_UID],
+            claim_uid=annotations[naming.CLAIM_UID],
+            member_id=identity.from_hex(annotations[naming.MEMBER_ID]),
+            cluster_id=identity.from_hex(annotations[naming.CLUSTER_ID]),
+        )
+    except (KeyError, ValueError) as error:
+        raise BadRecord(f"the member record on the claim cannot be read: {error}") from error

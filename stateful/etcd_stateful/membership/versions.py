@@ -1,0 +1,45 @@
+"""Which versions of etcd this operator runs, and which steps between them etcd allows.
+
+The floors are the patches that etcd's own upgrade guides demand before the next minor, and that
+lack none of the fixes for membership this operator relies on (etcd's CHANGELOG).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_FORM: Final = re.compile(r"^v?(\d{1,4})\.(\d{1,4})\.(\d{1,6})$", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Version:
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+FLOORS: Final = (Version(3, 5, 32), Version(3, 6, 12), Version(3, 7, 1))
+DEFAULT_VERSION: Final = "3.7.3"
+
+
+def parse_version(text: str) -> Version | None:
+    """The version in `3.7.3` or `v3.7.3`; None for anything else."""
+    match = _FORM.match(text)
+    return Version(int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def is_supported(version: Version) -> bool:
+    return any(
+        version.major == floor.major and version.minor == floor.minor and version >= floor
+        for floor in FLOORS
+    )
+
+
+def supported_in_words() -> str:
+    """For messages: `3.5.32 or newer of 3.5, ...`."""
+    return ", ".join(f"{floor.major}.{floor.minor}.{floor.patch}+" for floor in FLOORS)

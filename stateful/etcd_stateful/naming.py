@@ -1,0 +1,99 @@
+"""Every name, label, annotation, port and path that a cluster's objects carry.
+
+Kept free of heavy imports: the init container `start` loads this module on every pod start.
+"""
+
+from __future__ import annotations
+
+GROUP = "etcd.database.coreos.com"
+VERSION = "v1beta2"
+API_VERSION = f"{GROUP}/{VERSION}"
+CLUSTER_KIND = "EtcdCluster"
+
+CLIENT_PORT = 2379
+PEER_PORT = 2380
+START_PORT = 2378
+METRICS_PORT = 2381
+
+MAX_SIZE = 7
+"""coreos's limit; etcd's FAQ discourages more than seven voters."""
+
+START_CONTAINER = "start"
+ETCD_CONTAINER = "etcd"
+DATA_VOLUME = "data"
+KEY_VOLUME = "start-key"
+
+VOLUME_PATH = "/var/etcd"
+DATA_DIRECTORY = f"{VOLUME_PATH}/data"
+KEY_FILE = "/etc/etcd-start/key"
+
+CONFIG_PATH = f"{DATA_DIRECTORY}/member/wal/../../../etcd.yaml"
+"""Cannot be opened once `data`, `member` or `wal` is gone: a container that is restarted on an
+emptied volume cannot start etcd (design, section 3)."""
+
+# Annotations of claims: the record of which member the volume belongs to.
+CLUSTER_UID = f"{GROUP}/cluster-uid"
+CLAIM_UID = f"{GROUP}/claim-uid"
+MEMBER_ID = f"{GROUP}/member-id"
+CLUSTER_ID = f"{GROUP}/cluster-id"
+
+VERSION_ANNOTATION = f"{GROUP}/etcd-version"
+"""On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
+
+LABEL_NAME = "app.kubernetes.io/name"
+LABEL_INSTANCE = "app.kubernetes.io/instance"
+LABEL_COMPONENT = "app.kubernetes.io/component"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_PART_OF = "app.kubernetes.io/part-of"
+MANAGER = "etcd-operator"
+
+
+def pod(cluster: str, ordinal: int) -> str:
+    """Name of the pod, which is also the etcd member's name."""
+    return f"{cluster}-{ordinal}"
+
+
+def claim(cluster: str, ordinal: int) -> str:
+    """Name that the StatefulSet controller gives to the ordinal's claim."""
+    return f"{DATA_VOLUME}-{pod(cluster, ordinal)}"
+
+
+def ordinal_of(cluster: str, pod_name: str) -> int | None:
+    """The ordinal in a pod's or member's name; None for a name that is not this cluster's."""
+    prefix, _, digits = pod_name.rpartition("-")
+    if prefix != cluster or not digits.isascii() or not digits.isdigit():
+        return None
+    return int(digits) if str(int(digits)) == digits else None
+
+
+def headless_service(cluster: str) -> str:
+    return cluster
+
+
+def client_service(cluster: str) -> str:
+    return f"{cluster}-client"
+
+
+def start_secret(cluster: str) -> str:
+    """Name of the Secret with the key of the start tickets and the bootstrap record."""
+    return f"{cluster}-start"
+
+
+def host(cluster: str, namespace: str, ordinal: int, domain: str = "") -> str:
+    """DNS name of a pod; `domain` is coreos's ClusterDomain, which starts with a dot."""
+    return f"{pod(cluster, ordinal)}.{headless_service(cluster)}.{namespace}.svc{domain}"
+
+
+def selector(cluster: str) -> dict[str, str]:
+    """Labels that select a cluster's pods; never a user's labels."""
+    return {LABEL_NAME: "etcd", LABEL_INSTANCE: cluster, LABEL_MANAGED_BY: MANAGER}
+
+
+def labels(cluster: str) -> dict[str, str]:
+    """Labels on every object of a cluster, coreos's `app` and `etcd_cluster` among them."""
+    return selector(cluster) | {
+        LABEL_COMPONENT: "etcd",
+        LABEL_PART_OF: cluster,
+        "app": "etcd",
+        "etcd_cluster": cluster,
+    }

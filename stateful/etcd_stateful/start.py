@@ -1,0 +1,227 @@
+"""What `start` decides: run, wait, take a ticket, refuse one (design, section 3).
+
+A volume with data just runs; an empty volume waits for a ticket. `start` goes through these states:
+
+    inspect --Run-------------------------------> etcd
+       |                                            ^
+       +--Wait--> (greeting: answer) <--refusal--+  |
+                  (ticket: accept) --------------+--+ Plan, once per run; the same ticket again
+                                                      is the same ticket
+
+Nothing here does I/O: the shell hands in what it saw of the volume and carries out what comes back.
+Kept free of heavy imports: every pod start waits for this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from etcd_stateful import marker, ticket, wal
+from etcd_stateful.start_config import Settings, own_entry, run_config, ticket_config
+
+_MAX_DETAIL: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFacts:
+    """What the shell saw of the volume, undigested.
+
+    `problem`: why it could not be looked at; the rest is then void. `heads`: the first `wal.HEAD`
+    bytes of the newest log segments, newest first; empty when there is no log. `leftovers`: there
+    is something in the data directory, although no log. `marker`: the marker file, if there.
+    """
+
+    problem: str = ""
+    heads: tuple[bytes, ...] = ()
+    leftovers: bool = False
+    marker: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The volume holds this member's data: write `config`, then start etcd."""
+
+    marker: marker.Marker
+    config: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """etcd must not start on this volume as it is; what to tell the operator."""
+
+    finding: ticket.Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Carry out a ticket: make room, write `marker`, then `config`, then start etcd."""
+
+    marker: bytes
+    config: bytes
+    fresh: bool
+    """Move left-overs aside and make an empty log directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The ticket that was taken before, sent once more: the first receipt was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A genuine ticket that is not for this volume in this run."""
+
+    why: str
+
+
+def inspect(settings: Settings, facts: VolumeFacts) -> Run | Wait:
+    """Whether the volume just runs; never depends on anything but the volume."""
+    if facts.problem:
+        return _unreadable(facts.problem)
+    if not facts.heads:
+        left = "left-overs without a log, to be moved aside" if facts.leftovers else ""
+        return Wait(ticket.Finding("no-data", detail=left))
+    try:
+        log = wal.identity(facts.heads)
+    except wal.Garbled as error:
+        return _unreadable(f"log: {error}")
+    return _inspect_marked(settings, facts.marker, log)
+
+
+def accept(
+    settings: Settings,
+    facts: VolumeFacts,
+    challenge: str,
+    offered: ticket.Ticket,
+    taken: ticket.Ticket | None = None,
+) -> Plan | Again | Refusal:
+    """What to do about a genuine ticket. `taken` is the one that this run has carried out."""
+    if offered.challenge != challenge:
+        return Refusal("the ticket is for another run of start")
+    if taken is not None:
+        return Again() if offered == taken else Refusal("this run has taken another ticket")
+    why = _not_ours(settings, offered) or _not_for_volume(settings, facts, offered)
+    if why:
+        return Refusal(why)
+    fresh = offered.state != "adopt"
+    return Plan(
+        marker=marker.serialise(
+            marker.Marker(
+                settings.cluster_uid,
+                settings.epoch,
+                settings.member,
+                offered.member_id,
+                offered.cluster_id,
+            )
+        ),
+        config=ticket_config(settings, offered) if fresh else run_config(settings),
+        fresh=fresh,
+    )
+
+
+def stuck(run: Run, why: str) -> Wait:
+    """The volume would run, but its configuration could not be written."""
+    named = run.marker
+    detail = f"the data is this member's, but {why}"[:_MAX_DETAIL]
+    ids = (named.cluster_uid, named.epoch, named.member, named.member_id, named.cluster_id)
+    return Wait(ticket.Finding("unreadable", detail, *ids))
+
+
+def describe(finding: ticket.Finding) -> str:
+    """One line for people."""
+    if finding.found == "no-data":
+        return f"no data on the volume{f' ({finding.detail})' if finding.detail else ''}"
+    if finding.found == "unreadable":
+        return f"cannot read the volume: {finding.detail}"
+    ids = f"member {finding.member_id or 0:x} of etcd cluster {finding.cluster_id or 0:x}"
+    return f"data of {ids} on the volume that is not this pod's: {finding.detail}"
+
+
+def _inspect_marked(settings: Settings, marked: bytes | None, log: wal.Identity) -> Run | Wait:
+    if marked is None:
+        return _foreign("a log without a marker", None, log)
+    named = marker.parse(marked)
+    if isinstance(named, marker.Malformed):
+        return _foreign(named.why, None, log)
+    differences = _differences(settings, named, log)
+    if differences:
+        return _foreign("; ".join(differences), named, log)
+    return Run(named, run_config(settings))
+
+
+def _differences(settings: Settings, named: marker.Marker, log: wal.Identity) -> list[str]:
+    """Why the marker, or the log beside it, is not this pod's."""
+    differences = []
+    if named.cluster_uid != settings.cluster_uid:
+        differences.append(f"the marker names cluster {named.cluster_uid}")
+    if named.epoch != settings.epoch:
+        differences.append(f"the marker is of epoch {named.epoch}, not {settings.epoch}")
+    if named.member != settings.member:
+        differences.append(f"the marker names pod {named.member}")
+    if (named.member_id, named.cluster_id) != (log.member_id, log.cluster_id):
+        ids = f"member {named.member_id:x} of etcd cluster {named.cluster_id:x}"
+        differences.append(f"the marker names {ids}, the log another")
+    return differences
+
+
+def _not_ours(settings: Settings, offered: ticket.Ticket) -> str:
+    """Why a ticket is not for this member; empty when it is."""
+    if offered.cluster_uid != settings.cluster_uid:
+        return f"the ticket is for cluster {offered.cluster_uid}, not {settings.cluster_uid}"
+    if offered.epoch != settings.epoch:
+        return f"the ticket is of epoch {offered.epoch}, this pod of {settings.epoch}"
+    if offered.member != settings.member:
+        return f"the ticket is for {offered.member}, not {settings.member}"
+    if not all(0 < some <= marker.MAX_ID for some in (offered.member_id, offered.cluster_id)):
+        return "the ticket lacks a member or cluster ID"
+    return ""
+
+
+def _not_for_volume(settings: Settings, facts: VolumeFacts, offered: ticket.Ticket) -> str:
+    """Why a ticket does not suit what is on the volume now; empty when it does."""
+    if facts.problem:
+        return f"cannot read the volume: {facts.problem}"
+    if offered.state == "adopt":
+        return _not_adoptable(facts, offered)
+    if facts.heads:
+        return f"the volume holds a log: state {offered.state} is for one without data"
+    # etcd would refuse it, and the member ID would be spent.
+    if own_entry(settings) not in offered.initial_cluster.split(","):
+        return f"the ticket's initial cluster lacks {own_entry(settings)}"
+    if not offered.token:
+        return "the ticket has no token"
+    return ""
+
+
+def _not_adoptable(facts: VolumeFacts, offered: ticket.Ticket) -> str:
+    if not facts.heads:
+        return "there is no log to adopt"
+    try:
+        log = wal.identity(facts.heads)
+    except wal.Garbled as error:
+        return f"cannot read the volume: log: {error}"
+    if (log.member_id, log.cluster_id) != (offered.member_id, offered.cluster_id):
+        return (
+            f"the log is of member {log.member_id:x} of etcd cluster {log.cluster_id:x}, "
+            f"not {offered.member_id:x} of {offered.cluster_id:x}"
+        )
+    return ""
+
+
+def _foreign(detail: str, named: marker.Marker | None, log: wal.Identity) -> Wait:
+    return Wait(
+        ticket.Finding(
+            "foreign-data",
+            detail=detail[:_MAX_DETAIL],
+            cluster_uid=named.cluster_uid if named else None,
+            epoch=named.epoch if named else None,
+            member=named.member if named else None,
+            member_id=log.member_id,
+            cluster_id=log.cluster_id,
+        )
+    )
+
+
+def _unreadable(detail: str) -> Wait:
+    return Wait(ticket.Finding("unreadable", detail=detail[:_MAX_DETAIL]))

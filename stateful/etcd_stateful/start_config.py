@@ -1,0 +1,187 @@
+"""What a pod's `start` is told, and the etcd configuration that it writes.
+
+The configuration goes onto the data volume, with the data that it is good for (design, section 3).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from etcd_stateful import naming, ticket
+
+FILE: Final = "etcd.yaml"
+DNS_TIMEOUT: Final = 30
+"""Seconds to wait for the pod's own name when the settings do not say."""
+
+FORBIDDEN_OPTIONS: Final = frozenset(
+    {
+        # The log would lie where neither `start` nor the path of the configuration looks for it.
+        "wal-dir",
+        # Would drop members, and their acknowledged writes, at a later restart.
+        "force-new-cluster",
+        # Other ways to bootstrap than by a ticket, and 3.5's mode without a member.
+        "discovery",
+        "discovery-config",
+        "discovery-fallback",
+        "discovery-proxy",
+        "discovery-srv",
+        "discovery-srv-name",
+        "proxy",
+    }
+)
+"""Keys of etcd's configuration that no base option may set."""
+
+
+class BadSettings(ValueError):
+    """The environment does not say what to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Which member this pod is, and how its etcd is to listen. Ports and paths vary in tests only.
+
+    `listen_host` stands in URLs, so an IPv6 address has its brackets. `dns_timeout` in seconds.
+    """
+
+    cluster_uid: str
+    epoch: int
+    member: str
+    pod_uid: str
+    pod_ip: str
+    host: str
+    client_scheme: str = "http"
+    peer_scheme: str = "http"
+    dns_timeout: float = DNS_TIMEOUT
+    options: Mapping[str, object] = field(default_factory=dict)
+    listen_host: str = "0.0.0.0"  # noqa: S104 - a pod serves its whole network
+    client_port: int = naming.CLIENT_PORT
+    peer_port: int = naming.PEER_PORT
+    metrics_port: int = naming.METRICS_PORT
+    data_directory: str = naming.DATA_DIRECTORY
+
+
+def parse_settings(environment: Mapping[str, str]) -> Settings:
+    """The settings in POD_NAME, POD_UID, POD_IP and START_SETTINGS; raises BadSettings."""
+    try:
+        given = json.loads(_required(environment, "START_SETTINGS"))
+    except ValueError as error:
+        raise BadSettings(f"START_SETTINGS is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise BadSettings("START_SETTINGS is not a JSON object")
+    member = _required(environment, "POD_NAME")
+    pod_ip = _required(environment, "POD_IP")
+    return Settings(
+        cluster_uid=_text(given, "clusterUID"),
+        epoch=_count(given, "epoch"),
+        member=member,
+        pod_uid=_required(environment, "POD_UID"),
+        pod_ip=pod_ip,
+        host=f"{member}.{_text(given, 'domain')}",
+        client_scheme=_text(given, "clientScheme"),
+        peer_scheme=_text(given, "peerScheme"),
+        dns_timeout=_count(given, "dnsTimeoutSeconds") or DNS_TIMEOUT,
+        options=_options(given.get("etcd", {})),
+        listen_host="[::]" if ":" in pod_ip else "0.0.0.0",  # noqa: S104
+    )
+
+
+def run_config(settings: Settings) -> bytes:
+    """A configuration that cannot bootstrap: `existing`, and only itself.
+
+    etcd ignores both beside a log, and without one has no peer to ask and gives up.
+    """
+    return _config(
+        settings,
+        {
+            "initial-cluster": own_entry(settings),
+            "initial-cluster-state": "existing",
+            "initial-cluster-token": settings.cluster_uid,
+        },
+    )
+
+
+def ticket_config(settings: Settings, taken: ticket.Ticket) -> bytes:
+    """A configuration for the first start of a member, as the ticket has it."""
+    return _config(
+        settings,
+        {
+            "initial-cluster": taken.initial_cluster,
+            "initial-cluster-state": taken.state,
+            "initial-cluster-token": taken.token,
+        },
+    )
+
+
+def own_entry(settings: Settings) -> str:
+    """This member's part of an `initial-cluster`."""
+    return f"{settings.member}={_peer_url(settings)}"
+
+
+def ignored_options(settings: Settings) -> tuple[str, ...]:
+    """Base options that `start` does not pass on, sorted."""
+    owned = set(_own_options(settings)) | FORBIDDEN_OPTIONS
+    owned |= {"initial-cluster", "initial-cluster-state", "initial-cluster-token"}
+    return tuple(sorted(key for key in settings.options if key in owned or not _is_plain(key)))
+
+
+def _is_plain(key: str) -> bool:
+    """Go compares JSON keys without regard to case, with Unicode folding (a long s is an s), so
+    that only a plainly spelled key can be compared with those that are forbidden."""
+    return key.isascii() and key == key.lower() and key.replace("-", "").isalnum()
+
+
+def _config(settings: Settings, bootstrap: dict[str, object]) -> bytes:
+    dropped = ignored_options(settings)
+    options = {key: value for key, value in settings.options.items() if key not in dropped}
+    content = options | _own_options(settings) | bootstrap
+    # JSON is YAML; etcd reads it with --config-file.
+    return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
+
+
+def _own_options(settings: Settings) -> dict[str, object]:
+    client, peer, host = settings.client_scheme, settings.peer_scheme, settings.listen_host
+    return {
+        "name": settings.member,
+        "data-dir": settings.data_directory,
+        "listen-client-urls": f"{client}://{host}:{settings.client_port}",
+        "listen-peer-urls": f"{peer}://{host}:{settings.peer_port}",
+        # Plain: the kubelet's probes have no certificate.
+        "listen-metrics-urls": f"http://{host}:{settings.metrics_port}",
+        "advertise-client-urls": f"{client}://{settings.host}:{settings.client_port}",
+        "initial-advertise-peer-urls": _peer_url(settings),
+        "strict-reconfig-check": True,
+    }
+
+
+def _peer_url(settings: Settings) -> str:
+    return f"{settings.peer_scheme}://{settings.host}:{settings.peer_port}"
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "")
+    if not value:
+        raise BadSettings(f"{name} is not set")
+    return value
+
+
+def _text(given: dict[str, object], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value:
+        raise BadSettings(f"START_SETTINGS: {name} is not a text")
+    return value
+
+
+def _count(given: dict[str, object], name: str) -> int:
+    value = given.get(name)
+    if type(value) is not int or value < 0:
+        raise BadSettings(f"START_SETTINGS: {name} is not a whole number")
+    return value
+
+
+def _options(given: object) -> dict[str, object]:
+    if not isinstance(given, dict):
+        raise BadSettings("START_SETTINGS: etcd is not an object")
+    return given

@@ -1,0 +1,97 @@
+"""The status of an EtcdCluster: coreos's fields with their meaning, and what we add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from etcd_stateful import naming
+from etcd_stateful.conditions import Outcome, all_conditions, dated
+from etcd_stateful.membership import identity
+from etcd_stateful.membership.bootstrap import is_latched
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.steps import Hold, Settled, Wait
+
+
+def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any]:
+    """The whole status after one pass.
+
+    Args:
+        body: the custom resource as stored; what this pass could not learn is kept from its status.
+        now: RFC 3339, used for what has changed.
+    """
+    stored: Mapping[str, Any] = body.get("status") or {}
+    generation = int(body["metadata"].get("generation", 0))
+    before = {str(one["type"]): one for one in stored.get("conditions") or []}
+    status: dict[str, Any] = {
+        "observedGeneration": generation,
+        "phase": _phase(outcome, stored),
+        "reason": outcome.refused.reason if outcome.refused else "",
+        "plan": _plan(outcome),
+        "controlPaused": (body.get("spec") or {}).get("paused") is True,
+        "conditions": dated(all_conditions(outcome), before, now, generation),
+    }
+    kept = ("size", "readyMembers", "selector", "serviceName", "clientPort", "members")
+    told = _of_cluster(outcome.observation) if outcome.observation else {}
+    status |= {key: stored[key] for key in kept if key in stored} | told
+    return status | _of_etcd(outcome.observation, stored)
+
+
+def _phase(outcome: Outcome, stored: Mapping[str, Any]) -> str:
+    """coreos's word for it. Unlike there, Failed ends when the spec is mended."""
+    if outcome.observation and is_latched(outcome.observation):
+        return "Running"
+    if outcome.refused:
+        return "Running" if stored.get("phase") == "Running" else "Failed"
+    return "Creating"
+
+
+def _plan(outcome: Outcome) -> str:
+    if outcome.refused:
+        return "nothing until the spec is mended"
+    if outcome.failure:
+        return f"try again: {outcome.failure}"[:1024]
+    match outcome.step:
+        case None | Settled():
+            return "nothing to do"
+        case Wait(reason=words):
+            return f"waiting for {words}"
+        case Hold(reason=reason):
+            return f"nothing until a human acts ({reason})"
+        case write:
+            return write.reason
+
+
+def _of_cluster(seen: Observation) -> dict[str, Any]:
+    ready = sorted(pod.name for pod in seen.pods if pod.ready and not pod.deleting)
+    selector = naming.selector(seen.cluster.name)
+    return {
+        "size": len(seen.etcd.members) if seen.etcd else seen.replicas,
+        "readyMembers": len(ready),
+        "selector": ",".join(f"{key}={value}" for key, value in sorted(selector.items())),
+        "serviceName": naming.client_service(seen.cluster.name),
+        "clientPort": naming.CLIENT_PORT,
+        "members": {
+            "ready": ready,
+            "unready": sorted(pod.name for pod in seen.pods if pod.name not in ready),
+        },
+    }
+
+
+def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What only etcd or the record can tell; kept from before while they are silent."""
+    told: dict[str, Any] = {
+        "currentVersion": stored.get("currentVersion", ""),
+        "targetVersion": stored.get("targetVersion", ""),
+        "clusterID": stored.get("clusterID", ""),
+    }
+    if seen is None:
+        return told
+    record = seen.secret.bootstrap if seen.secret else None
+    if record and record.latched:
+        told["clusterID"] = identity.to_hex(record.cluster_id)
+    if versions := sorted(status.version for status in seen.statuses.values() if status.version):
+        told["currentVersion"] = versions[0]
+        declared = str(seen.cluster.version)
+        told["targetVersion"] = "" if declared == versions[0] else declared
+    return told

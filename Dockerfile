@@ -1,0 +1,11 @@
+# The operator and `start`, one image. The base is any image with Python 3.11 or newer and nothing
+# else of ours; the packages are prepared outside (`make image`), so the build needs no network.
+ARG BASE=docker.io/library/python:3.11-slim
+FROM ${BASE}
+COPY build/image/dependencies /app
+COPY build/image/code /app
+# USER: kopf asks for the name of the user, and a bare image has no passwd entry for it.
+ENV USER=etcd-operator PYTHONPATH=/app PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+USER 65532:65532
+ENTRYPOINT ["python3", "-m", "etcd_operator"]
+CMD ["run"]

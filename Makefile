@@ -1,0 +1,63 @@
+# etcd-operator: `make demo` shows it, `make test` proves it, `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE ?= $(or $(ETCD_OPERATOR_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/etcd-operator)
+LOCK := $(shell cat requirements/*.lock 2>/dev/null | sha256sum | cut -c1-12)
+VENV := $(CACHE)/venv-$(LOCK)
+PYTHON := $(VENV)/bin/python
+export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/stateful:$(CURDIR)/tests/cluster
+# A folder named `operator` is on the path of `python -m` in this directory; nothing may import it.
+export PYTHONSAFEPATH := 1
+export PATH := $(CURDIR)/build/bin:$(PATH)
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ First
+.PHONY: demo
+demo: venv install ## A real cluster, the operator in it, and an etcd cluster that serves
+	@$(PYTHON) tests/demo.py
+
+.PHONY: test
+test: venv ## Every tier, end to end included; prints the minutes of each
+	@$(PYTHON) tests/tiers.py all
+
+##@ Tests, tier by tier
+.PHONY: lint test-unit test-integration test-e2e bench verify
+lint: venv ## Style, types, layering, generated files
+	@$(PYTHON) tests/tiers.py lint
+test-unit: venv ## Pure functions; seconds, needs nothing
+	@$(PYTHON) tests/tiers.py unit
+test-integration: venv ## Real etcd of each minor, a real kube-apiserver
+	@$(PYTHON) tests/tiers.py integration
+test-e2e: venv ## A real kubelet, containers, volumes, the chart
+	@$(PYTHON) tests/tiers.py e2e
+bench: venv install ## Speed and size, as a JSON report in build/bench
+	@$(PYTHON) -m pytest tests/bench -q -s --run-bench
+verify: venv ## The long campaigns; their reports are checked in
+	@$(PYTHON) tests/mutants/run.py
+
+##@ Development
+.PHONY: venv fmt golden charts lock clean
+venv: $(VENV)/.complete
+$(VENV)/.complete:
+	@echo "== Python packages (once per lock)"
+	@python3 -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+fmt: venv ## Format and sort
+	@$(PYTHON) -m ruff format . && $(PYTHON) -m ruff check --fix .
+golden: venv ## Rewrite the golden manifests; look at the diff, each is a rollout
+	@$(PYTHON) -m pytest tests/unit -q --update-golden
+lock: ## Pin requirements anew, with hashes
+	@python3 -m venv $(CACHE)/uv && $(CACHE)/uv/bin/pip install --quiet uv
+	@for each in operator dev; do $(CACHE)/uv/bin/uv pip compile --quiet --no-header --upgrade \
+	  --generate-hashes --python-version 3.11 requirements/$$each.in -o requirements/$$each.lock; done
+clean: ## Remove what this checkout built; caches and the cluster stay
+	@rm -rf build/image build/bench .mypy_cache .ruff_cache .pytest_cache
+
+include tests/cluster/cluster.mk

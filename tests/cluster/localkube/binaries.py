@@ -1,0 +1,119 @@
+"""Every program of the cluster, built from Go modules into the cache."""
+
+import os
+from pathlib import Path
+
+from localkube.cache import cached, contents
+from localkube.paths import BUILD, GO
+from localkube.shell import run
+from localkube.versions import etcd_versions, kubernetes_version, pinned
+
+DAEMONS = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubelet",
+    "volume-provisioner",
+)
+FLAGS = ("-trimpath", "-ldflags")
+SMALL = "-s -w"
+
+
+def kubernetes() -> Path:
+    """The daemons (links to one binary) and kubectl."""
+
+    def make(out: Path) -> None:
+        version = kubernetes_version()
+        major, minor = version.lstrip("v").split(".")[:2]
+        stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+        flags = " ".join(
+            f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamps.items()
+        )
+        packages = (".", "k8s.io/kubernetes/cmd/kubectl")
+        _go("build", *FLAGS, f"{SMALL} {flags}", "-o", f"{out}/", *packages, cwd=source)
+        for name in DAEMONS:
+            (out / name).symlink_to("kubernetes")
+
+    source = GO / "kubernetes"
+    return cached(f"kubernetes-{kubernetes_version()}", contents(source), make)
+
+
+def coredns() -> Path:
+    def make(out: Path) -> None:
+        _go("build", *FLAGS, SMALL, "-o", f"{out}/", ".", cwd=source)
+
+    source = GO / "coredns"
+    return cached("coredns", contents(source), make)
+
+
+def containerd() -> Path:
+    names = ("containerd", "containerd-shim-runc-v2", "ctr")
+    packages = [f"github.com/containerd/containerd/v2/cmd/{name}" for name in names]
+    return _installed("containerd", *packages)
+
+
+def runc() -> Path:
+    return _installed("runc", "github.com/opencontainers/runc", tags="seccomp", cgo=True)
+
+
+def helm() -> Path:
+    return _installed("helm", "helm.sh/helm/v4/cmd/helm")
+
+
+def kind() -> Path:
+    return _installed("kind", "sigs.k8s.io/kind")
+
+
+def etcd(version: str) -> Path:
+    """etcd, etcdctl and etcdutl. `go install` refuses them, so a throwaway module asks for them."""
+
+    def make(out: Path) -> None:
+        modules = [f"go.etcd.io/etcd/{name}/v3" for name in ("server", "etcdctl", "etcdutl")]
+        _go("mod", "init", "etcd", cwd=out)
+        _go("get", *(f"{module}@v{version}" for module in modules), cwd=out)
+        _go("build", *FLAGS, SMALL, "-o", "etcd", modules[0], cwd=out)
+        _go("build", *FLAGS, SMALL, "-o", f"{out}/", *modules[1:], cwd=out)
+        for leftover in ("go.mod", "go.sum"):
+            (out / leftover).unlink()
+
+    return cached(f"etcd-v{version}", [version], make)
+
+
+def build_all() -> None:
+    """All that the cluster runs, before any of it is started."""
+    for build in (kubernetes, containerd, runc, coredns):
+        build()
+
+
+def link_tools() -> None:
+    """Puts what users and tests call into build/bin."""
+    newest = etcd(etcd_versions()[-1])
+    tools = {"kubectl": kubernetes() / "kubectl", "helm": helm() / "helm"}
+    for name in ("etcd", "etcdctl", "etcdutl"):
+        tools[name] = newest / name
+        tools |= {f"{name}-{version}": etcd(version) / name for version in etcd_versions()}
+    for name, target in tools.items():
+        replace_link(BUILD / "bin" / name, target)
+
+
+def replace_link(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+def _installed(name: str, *packages: str, tags: str = "", cgo: bool = False) -> Path:
+    version = pinned(name.upper())
+
+    def make(out: Path) -> None:
+        wanted = [f"{package}@{version}" for package in packages]
+        options = ("-tags", tags, *FLAGS, SMALL)
+        _go("install", *options, *wanted, cwd=out, cgo=cgo, GOBIN=str(out))
+
+    return cached(f"{name}-{version}", [version, *packages, tags], make)
+
+
+def _go(*arguments: str, cwd: Path, cgo: bool = False, **env: str) -> None:
+    environment = {**os.environ, "CGO_ENABLED": str(int(cgo)), "GOFLAGS": "-buildvcs=false", **env}
+    run("nice", "go", *arguments, cwd=cwd, env=environment)

@@ -1,0 +1,34 @@
+"""The operator in the cluster, by its chart."""
+
+import os
+
+from localkube import binaries, providers
+from localkube.paths import REPOSITORY
+from localkube.shell import run, step
+
+RELEASE = "etcd-operator"
+NAMESPACE = "etcd-operator-system"
+CHART = REPOSITORY / "charts" / "etcd-operator"
+
+
+def install(image: str) -> None:
+    """A new image has a new tag, which changes the Deployment, which replaces the pod."""
+    repository, _, tag = image.rpartition(":")
+    with step(f"install {image}"):
+        run(
+            binaries.helm() / "helm",
+            f"--kubeconfig={providers.kubeconfig()}",
+            "upgrade",
+            "--install",
+            RELEASE,
+            CHART,
+            f"--namespace={NAMESPACE}",
+            "--create-namespace",
+            "--take-ownership",  # of custom resource definitions applied by hand
+            f"--set=image.repository={repository}",
+            f"--set-string=image.tag={tag}",
+            '--set-json=watchNamespaces=["*"]',
+            *os.environ.get("HELM_FLAGS", "").split(),
+            "--wait",
+            "--timeout=2m",
+        )

@@ -1,0 +1,74 @@
+"""PROVIDER=kind: the cluster in Docker containers, where there is a Docker daemon."""
+
+import shutil
+
+from localkube import binaries, operator_image
+from localkube.images import etcd_images
+from localkube.paths import CONFIG, LINK, REPOSITORY
+from localkube.shell import ClusterError, run, say, step, succeeds
+from localkube.templates import fill
+from localkube.versions import pinned
+
+CLUSTER = "etcd-operator"
+
+
+def usable() -> bool:
+    """Is there a daemon, and does it have the node image or get it?"""
+    image = pinned("KIND_NODE")
+    return (
+        shutil.which("docker") is not None
+        and succeeds("docker", "info")
+        and (succeeds("docker", "image", "inspect", image) or succeeds("docker", "pull", image))
+    )
+
+
+def up(nodes: int | None) -> None:
+    binaries.link_tools()
+    if CLUSTER not in _kind("get", "clusters").split():
+        with step("kind creates the cluster"):
+            _create(nodes or 1)
+    _kind("export", "kubeconfig", f"--name={CLUSTER}", f"--kubeconfig={LINK / 'kubeconfig'}")
+    for image in etcd_images():
+        with step(f"load {image.names[0]}"):
+            _kind("load", "image-archive", f"--name={CLUSTER}", str(image.archive))
+
+
+def down() -> None:
+    _kind("delete", "cluster", f"--name={CLUSTER}")
+    shutil.rmtree(LINK, ignore_errors=True)
+
+
+def status() -> None:
+    say(_kind("get", "nodes", f"--name={CLUSTER}"))
+
+
+def load_operator() -> str:
+    """Here is a builder that can pull the Dockerfile's own base."""
+    operator_image.prepare_context()
+    build = ("docker", "build", "--quiet", f"--file={operator_image.DOCKERFILE}")
+    with step("docker build, kind load"):
+        digest = run(*build, REPOSITORY).strip().removeprefix("sha256:")
+        name = f"{operator_image.NAME}:{digest[:12]}"
+        run("docker", "tag", digest, name)
+        _kind("load", "docker-image", f"--name={CLUSTER}", name)
+    return name
+
+
+def _create(nodes: int) -> None:
+    if LINK.is_symlink():
+        raise ClusterError("the local cluster is up: run `make cluster-down PROVIDER=local` first")
+    logs = LINK / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    config = fill(
+        "kind.yaml",
+        LINK / "kind.yaml",
+        policy=CONFIG / "audit-policy.yaml",
+        logs=logs,
+        workers="\n".join(["- role: worker"] * (nodes - 1)),
+    )
+    image = f"--image={pinned('KIND_NODE')}"
+    _kind("create", "cluster", f"--name={CLUSTER}", f"--config={config}", image, "--wait=120s")
+
+
+def _kind(*arguments: str) -> str:
+    return run(binaries.kind() / "kind", *arguments)

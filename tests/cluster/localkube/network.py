@@ -1,0 +1,92 @@
+"""The cluster's network: one bridge; nothing sent to any of its addresses leaves the machine."""
+
+import ipaddress
+from pathlib import Path
+
+from localkube.shell import run, succeeds
+
+BRIDGE = "etcd-op0"
+HOST = "10.89.0.1"
+MACHINES = ipaddress.ip_network("10.89.0.0/24")
+PODS = ipaddress.ip_network("10.244.0.0/16")
+SERVICES = ipaddress.ip_network("10.96.0.0/16")
+API_SERVICE = "10.96.0.1"
+
+
+def control_address() -> str:
+    return str(MACHINES[2])
+
+
+def node_address(index: int) -> str:
+    return str(MACHINES[10 + index])
+
+
+def pod_subnet(index: int) -> str:
+    """4094 addresses for each node, so that none is used again soon."""
+    return str(list(PODS.subnets(new_prefix=20))[index])
+
+
+def bridge_up() -> None:
+    if not succeeds("ip", "link", "show", BRIDGE):
+        run("ip", "link", "add", BRIDGE, "type", "bridge")
+    run("ip", "address", "replace", f"{HOST}/{MACHINES.prefixlen}", "dev", BRIDGE)
+    run("ip", "link", "set", BRIDGE, "up")
+
+
+def bridge_down() -> None:
+    for network in (PODS, SERVICES):
+        run("ip", "route", "flush", "root", str(network))
+    if succeeds("ip", "link", "show", BRIDGE):
+        run("ip", "link", "delete", BRIDGE)
+
+
+def is_plugged(cable: str) -> bool:
+    return succeeds("ip", "link", "show", cable)
+
+
+def plug_in(pid: int, cable: str, address: str) -> None:
+    """Joins the machine whose first process is `pid` to the bridge."""
+    if is_plugged(cable):
+        run("ip", "link", "delete", cable)
+    run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    run("ip", "link", "set", cable, "master", BRIDGE, "up")
+    lines = (
+        "link set lo up",
+        "link set eth0 up",
+        f"address add {address}/{MACHINES.prefixlen} dev eth0",
+    )
+    run(*_in(pid), "-batch", "-", stdin="\n".join(lines))
+
+
+def routes(nodes: int, skip: int = 0) -> list[str]:
+    """To each node's pods; to services by way of the first node, whose kube-proxy knows them.
+
+    A node (`skip`) finds its own pods on its own bridge and its services in its own rules,
+    which want a route before they look.
+    """
+    services = "dev eth0" if skip else f"via {node_address(1)}"
+    return [
+        f"blackhole {PODS}",
+        f"{SERVICES} {services}",
+        *(
+            f"{pod_subnet(index)} via {node_address(index)}"
+            for index in range(1, nodes + 1)
+            if index != skip
+        ),
+    ]
+
+
+def set_routes(wanted: list[str], pid: int = 1) -> None:
+    lines = [f"route replace {route}" for route in wanted]
+    run(*_in(pid), "-batch", "-", stdin="\n".join(lines))
+
+
+def listening(pid: int) -> set[int]:
+    """The TCP ports open in the network namespace of the process."""
+    tables = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
+
+
+def _in(pid: int) -> tuple[str, ...]:
+    return ("ip",) if pid == 1 else ("nsenter", f"--target={pid}", "--net", "ip")

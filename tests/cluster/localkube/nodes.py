@@ -1,0 +1,112 @@
+"""A node: containerd, kubelet and kube-proxy on a machine of their own."""
+
+import json
+from pathlib import Path
+
+from localkube import binaries, cgroups, network, pki, processes
+from localkube.images import Image, pause
+from localkube.machines import Machine
+from localkube.processes import Process
+from localkube.shell import succeeds
+from localkube.templates import fill
+
+PORTS = (10250, 10256)  # kubelet, kube-proxy
+
+
+class Node:
+    def __init__(self, index: int, nodes: int) -> None:
+        self.index = index
+        self.name = f"node-{index}"
+        self.cgroup = cgroups.path(self.name)
+        routes = tuple(network.routes(nodes, skip=index))
+        self.machine = Machine(self.name, network.node_address(index), routes)
+
+    def up_containers(self) -> None:
+        """Enough to import images: the kubelet looks for some as soon as it runs."""
+        if self.machine.up():
+            cgroups.remove(self.cgroup)  # what is left of pods that a crash ended
+        cgroups.make(self.cgroup)
+        containerd = self._containerd()
+        processes.ensure(containerd)
+        processes.wait("containerd answers", self._answers, [containerd.name])
+
+    def up_kubelet(self) -> list[str]:
+        rest = [self._kubelet(), self._proxy()]
+        for process in rest:
+            processes.ensure(process)
+        return [f"containerd-{self.name}", *(process.name for process in rest)]
+
+    def import_images(self, images: list[Image]) -> None:
+        """Those that are not there yet."""
+        there = self._ctr("images", "list", "--quiet").split()
+        for image in images:
+            if not set(image.names) <= set(there):
+                self._ctr("images", "import", "--local", image.archive)
+
+    def down(self) -> None:
+        self.machine.down()
+        cgroups.remove(self.cgroup)
+
+    def _answers(self) -> bool:
+        return succeeds(*self.machine.enter(binaries.containerd() / "ctr", "version"))
+
+    def _ctr(self, *arguments: str | Path) -> str:
+        return self.machine.run(binaries.containerd() / "ctr", "--namespace=k8s.io", *arguments)
+
+    def _containerd(self) -> Process:
+        folder = self.machine.folder
+        cni = fill(
+            "cni.conflist", folder / "cni" / "pods.conflist", subnet=network.pod_subnet(self.index)
+        )
+        config = fill(
+            "containerd.toml",
+            folder / "containerd.toml",
+            cni=cni.parent,
+            pause=pause().names[0],
+            runc=binaries.runc() / "runc",
+        )
+        program = binaries.containerd() / "containerd"
+        search = f"PATH={program.parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+        name = f"containerd-{self.name}"
+        command = ("env", search, program, "--config", config)
+        return self.machine.process(name, *command, files=(config, cni))
+
+    def _kubelet(self) -> Process:
+        folder = self.machine.folder
+        address = self.machine.address
+        user = f"system:node:{self.name}"
+        pair = pki.issue(self.name, user, "system:nodes", (self.name, address))
+        resolv_conf = folder / "resolv.conf"
+        resolv_conf.write_text("")
+        config = fill(
+            "kubelet.yaml",
+            folder / "kubelet.yaml",
+            ca=pki.CA.certificate,
+            certificate=pair.certificate,
+            key=pair.key,
+            cgroup=json.dumps(self.cgroup),
+            dns=network.control_address(),
+            resolv_conf=resolv_conf,
+        )
+        return self.machine.process(
+            f"kubelet-{self.name}",
+            binaries.kubernetes() / "kubelet",
+            f"--config={config}",
+            f"--hostname-override={self.name}",
+            f"--kubeconfig={pki.kubeconfig(folder / 'kubelet.kubeconfig', pair)}",
+            f"--node-ip={address}",
+            files=(config,),
+        )
+
+    def _proxy(self) -> Process:
+        pair = pki.issue("kube-proxy", "system:kube-proxy")
+        kubeconfig = pki.kubeconfig(self.machine.folder / "kube-proxy.kubeconfig", pair)
+        return self.machine.process(
+            f"kube-proxy-{self.name}",
+            binaries.kubernetes() / "kube-proxy",
+            f"--kubeconfig={kubeconfig}",
+            f"--cluster-cidr={network.PODS}",
+            "--conntrack-max-per-core=0",
+            f"--hostname-override={self.name}",
+            "--proxy-mode=iptables",
+        )

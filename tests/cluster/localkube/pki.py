@@ -1,0 +1,97 @@
+"""One certificate authority, and a certificate for each component, made with openssl."""
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from localkube import network
+from localkube.paths import PKI
+from localkube.shell import run
+
+ADMINS = "system:masters"
+API_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+)
+DAYS = "3650"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate and its key."""
+
+    name: str
+
+    @property
+    def certificate(self) -> Path:
+        return PKI / f"{self.name}.crt"
+
+    @property
+    def key(self) -> Path:
+        return PKI / f"{self.name}.key"
+
+
+CA = Pair("ca")
+SERVICE_ACCOUNTS = Pair("service-accounts")
+
+
+def authority() -> None:
+    """The roots of trust, kept for as long as the cluster's data is."""
+    PKI.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for pair in (CA, SERVICE_ACCOUNTS):
+        if not pair.certificate.exists():
+            _request(pair, f"/CN={pair.name}")
+
+
+def issue(name: str, user: str, group: str = "", addresses: tuple[str, ...] = ()) -> Pair:
+    """A certificate for both ends of a connection: the user it is, the names it answers to."""
+    pair = Pair(name)
+    if not pair.certificate.exists():
+        subject = f"/O={group}/CN={user}" if group else f"/CN={user}"
+        names = [f"IP:{name}" if name[0].isdigit() else f"DNS:{name}" for name in addresses]
+        extra = ["-addext", f"subjectAltName={','.join(names)}"] if names else []
+        _request(pair, subject, "-CA", CA.certificate, "-CAkey", CA.key, *extra)
+    return pair
+
+
+def kubeconfig(path: Path, pair: Pair) -> Path:
+    """A kubeconfig with everything in it, so that it can be copied anywhere."""
+    cluster = {"server": api_server(), "certificate-authority-data": _data(CA.certificate)}
+    user = {
+        "client-certificate-data": _data(pair.certificate),
+        "client-key-data": _data(pair.key),
+    }
+    text = json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "local", "cluster": cluster}],
+            "users": [{"name": pair.name, "user": user}],
+            "contexts": [{"name": "local", "context": {"cluster": "local", "user": pair.name}}],
+            "current-context": "local",
+        },
+        indent=2,
+    )
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
+
+
+def api_server() -> str:
+    return f"https://{network.control_address()}:6443"
+
+
+def _request(pair: Pair, subject: str, *extra: str | Path) -> None:
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    unfinished = pair.certificate.with_suffix(".new")
+    files = ("-keyout", pair.key, "-out", unfinished)
+    run("openssl", "req", "-x509", *curve, "-days", DAYS, "-subj", subject, *files, *extra)
+    unfinished.rename(pair.certificate)
+
+
+def _data(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

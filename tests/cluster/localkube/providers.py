@@ -1,0 +1,53 @@
+"""Which cluster to use: one made here, one in Docker, or one that is there already."""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from localkube import cluster, existing, kind
+from localkube.paths import LINK
+from localkube.shell import ClusterError, say
+
+
+class Provider(Protocol):
+    """What each of the modules named below does."""
+
+    def up(self, nodes: int | None) -> None: ...
+    def down(self) -> None: ...
+    def status(self) -> None: ...
+    def load_operator(self) -> str: ...
+
+
+PROVIDERS: dict[str, Provider] = {"local": cluster, "kind": kind, "existing": existing}
+
+
+def choose() -> Provider:
+    """PROVIDER, or else the nearest that can work; says which and why."""
+    name, reason = _choice()
+    if name not in PROVIDERS:
+        raise ClusterError(f"PROVIDER={name}: must be one of {', '.join(PROVIDERS)}")
+    say(f"provider: {name} ({reason})")
+    return PROVIDERS[name]
+
+
+def kubeconfig() -> Path:
+    """The one that is given, or that of the cluster made here."""
+    given = os.environ.get("KUBECONFIG")
+    return Path(given) if given and _is_foreign(given) else LINK / "kubeconfig"
+
+
+def _choice() -> tuple[str, str]:
+    forced, given = os.environ.get("PROVIDER"), os.environ.get("KUBECONFIG")
+    if forced:
+        return forced, "PROVIDER says so"
+    if given and _is_foreign(given):
+        return "existing", f"KUBECONFIG is {given}"
+    if LINK.is_symlink():
+        return "local", "it is up"
+    if kind.usable():
+        return "kind", "Docker runs here"
+    return "local", "no Docker daemon with kind's node image"
+
+
+def _is_foreign(given: str) -> bool:
+    return Path(given).resolve() != (LINK / "kubeconfig").resolve()

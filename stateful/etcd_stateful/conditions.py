@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from etcd_stateful.api.cluster import Refused
-from etcd_stateful.membership.bootstrap import is_latched
+from etcd_stateful.membership.bootstrap import is_latched, replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
@@ -51,12 +51,15 @@ def available(outcome: Outcome) -> Condition:
     """Whether a client that connects now is served."""
     seen = outcome.observation
     if seen is None:
-        return Condition("Available", "False", "NotAccepted", "the spec is not accepted")
-    ready = sum(pod.ready for pod in seen.pods)
+        refused = outcome.refused is not None
+        reason = "NotAccepted" if refused else "NotObserved"
+        words = "the spec is not accepted" if refused else "it could not be looked at"
+        return Condition("Available", "False", reason, words)
+    ready = sum(pod.ready and not pod.deleting for pod in seen.pods)
     if not is_latched(seen):
         return Condition("Available", "False", "Forming", "the cluster has not formed yet")
     if ready:
-        words = f"{ready} of {seen.replicas} members serve"
+        words = f"{ready} of {replicas(seen)} members serve"
         return Condition("Available", "True", "QuorumServes", words)
     return Condition("Available", "False", "NoQuorum", _missing(seen) or "no member is ready")
 
@@ -139,7 +142,7 @@ def _dated(
 def _missing(seen: Observation) -> str:
     """Which members do not serve, and why as far as it is known."""
     said = []
-    for ordinal in range(seen.replicas):
+    for ordinal in range(replicas(seen)):
         pod = seen.pod(ordinal)
         name = f"{seen.cluster.name}-{ordinal}"
         if pod is None:

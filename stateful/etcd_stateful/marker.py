@@ -38,13 +38,13 @@ class Malformed:
 
 
 def serialise(marker: Marker) -> bytes:
-    """The file's content; IDs in hexadecimal, as etcd prints them."""
+    """The file's content; IDs in 16 hexadecimal digits, as claims and status have them."""
     content = {
         "clusterUID": marker.cluster_uid,
         "epoch": marker.epoch,
         "member": marker.member,
-        "memberID": f"{marker.member_id:x}",
-        "clusterID": f"{marker.cluster_id:x}",
+        "memberID": f"{marker.member_id:016x}",
+        "clusterID": f"{marker.cluster_id:016x}",
     }
     return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
 

@@ -28,8 +28,13 @@ DATA_DIRECTORY = f"{VOLUME_PATH}/data"
 KEY_FILE = "/etc/etcd-start/key"
 
 CONFIG_PATH = f"{DATA_DIRECTORY}/member/wal/../../../etcd.yaml"
-"""Cannot be opened once `data`, `member` or `wal` is gone: a container that is restarted on an
-emptied volume cannot start etcd (design, section 3)."""
+"""Leads to no configuration that could bootstrap once there has been a log.
+
+Until there is one, `wal` is a link that makes the path lead to the ticket's configuration; etcd
+itself puts a folder in its place with its first log, and from then on the path leads to one that
+can only go on with a log. With `data`, `member` or `wal` gone it cannot be opened at all. So a
+container that is restarted on an emptied volume cannot start etcd.
+"""
 
 # Annotations of claims: the record of which member the volume belongs to.
 CLUSTER_UID = f"{GROUP}/cluster-uid"
@@ -61,7 +66,7 @@ def claim(cluster: str, ordinal: int) -> str:
 def ordinal_of(cluster: str, pod_name: str) -> int | None:
     """The ordinal in a pod's or member's name; None for a name that is not this cluster's."""
     prefix, _, digits = pod_name.rpartition("-")
-    if prefix != cluster or not digits.isascii() or not digits.isdigit():
+    if prefix != cluster or not digits.isascii() or not digits.isdigit() or len(digits) > 9:
         return None
     return int(digits) if str(int(digits)) == digits else None
 

@@ -55,12 +55,15 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Carry out a ticket: make room, write `marker`, then `config`, then start etcd."""
+    """Carry out a ticket: make room, write `marker`, then the configurations, then start etcd.
+
+    `config` cannot bootstrap. `first` can, and is good until etcd has made its log; there is none
+    to adopt a log, and nothing moves then.
+    """
 
     marker: bytes
     config: bytes
-    fresh: bool
-    """Move left-overs aside and make an empty log directory."""
+    first: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,6 @@ def accept(
     why = _not_ours(settings, offered) or _not_for_volume(settings, facts, offered)
     if why:
         return Refusal(why)
-    fresh = offered.state != "adopt"
     return Plan(
         marker=marker.serialise(
             marker.Marker(
@@ -115,8 +117,8 @@ def accept(
                 offered.cluster_id,
             )
         ),
-        config=ticket_config(settings, offered) if fresh else run_config(settings),
-        fresh=fresh,
+        config=run_config(settings),
+        first=None if offered.state == "adopt" else ticket_config(settings, offered),
     )
 
 
@@ -134,7 +136,9 @@ def describe(finding: ticket.Finding) -> str:
         return f"no data on the volume{f' ({finding.detail})' if finding.detail else ''}"
     if finding.found == "unreadable":
         return f"cannot read the volume: {finding.detail}"
-    ids = f"member {finding.member_id or 0:x} of etcd cluster {finding.cluster_id or 0:x}"
+    if finding.found == "ticketed":
+        return "a ticket was taken"
+    ids = f"member {finding.member_id or 0:016x} of etcd cluster {finding.cluster_id or 0:016x}"
     return f"data of {ids} on the volume that is not this pod's: {finding.detail}"
 
 
@@ -160,7 +164,7 @@ def _differences(settings: Settings, named: marker.Marker, log: wal.Identity) ->
     if named.member != settings.member:
         differences.append(f"the marker names pod {named.member}")
     if (named.member_id, named.cluster_id) != (log.member_id, log.cluster_id):
-        ids = f"member {named.member_id:x} of etcd cluster {named.cluster_id:x}"
+        ids = f"member {named.member_id:016x} of etcd cluster {named.cluster_id:016x}"
         differences.append(f"the marker names {ids}, the log another")
     return differences
 
@@ -203,8 +207,8 @@ def _not_adoptable(facts: VolumeFacts, offered: ticket.Ticket) -> str:
         return f"cannot read the volume: log: {error}"
     if (log.member_id, log.cluster_id) != (offered.member_id, offered.cluster_id):
         return (
-            f"the log is of member {log.member_id:x} of etcd cluster {log.cluster_id:x}, "
-            f"not {offered.member_id:x} of {offered.cluster_id:x}"
+            f"the log is of member {log.member_id:016x} of etcd cluster {log.cluster_id:016x}, "
+            f"not {offered.member_id:016x} of {offered.cluster_id:016x}"
         )
     return ""
 

@@ -1,6 +1,14 @@
-"""What a pod's `start` is told, and the etcd configuration that it writes.
+"""What a pod's `start` is told, and the etcd configurations that it writes.
 
-The configuration goes onto the data volume, with the data that it is good for (design, section 3).
+They lie on the data volume, with the data that they are good for. etcd is always given the same
+path, `data/member/wal/../../../etcd.yaml`, which leads to one of two:
+
+- Until there is a log, `data/member/wal` is a link into `first/`, and the path leads to
+  `first/etcd.yaml`, the ticket's configuration. etcd replaces the link by a real directory as it
+  makes its log (`wal.renameWAL`, the same in 3.5, 3.6 and 3.7).
+- From then on the path leads to `etcd.yaml`, with which nothing can bootstrap. It holds whatever a
+  container restart finds: data gone, the log's directory gone (then there is no path either), or
+  only the files in it.
 """
 
 from __future__ import annotations
@@ -13,6 +21,12 @@ from typing import Final
 from etcd_stateful import naming, ticket
 
 FILE: Final = "etcd.yaml"
+FIRST: Final = "first"
+"""Folder of the configuration for a first start."""
+FIRST_LOG: Final = "first/data/member/wal"
+"""Where `data/member/wal` leads until there is a log; always empty."""
+LINK: Final = "../../first/data/member/wal"
+"""What the link says: relative, so that it holds wherever the volume is mounted."""
 DNS_TIMEOUT: Final = 30
 """Seconds to wait for the pod's own name when the settings do not say."""
 

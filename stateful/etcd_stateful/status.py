@@ -11,6 +11,7 @@ from etcd_stateful.membership import identity
 from etcd_stateful.membership.bootstrap import is_latched
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.membership.versions import parse_version
 
 
 def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any]:
@@ -90,8 +91,9 @@ def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, A
     record = seen.secret.bootstrap if seen.secret else None
     if record and record.latched:
         told["clusterID"] = identity.to_hex(record.cluster_id)
-    if versions := sorted(status.version for status in seen.statuses.values() if status.version):
-        told["currentVersion"] = versions[0]
-        declared = str(seen.cluster.version)
-        told["targetVersion"] = "" if declared == versions[0] else declared
+    said = (parse_version(status.version) for status in seen.statuses.values())
+    if versions := [version for version in said if version]:
+        lowest = min(versions)
+        told["currentVersion"] = str(lowest)
+        told["targetVersion"] = "" if seen.cluster.version == lowest else str(seen.cluster.version)
     return told

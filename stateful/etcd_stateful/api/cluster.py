@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
-from etcd_stateful.api.options import EtcdOptions, read_options
+from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.membership.versions import (
     DEFAULT_VERSION,
@@ -27,9 +27,13 @@ DEFAULT_STORAGE: Final = "8Gi"
 LONGEST_NAME: Final = 52
 """A StatefulSet's pods carry `<name>-<10 character hash>` in a label of at most 63 characters."""
 
-_NAME: Final = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$", re.ASCII)
-_DOMAIN: Final = re.compile(r"^(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+\.?$", re.ASCII)
-_UID: Final = re.compile(r"^[0-9a-zA-Z-]{1,64}$", re.ASCII)
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DOMAIN: Final = re.compile(r"(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+\.?")
+_UID: Final = re.compile(r"[0-9a-zA-Z-]{1,64}")
+_REPOSITORY: Final = re.compile(
+    r"(([a-zA-Z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?/)?"
+    r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+)
 
 RefusalReason = Literal["InvalidSpec", "UnsupportedVersion", "TLSNotAvailable"]
 
@@ -115,24 +119,24 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     """The cluster that a custom resource declares; raises Refused with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     spec = Reader({"spec": body.get("spec")}, "").object("spec")
-    spec.path = "spec"
     pod = spec.object("pod")
     size = spec.number("size", 0, 1, naming.MAX_SIZE)
-    if size == 0 and not spec.problems:
+    if not spec.has("size"):
         spec.problem("size", f"is missing: say how many members, 1 to {naming.MAX_SIZE}")
     _check_name(str(metadata.get("name", "")), spec)
-    environment = tuple(dict(item.raw) for item in pod.items("etcdEnv"))
-    options = read_options(spec.object("etcd"), _plain_environment(environment))
-    policy = _pod_policy(pod, environment)
+    environment = tuple(pod.items("etcdEnv"))
+    version = _version(spec)
+    options = read_options(spec.object("etcd"), _options_in(environment), version)
+    policy = _pod_policy(pod, tuple(dict(item.raw) for item in environment))
     retained = _retained(spec.object("retainedClaims"))
-    repository = spec.text("repository") or DEFAULT_REPOSITORY
-    version = parse_version(spec.text("version") or DEFAULT_VERSION)
-    if version is None:
-        spec.problem("version", f"must be like 3.7.3, found {spec.text('version')[:60]!r}")
+    if retained.adopt and policy.empty_dir is not None:
+        spec.problem("retainedClaims.adopt", "a cluster with pod.emptyDir has no claims to adopt")
+    repository = _repository(spec)
+    paused, tls = spec.flag("paused"), spec.object("TLS")
     if spec.problems or version is None:
         raise Refused("InvalidSpec", tuple(spec.problems))
     _check_supported(version, spec)
-    _check_tls(spec)
+    _check_tls(tls, spec)
     return EtcdCluster(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata["name"]),
@@ -141,7 +145,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         size=size,
         repository=repository,
         version=version,
-        paused=spec.flag("paused"),
+        paused=paused,
         pod=policy,
         etcd=options,
         retained_claims=retained,
@@ -152,7 +156,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
 
 def _check_name(name: str, spec: Reader) -> None:
     problem = None
-    if not _NAME.match(name) or len(name) > LONGEST_NAME:
+    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         problem = (
             f"{name[:70]!r} cannot name a cluster: its Services need at most {LONGEST_NAME} "
             "lower-case letters, digits and dashes, the first a letter"
@@ -166,6 +170,25 @@ def _check_name(name: str, spec: Reader) -> None:
         spec.problems.append(Problem("metadata.name", problem))
 
 
+def _version(spec: Reader) -> Version | None:
+    text = spec.text("version") or DEFAULT_VERSION
+    version = parse_version(text)
+    if version is None:
+        spec.problem("version", f"must be like 3.7.3, found {text[:60]!r}")
+    return version
+
+
+def _repository(spec: Reader) -> str:
+    text = spec.text("repository") or DEFAULT_REPOSITORY
+    if not _REPOSITORY.fullmatch(text):
+        spec.problem(
+            "repository",
+            "must be a repository without tag or digest, in lower case, such as "
+            f"{DEFAULT_REPOSITORY}, found {text[:60]!r}",
+        )
+    return text
+
+
 def _check_supported(version: Version, spec: Reader) -> None:
     if not is_supported(version):
         spec.problem(
@@ -176,8 +199,8 @@ def _check_supported(version: Version, spec: Reader) -> None:
         raise Refused("UnsupportedVersion", tuple(spec.problems))
 
 
-def _check_tls(spec: Reader) -> None:
-    if spec.object("TLS").raw:
+def _check_tls(tls: Reader, spec: Reader) -> None:
+    if tls.raw:
         spec.problem(
             "TLS",
             "this version of the operator does not run etcd with TLS yet, and never runs a "
@@ -186,15 +209,25 @@ def _check_tls(spec: Reader) -> None:
         raise Refused("TLSNotAvailable", tuple(spec.problems))
 
 
-def _plain_environment(environment: tuple[Mapping[str, Any], ...]) -> dict[str, str]:
-    return {
-        str(item.get("name", "")): str(item["value"]) for item in environment if "value" in item
-    }
+def _options_in(environment: tuple[Reader, ...]) -> dict[str, str]:
+    """The variables that coreos manifests set options of etcd with."""
+    options: dict[str, str] = {}
+    for item in environment:
+        name, value = item.text("name"), item.text("value")
+        if not name:
+            item.problem("name", "is missing")
+        if not name.startswith(ENVIRONMENT_PREFIX):
+            continue
+        if item.has("valueFrom"):
+            item.problem("valueFrom", f"cannot give {name[:60]}, an option of etcd: say its value")
+        elif value:
+            options[name] = value
+    return options
 
 
 def _pod_policy(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodPolicy:
     domain = pod.text("ClusterDomain")
-    if domain and not _DOMAIN.match(domain):
+    if domain and not _DOMAIN.fullmatch(domain):
         pod.problem("ClusterDomain", f"must be like .cluster.local, found {domain[:60]!r}")
     if pod.has("persistentVolumeClaimSpec") and pod.has("emptyDir"):
         pod.problem("emptyDir", "excludes persistentVolumeClaimSpec; choose one of them")
@@ -233,7 +266,7 @@ def _retained(reader: Reader) -> RetainedClaims:
     if retained.adopt and retained.discard:
         reader.problem("", "say either adopt or discard, not both")
     for key, uid in (("adopt", retained.adopt), ("discard", retained.discard)):
-        if uid and not _UID.match(uid):
+        if uid and not _UID.fullmatch(uid):
             reader.problem(key, f"must be the UID of the deleted cluster, found {uid[:60]!r}")
     return retained
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from etcd_stateful.api.quantity import parse_quantity
@@ -26,6 +27,14 @@ LARGEST_QUOTA: Final = 64 * GIB
 DEFAULT_HEARTBEAT: Final = 100
 DEFAULT_ELECTION: Final = 1000
 LONGEST_ELECTION: Final = 50_000
+MOST_SNAPSHOT_COUNT: Final = 10_000_000
+LARGEST_NUMBER: Final = 2**32 - 1
+"""etcd reads `max-concurrent-streams` into 32 bits, and nobody needs more of the others."""
+
+LONGEST_DURATION: Final = 2**63 - 1
+"""Nanoseconds that fit Go's time.Duration: 292 years."""
+
+LOG_LEVELS: Final = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
 
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ns|us|ms|s|m|h)", re.ASCII)
 _NANOSECONDS: Final = {
@@ -56,9 +65,9 @@ class _BadValue(ValueError):
     """The value does not fit the option; the message says what does."""
 
 
-def _number(text: str) -> OptionValue:
-    if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII):
-        raise _BadValue("must be a whole number")
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) > LARGEST_NUMBER:
+        raise _BadValue(f"must be a whole number up to {LARGEST_NUMBER}")
     return int(text)
 
 
@@ -70,10 +79,13 @@ def _flag(text: str) -> OptionValue:
 
 def _duration(text: str) -> OptionValue:
     """Nanoseconds, the form of Go's time.Duration in JSON."""
-    parts = _DURATION.findall(text)
+    parts = _DURATION.findall(text[:100])
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise _BadValue('must be a duration such as "500ms" or "1h30m"')
-    return sum(int(float(number) * _NANOSECONDS[unit]) for number, unit in parts)
+    nanoseconds = int(sum(Decimal(number) * _NANOSECONDS[unit] for number, unit in parts))
+    if nanoseconds > LONGEST_DURATION:
+        raise _BadValue("must be a duration of at most 292 years")
+    return nanoseconds
 
 
 def _one_of(*allowed: str) -> Callable[[str], OptionValue]:
@@ -127,10 +139,11 @@ _EXPERIMENTAL_IN_3_5: Final = {
     "memory-mlock": "experimental-memory-mlock",
     "snapshot-catchup-entries": "experimental-snapshot-catch-up-entries",
     "warning-apply-duration": "experimental-warning-apply-duration",
-    "warning-unary-request-duration": "experimental-warning-unary-request-duration",
     "watch-progress-notify-interval": "experimental-watch-progress-notify-interval",
 }
 """Options that 3.5 knows under another name; 3.6 and 3.7 know the name without the prefix."""
+
+_UNKNOWN_TO_3_5: Final = frozenset({"warning-unary-request-duration"})
 
 _TYPED: Final = {
     "quota-backend-bytes": "quotaBackend",
@@ -142,18 +155,19 @@ _TYPED: Final = {
     "log-level": "logLevel",
 }
 
-_ENVIRONMENT_PREFIX: Final = "ETCD_"
+ENVIRONMENT_PREFIX: Final = "ETCD_"
 
 
-def read_options(etcd: Reader, environment: Mapping[str, str]) -> EtcdOptions:
+def read_options(
+    etcd: Reader, environment: Mapping[str, str], version: Version | None
+) -> EtcdOptions:
     """Options of `spec.etcd`, with those of `spec.pod.etcdEnv` beneath them.
 
-    Problems are left in the reader.
+    Problems are left in the reader. Without a version, names are not checked against one.
     """
     from_environment = {
-        name.removeprefix(_ENVIRONMENT_PREFIX).lower().replace("_", "-"): value
+        name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-"): value
         for name, value in environment.items()
-        if name.startswith(_ENVIRONMENT_PREFIX)
     }
     typed = {key: from_environment.pop(key) for key in _TYPED if key in from_environment}
     mode = etcd.text("autoCompactionMode", typed.get("auto-compaction-mode", "periodic")).lower()
@@ -170,19 +184,39 @@ def read_options(etcd: Reader, environment: Mapping[str, str]) -> EtcdOptions:
         quota_bytes=_quota(etcd, typed.get("quota-backend-bytes")),
         compaction_mode=mode,
         compaction_retention=_retention(etcd, mode, typed.get("auto-compaction-retention")),
-        snapshot_count=_snapshot_count(etcd, typed.get("snapshot-count")),
+        snapshot_count=_count(
+            etcd, "snapshotCount", typed.get("snapshot-count"), MOST_SNAPSHOT_COUNT
+        ),
         heartbeat_ms=heartbeat,
         election_ms=election,
-        log_level=etcd.text("logLevel", typed.get("log-level", "info")),
-        others=_others(etcd, from_environment),
+        log_level=_log_level(etcd, typed.get("log-level", "info")),
+        others=_others(etcd, from_environment, version),
     )
 
 
 def _milliseconds(etcd: Reader, key: str, typed: Mapping[str, str], default: int) -> int:
     option = next(option for option, field in _TYPED.items() if field == key)
-    text = typed.get(option, "")
-    fallback = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else default
-    return etcd.number(key, fallback, 1, LONGEST_ELECTION)
+    return _count(etcd, key, typed.get(option), LONGEST_ELECTION) or default
+
+
+def _count(etcd: Reader, key: str, fallback: str | None, most: int) -> int | None:
+    """The number at `key`, else the one in the environment; None where neither says one."""
+    if etcd.has(key) or not fallback:
+        return etcd.number(key, 0, 1, most) or None
+    try:
+        found = _number(fallback)
+    except _BadValue:
+        found = 0
+    if not 1 <= found <= most:
+        etcd.problem(key, f"must be a number from 1 to {most}, found {fallback[:60]!r} in etcdEnv")
+    return found
+
+
+def _log_level(etcd: Reader, fallback: str) -> str:
+    level = etcd.text("logLevel", fallback)
+    if level not in LOG_LEVELS:
+        etcd.problem("logLevel", f"must be one of {', '.join(LOG_LEVELS)}, found {level[:60]!r}")
+    return level
 
 
 def _quota(etcd: Reader, fallback: str | None) -> int:
@@ -200,11 +234,14 @@ def _retention(etcd: Reader, mode: str, fallback: str | None) -> str:
     text = etcd.text("autoCompactionRetention", fallback or "")
     if not text:
         return "1h" if mode == "periodic" else "1000"
-    counts = text.isascii() and text.isdigit()
-    if counts if mode == "revision" else counts or _is_duration(text):
+    # etcd takes a bare number for hours in mode periodic.
+    counts = re.fullmatch(r"[0-9]{1,12}" if mode == "revision" else r"[0-9]{1,6}", text)
+    if counts or (mode == "periodic" and _is_duration(text)):
         return text
     wanted = "a number of revisions" if mode == "revision" else 'a duration such as "1h"'
-    etcd.problem("autoCompactionRetention", f'must be {wanted}, or "0" for none, found {text!r}')
+    etcd.problem(
+        "autoCompactionRetention", f'must be {wanted}, or "0" for none, found {text[:60]!r}'
+    )
     return "1h"
 
 
@@ -216,31 +253,37 @@ def _is_duration(text: str) -> bool:
     return True
 
 
-def _snapshot_count(etcd: Reader, fallback: str | None) -> int | None:
-    if etcd.has("snapshotCount"):
-        return etcd.number("snapshotCount", 0, 1, 10_000_000)
-    return int(fallback) if fallback and fallback.isascii() and fallback.isdigit() else None
-
-
-def _others(etcd: Reader, environment: Mapping[str, str]) -> tuple[tuple[str, OptionValue], ...]:
-    given = {**environment, **etcd.texts("options")}
+def _others(
+    etcd: Reader, environment: Mapping[str, str], version: Version | None
+) -> tuple[tuple[str, OptionValue], ...]:
+    options = etcd.texts("options")
     read: dict[str, OptionValue] = {}
-    for name, text in sorted(given.items()):
-        where = "options" if name in etcd.object("options").raw else "environment"
+    for name, text in sorted({**environment, **options}.items()):
+        where = f"options[{name[:60]}]"
+        if name not in options:
+            where = f"options[{name[:60]}] (from pod.etcdEnv)"
         if name in _TYPED:
-            etcd.problem(f"{where}[{name}]", f"is set by the field {_TYPED[name]}; use that one")
-        elif name not in _READERS:
+            etcd.problem(where, f"is set by the field {_TYPED[name]}; use that one")
+        elif name not in _READERS or _is_unknown_to(version, name):
             etcd.problem(
-                f"{where}[{name[:60]}]",
+                where,
                 "is not an option that can be set here: the operator owns it or etcd does not "
-                f"know it. Known are: {', '.join(_READERS)}",
+                f"know it. Known are: {', '.join(_known_to(version))}",
             )
         else:
             try:
                 read[name] = _READERS[name](text)
             except _BadValue as error:
-                etcd.problem(f"{where}[{name}]", f"{error}, found {text[:60]!r}")
+                etcd.problem(where, f"{error}, found {text[:60]!r}")
     return tuple(sorted(read.items()))
+
+
+def _known_to(version: Version | None) -> list[str]:
+    return [name for name in _READERS if not _is_unknown_to(version, name)]
+
+
+def _is_unknown_to(version: Version | None, name: str) -> bool:
+    return version is not None and version.minor == 5 and name in _UNKNOWN_TO_3_5
 
 
 def configuration(options: EtcdOptions, version: Version) -> dict[str, OptionValue]:

@@ -6,9 +6,13 @@ import re
 from decimal import Decimal
 from typing import Final
 
-_FORM: Final = re.compile(r"^([0-9]{1,20}(?:\.[0-9]{1,9})?)(m|k|Ki|[MGTPE]i?)?$", re.ASCII)
+_FORM: Final = re.compile(
+    r"([+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))(?:(n|u|m|k|Ki|[MGTPE]i?)|([eE][+-]?[0-9]{1,3}))?"
+)
 _FACTORS: Final[dict[str | None, Decimal]] = {
     None: Decimal(1),
+    "n": Decimal("0.000000001"),
+    "u": Decimal("0.000001"),
     "m": Decimal("0.001"),
     "k": Decimal(1000),
     "Ki": Decimal(1024),
@@ -19,8 +23,8 @@ _FACTORS: Final[dict[str | None, Decimal]] = {
 
 def parse_quantity(text: str) -> Decimal | None:
     """The value of a quantity such as `500m`, `2Gi` or `8589934592`; None if it is none."""
-    match = _FORM.match(text)
-    return Decimal(match[1]) * _FACTORS[match[2]] if match else None
+    match = _FORM.fullmatch(text)
+    return Decimal(match[1] + (match[3] or "")) * _FACTORS[match[2]] if match else None
 
 
 def same_quantity(left: object, right: object) -> bool:

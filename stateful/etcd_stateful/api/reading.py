@@ -31,7 +31,10 @@ class Reader:
     problems: list[Problem] = field(default_factory=list)
 
     def problem(self, key: str, message: str) -> None:
-        self.problems.append(Problem(f"{self.path}.{key}" if key else self.path, message))
+        self.problems.append(Problem(self._at(key), message))
+
+    def _at(self, key: str) -> str:
+        return ".".join(part for part in (self.path, key) if part)
 
     def text(self, key: str, default: str = "") -> str:
         value = self.raw.get(key)
@@ -64,7 +67,7 @@ class Reader:
         if value is not None and not isinstance(value, Mapping):
             self.problem(key, f"must be an object, found {_shown(value)}")
             value = None
-        return Reader(value or {}, f"{self.path}.{key}", self.problems)
+        return Reader(value or {}, self._at(key), self.problems)
 
     def has(self, key: str) -> bool:
         return self.raw.get(key) is not None
@@ -88,7 +91,7 @@ class Reader:
             return
         for index, item in enumerate(value):
             if isinstance(item, Mapping):
-                yield Reader(item, f"{self.path}.{key}[{index}]", self.problems)
+                yield Reader(item, self._at(f"{key}[{index}]"), self.problems)
             else:
                 self.problem(f"{key}[{index}]", f"must be an object, found {_shown(item)}")
 

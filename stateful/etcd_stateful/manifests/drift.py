@@ -1,7 +1,8 @@
 """Tells whether a live object still says what its manifest says.
 
 The API server adds defaults and others add fields of their own; neither is drift. So the manifest
-is compared as a subset: every field it sets must be there with its value.
+is compared as a subset: every field it sets must be there with its value. Finding drift where there
+is none would be a write that never ends.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from typing import Any, Final
 
 from etcd_stateful.api.quantity import same_quantity
 
-_MERGE_KEYS: Final = ("name", "mountPath", "containerPort", "port", "uid", "topologyKey", "key")
+_MERGE_KEYS: Final = ("uid", "mountPath", "name", "containerPort", "port", "topologyKey", "key")
 """What identifies an element of a list of objects, first match first, as in Kubernetes' schemas."""
 
 _QUANTITIES: Final = frozenset({"requests", "limits", "sizeLimit"})
+
+_WHOLE: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
+"""Maps of text where one more entry changes what all of them mean."""
 
 
 def drift(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
@@ -28,8 +32,8 @@ def _of_value(live: Any, wanted: Any, path: str, *, quantity: bool) -> str | Non
         return _of_object(found, wanted, path, quantity=quantity)
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         return _of_list(live if isinstance(live, list) else [], wanted, path)
-    if live == wanted or (not wanted and live is None):
-        return None  # the API server drops zero values
+    if live == wanted or (live is None and wanted in ("", None)):
+        return None  # the API server drops empty text; zero and false it keeps
     return None if quantity and same_quantity(live, wanted) else path
 
 
@@ -39,9 +43,16 @@ def _of_object(
     for key, value in wanted.items():
         inner = f"{path}.{key}" if path else str(key)
         measured = quantity or key in _QUANTITIES
+        if key in _WHOLE and _has_more(live.get(key), value):
+            return inner
         if found := _of_value(live.get(key), value, inner, quantity=measured):
             return found
     return None
+
+
+def _has_more(live: Any, wanted: Any) -> bool:
+    both = isinstance(live, Mapping) and isinstance(wanted, Mapping)
+    return both and not live.keys() <= wanted.keys()
 
 
 def _of_list(live: Sequence[Any], wanted: Sequence[Any], path: str) -> str | None:
@@ -49,18 +60,32 @@ def _of_list(live: Sequence[Any], wanted: Sequence[Any], path: str) -> str | Non
         return None
     key = _merge_key(wanted)
     if key is None:
-        return None if list(live) == list(wanted) else path
-    by_key = {item.get(key): item for item in live if isinstance(item, Mapping)}
+        return _in_order(live, wanted, path)
     for item in wanted:
         inner = f"{path}[{item[key]}]"
-        if item[key] not in by_key:
-            return inner
-        if found := _of_object(by_key[item[key]], item, inner):
-            return found
+        same = [one for one in live if isinstance(one, Mapping) and one.get(key) == item[key]]
+        found = [_of_object(one, item, inner) for one in same]
+        if None not in found:
+            return next(iter(found), inner)
     return None
 
 
+def _in_order(live: Sequence[Any], wanted: Sequence[Any], path: str) -> str | None:
+    """For lists that Kubernetes replaces as a whole."""
+    if len(live) != len(wanted):
+        return path
+    pairs = enumerate(zip(live, wanted, strict=True))
+    found = (_of_value(one, item, f"{path}[{at}]", quantity=False) for at, (one, item) in pairs)
+    return next((where for where in found if where), None)
+
+
 def _merge_key(items: Sequence[Any]) -> str | None:
+    """The key that tells the items apart; None where none does."""
     if not all(isinstance(item, Mapping) for item in items):
         return None
-    return next((key for key in _MERGE_KEYS if all(key in item for item in items)), None)
+    return next((key for key in _MERGE_KEYS if _tells_apart(key, items)), None)
+
+
+def _tells_apart(key: str, items: Sequence[Mapping[str, Any]]) -> bool:
+    values = [item.get(key) for item in items]
+    return all(isinstance(value, str | int) for value in values) and len(set(values)) == len(items)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from etcd_stateful import naming
-from etcd_stateful.manifests.statefulset import FIRST_EPOCH
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.statefulset import FIRST_EPOCH, version_of
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, FirstMember, MemberRecord
@@ -20,9 +21,9 @@ from etcd_stateful.membership.steps import (
     PushTicket,
     RecordMember,
     Step,
-    Wait,
     WriteBootstrap,
 )
+from etcd_stateful.membership.versions import Version, parse_version
 from etcd_stateful.ticket import ClusterState, Finding, Ticket
 
 GATHERING_SECONDS: Final = 10.0
@@ -41,7 +42,11 @@ def secret(seen: Observation) -> Step | None:
         return _begin(seen, name)
     record = seen.secret.bootstrap
     if seen.secret.damage or record is None:
-        return Hold("SecretDamaged", f"Secret {name}: {seen.secret.damage or 'no record'}")
+        return Hold(
+            "SecretDamaged",
+            f"Secret {name}: {seen.secret.damage or 'no record'}. Put back what it held, or delete "
+            "it: the cluster is then taken on as its claims say",
+        )
     if record.cluster_uid != seen.cluster.uid:
         return Hold(
             "SecretOfAnotherCluster",
@@ -56,44 +61,87 @@ def _begin(seen: Observation, name: str) -> Step:
     A lost Secret never leads to an empty cluster (I11): what the claims or the status remember of a
     cluster ID counts as formed.
     """
-    known = _remembered(seen)
+    known, version = _remembered(seen), str(running_version(seen))
     if len(known) > 1:
         ids = ", ".join(identity.to_hex(cluster) for cluster in sorted(known))
         return Hold("SplitBrain", f"the claims belong to different etcd clusters: {ids}")
     if known:
-        record = records.adopted(seen.cluster.uid, known.pop())
+        size = min(replicas(seen), naming.MAX_SIZE)
+        record = records.adopted(seen.cluster.uid, known.pop(), version, size)
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
-    record = records.first_attempt(seen.cluster.uid, _first_peers(seen))
+    if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
+        return Hold(
+            "RecordsLost",
+            f"etcd has started in pod {running}, and Secret {name}, the records on the claims and "
+            "status.clusterID are all gone: nothing says which cluster this is, so nothing is "
+            "started. Put etcd's cluster ID into status.clusterID, in hexadecimal",
+        )
+    record = records.first_attempt(
+        seen.cluster.uid, _first_peers(seen.cluster, seen.cluster.size), version
+    )
     return CreateSecret(name, record, f"a cluster of {len(record.members)} begins")
 
 
 def _remembered(seen: Observation) -> set[int]:
     held = {claim.record.cluster_id for claim in seen.claims if claim.record}
-    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}
-    held |= {seen.etcd.cluster_id} if seen.etcd else set()
+    held |= {pod.record.cluster_id for pod in seen.pods if pod.record} | _answering(seen)
     return held or ({seen.last_cluster_id} if seen.last_cluster_id is not None else set())
 
 
-def _first_peers(seen: Observation) -> dict[str, str]:
-    cluster = seen.cluster
-    return {
-        naming.pod(cluster.name, ordinal): cluster.peer_url(ordinal)
-        for ordinal in range(cluster.size)
-    }
+def _answering(seen: Observation) -> set[int]:
+    """The cluster IDs that etcd answers with."""
+    said = {status.cluster_id for status in seen.statuses.values()}
+    return said | ({seen.etcd.cluster_id} if seen.etcd else set())
+
+
+def running_version(seen: Observation) -> Version:
+    """What pods run or would run next; only a version change, step by step, may move it (I9)."""
+    record = seen.secret.bootstrap if seen.secret else None
+    recorded = parse_version(record.version) if record else None
+    live = version_of(seen.stateful_set) if seen.stateful_set else None
+    return recorded or live or seen.cluster.version
+
+
+def replicas(seen: Observation) -> int:
+    """What the StatefulSet must ask for. Never fewer than there are members or their volumes."""
+    record = seen.secret.bootstrap if seen.secret else None
+    ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
+    owned = [
+        claim.ordinal + 1
+        for claim in seen.claims
+        if claim.record and claim.record.cluster_uid in ours
+    ]
+    begun = max(len(record.members), record.size) if record else 0
+    known = (
+        seen.etcd if seen.etcd and record and seen.etcd.cluster_id == record.cluster_id else None
+    )
+    # A member can call itself anything, so what no cluster of ours can have is not believed.
+    listed = [
+        ordinal + 1
+        for member in (known.members if known else ())
+        if (ordinal := naming.ordinal_of(seen.cluster.name, member.name)) is not None
+        and ordinal < naming.MAX_SIZE
+    ]
+    # Lowered, after someone has scaled the StatefulSet by hand, only with the list at hand (I5).
+    asked = 0 if known else seen.replicas
+    return max([asked, begun, *owned, *listed]) or seen.cluster.size
+
+
+def _first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
+    return {naming.pod(cluster.name, ordinal): cluster.peer_url(ordinal) for ordinal in range(size)}
 
 
 def latch(seen: Observation) -> Step | None:
     """Writes down that the cluster has formed, once a linearizable answer proves it."""
-    record = _record(seen)
-    if seen.etcd is None:
-        return None
-    if seen.etcd.cluster_id != record.cluster_id:
+    record = recorded(seen)
+    if others := _answering(seen) - {record.cluster_id}:
+        ids = ", ".join(identity.to_hex(other) for other in sorted(others))
         return Hold(
             "SplitBrain",
-            f"etcd answers with cluster ID {identity.to_hex(seen.etcd.cluster_id)}, the record "
-            f"says {identity.to_hex(record.cluster_id)}. Nothing is touched",
+            f"etcd answers with cluster ID {ids}, the record says "
+            f"{identity.to_hex(record.cluster_id)}. Nothing is touched",
         )
-    if record.latched:
+    if seen.etcd is None or record.latched:
         return None
     return _write(seen, records.latch(record), "the cluster has formed; clients are let in")
 
@@ -105,16 +153,16 @@ def tickets(seen: Observation) -> Step | None:
         return None
     if fresh := {first.member_id: run for pod in waiting for first, run in _entitled(seen, pod)}:
         names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
-        return _write(seen, records.issue(_record(seen), fresh), f"tickets are due to {names}")
+        return _write(seen, records.issue(recorded(seen), fresh), f"tickets are due to {names}")
     return next((step for pod in waiting if (step := _ticket(seen, pod))), None)
 
 
 def _entitled(seen: Observation, pod: Pod) -> list[tuple[FirstMember, str]]:
     """The first member whose ticket this run may have, if that member never had one."""
-    first = _record(seen).member(pod.name)
-    if first is None or not _waits_empty(pod) or pod.answer is None:
+    first = recorded(seen).member(pod.name)
+    if first is None or not waits_empty(pod) or pod.answer is None:
         return []
-    if _record(seen).challenge(first.member_id) is not None or not _startable(seen, pod, first):
+    if recorded(seen).challenge(first.member_id) is not None or not _startable(seen, pod, first):
         return []
     return [(first, pod.answer.challenge)]
 
@@ -137,7 +185,7 @@ def _gathering(seen: Observation) -> bool:
     """Whether first tickets should still wait for pods that are on their way."""
     if any(pod.etcd_started for pod in seen.pods):
         return False
-    expected = [seen.pod(ordinal) for ordinal in range(len(_record(seen).members))]
+    expected = [seen.pod(ordinal) for ordinal in range(len(recorded(seen).members))]
     if any(pod and pod.age > GATHERING_SECONDS for pod in expected):
         return False
     return any(pod is None or (pod.answer is None and not pod.trouble) for pod in expected)
@@ -147,19 +195,24 @@ def _ticket(seen: Observation, pod: Pod) -> Step | None:
     answer = pod.answer
     if answer is None:
         return None
-    if _waits_empty(pod):
+    if waits_empty(pod):
         return _ticket_for_empty(seen, pod, answer.challenge)
-    if not _may_adopt(seen, pod, answer.finding):
+    if not may_adopt(seen, pod, answer.finding):
         return None
     record = _member_record(seen, pod)
     return _record_then_push(
-        seen, pod, answer.challenge, record.member_id if record else 0, "adopt", ""
+        seen,
+        pod,
+        challenge=answer.challenge,
+        member_id=record.member_id if record else 0,
+        state="adopt",
+        initial_cluster="",
     )
 
 
 def _ticket_for_empty(seen: Observation, pod: Pod, challenge: str) -> Step | None:
     """The member's one ticket, to the one run that the ledger names."""
-    bootstrap = _record(seen)
+    bootstrap = recorded(seen)
     first = bootstrap.member(pod.name)
     if first is None or bootstrap.challenge(first.member_id) != challenge:
         return None
@@ -167,12 +220,19 @@ def _ticket_for_empty(seen: Observation, pod: Pod, challenge: str) -> Step | Non
         return None
     state: ClusterState = "existing" if bootstrap.latched else "new"
     initial = _initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster
-    return _record_then_push(seen, pod, challenge, first.member_id, state, initial)
+    return _record_then_push(
+        seen,
+        pod,
+        challenge=challenge,
+        member_id=first.member_id,
+        state=state,
+        initial_cluster=initial,
+    )
 
 
 def _initial_now(seen: Observation) -> str:
     """The member list in etcd's form; first members that never started have no name on it yet."""
-    names = {member.member_id: member.name for member in _record(seen).members}
+    names = {member.member_id: member.name for member in recorded(seen).members}
     return ",".join(
         f"{member.name or names.get(member.member_id, '')}={url}"
         for member in (seen.etcd.members if seen.etcd else ())
@@ -183,12 +243,13 @@ def _initial_now(seen: Observation) -> str:
 def _record_then_push(
     seen: Observation,
     pod: Pod,
+    *,
     challenge: str,
     member_id: int,
     state: ClusterState,
     initial_cluster: str,
 ) -> Step | None:
-    bootstrap = _record(seen)
+    bootstrap = recorded(seen)
     record = MemberRecord(
         cluster_uid=seen.cluster.uid,
         claim_uid=_claim_uid(seen, pod),
@@ -236,68 +297,34 @@ def _record_step(seen: Observation, pod: Pod, record: MemberRecord) -> Step | No
 
 
 def another_attempt(seen: Observation) -> Step | None:
-    """A new attempt once every ordinal waits with an empty volume and one cannot be served."""
-    bootstrap = _record(seen)
-    if bootstrap.latched or not bootstrap.members:
+    """A new attempt once every ordinal waits with an empty volume and one has spent its ticket."""
+    bootstrap = recorded(seen)
+    if bootstrap.latched or seen.etcd is not None:
         return None
     pods = [seen.pod(ordinal) for ordinal in range(len(bootstrap.members))]
-    if not all(pod and _waits_empty(pod) for pod in pods) or seen.etcd is not None:
+    if not all(pod and waits_empty(pod) for pod in pods):
         return None
-    following = records.next_attempt(bootstrap, _first_peers(seen))
+    if not any(pod and has_spent_ticket(seen, pod) for pod in pods):
+        return None  # as long as a claim is missing, another attempt would get no further
+    size = max(len(pods), seen.cluster.size)
+    following = records.next_attempt(bootstrap, _first_peers(seen.cluster, size))
     return _write(seen, following, f"attempt {bootstrap.attempt} left only empty volumes")
 
 
-def _waits_empty(pod: Pod) -> bool:
+def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
+    """It waits empty, and its member's one ticket was for another run."""
+    first = recorded(seen).member(pod.name)
+    run = recorded(seen).challenge(first.member_id) if first else None
+    return bool(run and waits_empty(pod) and pod.answer and pod.answer.challenge != run)
+
+
+def waits_empty(pod: Pod) -> bool:
     return bool(
         pod.in_start and not pod.deleting and pod.answer and pod.answer.finding.found == "no-data"
     )
 
 
-def blocked_starts(seen: Observation) -> Step | None:
-    """Pods that wait in `start` and can get no ticket, in words."""
-    for pod in seen.pods:
-        if pod.answer is None or not pod.in_start or pod.deleting:
-            continue
-        finding = pod.answer.finding
-        if finding.found == "unreadable":
-            return Wait(f"pod {pod.name}: its volume cannot be read: {finding.detail}")
-        if finding.found == "foreign-data" and not _may_adopt(seen, pod, finding):
-            return _foreign_data(pod, finding)
-        if finding.found == "no-data" and is_latched(seen):
-            return _lost_data(seen, pod)
-    return None
-
-
-def _foreign_data(pod: Pod, finding: Finding) -> Hold:
-    whose = finding.member or "an unknown member"
-    of = f" of the cluster with UID {finding.cluster_uid}" if finding.cluster_uid else ""
-    return Hold(
-        "ForeignData",
-        f"the volume of pod {pod.name} holds data of {whose}{of}: {finding.detail}. It is not "
-        "started. Give the pod its own volume back, or set spec.retainedClaims.adopt to that UID "
-        "if all of that cluster's volumes are here",
-    )
-
-
-def _lost_data(seen: Observation, pod: Pod) -> Step:
-    if seen.etcd is None:
-        return Hold(
-            "QuorumLost",
-            f"the volume of pod {pod.name} is empty and no quorum answers. Nothing is replaced "
-            "without a quorum; bring the other members back",
-        )
-    return Hold(
-        "MemberLost",
-        f"the volume of pod {pod.name} is empty although its member has had data: it is not "
-        "started. This version of the operator cannot replace a member yet",
-    )
-
-
-def formed(seen: Observation) -> Step | None:
-    return None if is_latched(seen) else Wait("a quorum to answer for the first time")
-
-
-def _may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
+def may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
     """The human named that cluster, it is the latched one, and the claim agrees with the log."""
     held = _member_record(seen, pod)
     return bool(
@@ -305,7 +332,7 @@ def _may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
         and finding.cluster_uid
         and finding.cluster_uid == seen.cluster.retained_claims.adopt
         and is_latched(seen)
-        and finding.cluster_id == _record(seen).cluster_id
+        and finding.cluster_id == recorded(seen).cluster_id
         and finding.member == pod.name
         and held
         and held.member_id == finding.member_id
@@ -329,7 +356,7 @@ def _write(seen: Observation, record: Bootstrap, reason: str) -> Step:
     return WriteBootstrap(naming.start_secret(seen.cluster.name), version, record, reason)
 
 
-def _record(seen: Observation) -> Bootstrap:
+def recorded(seen: Observation) -> Bootstrap:
     """The bootstrap record; `secret` has made sure that there is one."""
     if seen.secret is None or seen.secret.bootstrap is None:
         raise LookupError("the bootstrap record is asked for before the Secret is there")

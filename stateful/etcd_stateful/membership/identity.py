@@ -8,7 +8,11 @@ the time of the request, so only etcd can tell their IDs.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+_HEX: Final = re.compile(r"[0-9a-fA-F]{1,16}")
 
 
 def member_id(peer_urls: Sequence[str], token: str) -> int:
@@ -28,7 +32,7 @@ def to_hex(identity: int) -> str:
 
 def from_hex(text: str) -> int:
     """Raises ValueError for anything but 1 to 16 hexadecimal digits."""
-    if not 1 <= len(text) <= 16:
+    if not _HEX.fullmatch(text):
         raise ValueError(f"not an etcd ID: {text[:32]!r}")
     return int(text, 16)
 

@@ -28,11 +28,11 @@ def before_anything(seen: Observation) -> Step | None:
     discard = seen.cluster.retained_claims.discard
     old = left_behind(seen)
     for claim in old:
-        if claim.record and claim.record.cluster_uid == discard:
+        if discard and claim.record and claim.record.cluster_uid == discard:
             return _discard(claim)
-    if not old or _adoptable(seen, old):
-        return None
-    return _two_ways_on(old)
+    if not old:
+        return _nothing_to_adopt(seen)
+    return None if _adoptable(seen, old) else _ways_on(old)
 
 
 def _discard(claim: Claim) -> Step:
@@ -47,20 +47,38 @@ def _discard(claim: Claim) -> Step:
 
 
 def _adoptable(seen: Observation, old: tuple[Claim, ...]) -> bool:
-    return {claim.record.cluster_uid for claim in old if claim.record} == {
-        seen.cluster.retained_claims.adopt
-    }
+    adopt = seen.cluster.retained_claims.adopt
+    uids = {claim.record.cluster_uid for claim in old if claim.record}
+    return bool(adopt) and uids == {adopt}
 
 
-def _two_ways_on(old: tuple[Claim, ...]) -> Hold:
+def _nothing_to_adopt(seen: Observation) -> Step | None:
+    """Who means to go on with old data must not be given an empty cluster (I11)."""
+    uid = seen.cluster.retained_claims.adopt
+    if not uid or seen.secret is not None or any(claim.record for claim in seen.claims):
+        return None
+    return Hold(
+        "NothingToAdopt",
+        f"spec.retainedClaims.adopt names the cluster with UID {uid}, and no claim here holds data "
+        "of it. Bring its claims back, or remove the field to start empty",
+    )
+
+
+def _ways_on(old: tuple[Claim, ...]) -> Hold:
     uids = sorted({claim.record.cluster_uid for claim in old if claim.record})
     names = ", ".join(claim.name for claim in old)
-    return Hold(
-        "RetainedClaims",
+    hold = (
         f"claims {names} hold the data of a deleted cluster of this name (UID {', '.join(uids)}). "
         f'To go on with that data set spec.retainedClaims.adopt to "{uids[0]}"; to delete it for '
-        f'good and start empty set spec.retainedClaims.discard to "{uids[0]}"',
+        f'good and start empty set spec.retainedClaims.discard to "{uids[0]}"'
     )
+    if len(uids) > 1:
+        hold = (
+            f"claims {names} hold the data of {len(uids)} deleted clusters of this name (UIDs "
+            f"{', '.join(uids)}). Only one can be adopted: set spec.retainedClaims.discard to the "
+            "UID of one that is to be deleted for good, and go on with the other when it is gone"
+        )
+    return Hold("RetainedClaims", hold)
 
 
 def damaged(seen: Observation) -> Step | None:
@@ -79,4 +97,8 @@ def damaged(seen: Observation) -> Step | None:
 
 
 def _broken(claim: Claim) -> Hold:
-    return Hold("ClaimRecordDamaged", f"claim {claim.name}: {claim.damage}")
+    return Hold(
+        "ClaimRecordDamaged",
+        f"claim {claim.name}: {claim.damage}. Put its annotations right, or delete the claim if "
+        "its data is not needed",
+    )

@@ -137,6 +137,8 @@ class Observation:
     statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
     """By ordinal; only members that answered."""
     foreign: tuple[Foreign, ...] = ()
+    predecessors: tuple[str, ...] = ()
+    """Pods under names of ours whose StatefulSet is gone and which have yet to stop."""
     operator_image: str = ""
     last_cluster_id: int | None = None
     """What the custom resource's status says of the cluster ID; a hint others may have wiped."""

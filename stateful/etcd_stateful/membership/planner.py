@@ -14,11 +14,10 @@ from etcd_stateful import naming
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.services import client_service, headless_service
-from etcd_stateful.manifests.statefulset import stateful_set, version_of
-from etcd_stateful.membership import bootstrap, leftovers
+from etcd_stateful.manifests.statefulset import stateful_set
+from etcd_stateful.membership import blocked, bootstrap, leftovers
 from etcd_stateful.membership.observation import Foreign, Live, Observation, Pod
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
-from etcd_stateful.membership.versions import Version
 
 Question = Callable[[Observation], Step | None]
 
@@ -70,10 +69,18 @@ def _children(seen: Observation) -> Step | None:
     return next((step for live, manifest in wanted if (step := _child(live, manifest))), None)
 
 
+def _predecessors(seen: Observation) -> Step | None:
+    """A StatefulSet made while pods of the one before still bear their names would back off from
+    them, up to minutes: the end of those pods does not wake its controller."""
+    if seen.stateful_set is not None or not seen.predecessors:
+        return None
+    return Wait(f"pods {', '.join(seen.predecessors)} of the StatefulSet before to stop")
+
+
 def _stateful_set(seen: Observation) -> Manifest:
     manifest = stateful_set(
-        replace(seen.cluster, version=_running_version(seen)),
-        replicas=replicas(seen),
+        replace(seen.cluster, version=bootstrap.running_version(seen)),
+        replicas=bootstrap.replicas(seen),
         operator_image=seen.operator_image,
     )
     if seen.stateful_set is not None:
@@ -84,12 +91,6 @@ def _stateful_set(seen: Observation) -> Manifest:
     return manifest
 
 
-def _running_version(seen: Observation) -> Version:
-    """What pods run or would run next; only a version change, step by step, may move it."""
-    running = version_of(seen.stateful_set) if seen.stateful_set else None
-    return running or seen.cluster.version
-
-
 def _child(live: Live | None, manifest: Manifest) -> Step | None:
     kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
     if live is None:
@@ -97,36 +98,30 @@ def _child(live: Live | None, manifest: Manifest) -> Step | None:
     if live["metadata"].get("deletionTimestamp"):
         return Wait(f"{kind} {name} is being deleted; it is made again when it is gone")
     if where := drift(live, manifest):
+        # Of this very version: an old view must not undo what came after it, replicas least of all.
+        manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         return ApplyChild(kind, name, manifest, f"{kind} {name} differs at {where}")
     return None
 
 
-def replicas(seen: Observation) -> int:
-    """What the StatefulSet must ask for. Never fewer than there are members or their volumes."""
-    record = seen.secret.bootstrap if seen.secret else None
-    ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
-    owned = [
-        claim.ordinal + 1
-        for claim in seen.claims
-        if claim.record and claim.record.cluster_uid in ours
-    ]
-    begun = len(record.members) if record else 0
-    listed = [
-        ordinal + 1
-        for member in (seen.etcd.members if seen.etcd else ())
-        if (ordinal := naming.ordinal_of(seen.cluster.name, member.name)) is not None
-    ]
-    # Lowered, after someone has scaled the StatefulSet by hand, only with the list at hand (I5).
-    asked = 0 if seen.etcd else seen.replicas
-    return max([asked, begun, *owned, *listed]) or seen.cluster.size
-
-
 def _every_pod_serves(seen: Observation) -> Step | None:
-    for ordinal in range(seen.replicas):
-        pod = seen.pod(ordinal)
-        if pod is None or not pod.ready or pod.deleting:
-            return Wait(_in_words(seen, ordinal, pod))
-    return None
+    waits = [
+        (ordinal, pod)
+        for ordinal in range(seen.replicas)
+        if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting
+    ]
+    if not waits:
+        return None
+    ordinal, pod = min(waits, key=lambda one: _blame(one[1]))
+    return Wait(_in_words(seen, ordinal, pod))
+
+
+def _blame(pod: Pod | None) -> int:
+    """Lowest for the pod to name: one with a cause rather than one that only lacks the others."""
+    if pod is not None and pod.trouble:
+        return 0
+    lacks_others = pod is not None and not pod.deleting and (pod.answer or pod.etcd_started)
+    return 2 if lacks_others else 1
 
 
 def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
@@ -137,8 +132,11 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
         return f"pod {name} to stop; the StatefulSet then makes it again"
     if pod.trouble:
         return f"pod {name}: {pod.trouble}"
-    if pod.in_start and pod.answer is None:
-        return f"pod {name} to answer from its init container start"
+    if pod.etcd_started and seen.etcd is None:
+        return f"etcd in pod {name} to reach a quorum"
+    if pod.in_start:
+        what = "get its ticket" if pod.answer else "answer from its init container start"
+        return f"pod {name} to {what}"
     return f"pod {name} to become ready"
 
 
@@ -172,7 +170,7 @@ def _size_as_declared(seen: Observation) -> Step | None:
 
 
 def _version_as_declared(seen: Observation) -> Step | None:
-    running = _running_version(seen)
+    running = bootstrap.running_version(seen)
     if running == seen.cluster.version:
         return None
     return Hold(
@@ -189,14 +187,16 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _names_taken,
     leftovers.before_anything,
     bootstrap.secret,
+    _predecessors,
     _children,
     leftovers.damaged,
     bootstrap.latch,
     bootstrap.tickets,
     bootstrap.another_attempt,
-    bootstrap.blocked_starts,
+    blocked.cannot_form,
+    blocked.starts,
     _every_pod_serves,
-    bootstrap.formed,
+    blocked.unformed,
     _client_service_taken,
     _size_as_declared,
     _version_as_declared,

@@ -46,6 +46,11 @@ class Bootstrap:
     cluster_id: int
     latched: bool = False
     issued: tuple[tuple[int, str], ...] = ()
+    version: str = ""
+    """What its members run. Not on the StatefulSet alone: that may be deleted (I9)."""
+
+    size: int = 0
+    """How many ordinals there are, where the first members are not known (I5)."""
 
     @property
     def initial_cluster(self) -> str:
@@ -59,7 +64,9 @@ class Bootstrap:
         return next((run for member, run in self.issued if member == member_id), None)
 
 
-def first_attempt(cluster_uid: str, peers: Mapping[str, str], attempt: int = 1) -> Bootstrap:
+def first_attempt(
+    cluster_uid: str, peers: Mapping[str, str], version: str, attempt: int = 1
+) -> Bootstrap:
     """The record of an attempt to form a cluster of `peers` (member name to peer URL).
 
     The token holds the custom resource's UID: deleted and created again under the same name is
@@ -75,17 +82,27 @@ def first_attempt(cluster_uid: str, peers: Mapping[str, str], attempt: int = 1) 
         token=token,
         members=members,
         cluster_id=identity.cluster_id(member.member_id for member in members),
+        version=version,
     )
 
 
 def next_attempt(record: Bootstrap, peers: Mapping[str, str]) -> Bootstrap:
     """The attempt after one that never formed a cluster."""
-    return first_attempt(record.cluster_uid, peers, record.attempt + 1)
+    return first_attempt(record.cluster_uid, peers, record.version, record.attempt + 1)
 
 
-def adopted(cluster_uid: str, cluster_id: int) -> Bootstrap:
-    """The record of a cluster that begins with data a human told us to adopt."""
-    return Bootstrap(cluster_uid, 0, f"{cluster_uid}-adopted", (), cluster_id, latched=True)
+def adopted(cluster_uid: str, cluster_id: int, version: str, size: int) -> Bootstrap:
+    """The record of a cluster that is there already: adopted, or its Secret was lost."""
+    return Bootstrap(
+        cluster_uid=cluster_uid,
+        attempt=0,
+        token=f"{cluster_uid}-adopted",
+        members=(),
+        cluster_id=cluster_id,
+        latched=True,
+        version=version,
+        size=size,
+    )
 
 
 def latch(record: Bootstrap) -> Bootstrap:
@@ -113,6 +130,8 @@ def dump_bootstrap(record: Bootstrap) -> str:
             "clusterID": identity.to_hex(record.cluster_id),
             "latched": record.latched,
             "issued": [[identity.to_hex(member), run] for member, run in record.issued],
+            "version": record.version,
+            "size": record.size,
         },
         sort_keys=True,
     )
@@ -131,11 +150,20 @@ def load_bootstrap(text: str) -> Bootstrap:
                 for name, url, member in raw["members"]
             ),
             cluster_id=identity.from_hex(raw["clusterID"]),
-            latched=raw["latched"] is True,
+            latched=_truth(raw["latched"]),
             issued=tuple((identity.from_hex(member), str(run)) for member, run in raw["issued"]),
+            version=str(raw["version"]),
+            size=int(raw["size"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
+
+
+def _truth(value: object) -> bool:
+    """Anything else must not read as false: an unlatched cluster may be begun anew."""
+    if not isinstance(value, bool):
+        raise TypeError(f"latched is {value!r:.60}, neither true nor false")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +194,21 @@ def load_member(annotations: Mapping[str, str]) -> MemberRecord | None:
 
     Raises BadRecord for half a record: someone has edited it.
     """
-    if naming.MEMBER_ID not in annotations:
+    if not {naming.CLAIM_UID, naming.MEMBER_ID, naming.CLUSTER_ID} & annotations.keys():
         return None
     try:
         return MemberRecord(
-            cluster_uid=annotations[naming.CLUSTER_UID],
-            claim_uid=annotations[naming.CLAIM_UID],
+            cluster_uid=_said(annotations, naming.CLUSTER_UID),
+            claim_uid=_said(annotations, naming.CLAIM_UID),
             member_id=identity.from_hex(annotations[naming.MEMBER_ID]),
             cluster_id=identity.from_hex(annotations[naming.CLUSTER_ID]),
         )
     except (KeyError, ValueError) as error:
         raise BadRecord(f"the member record on the claim cannot be read: {error}") from error
+
+
+def _said(annotations: Mapping[str, str], key: str) -> str:
+    """An empty UID would equal one that nobody has set."""
+    if not annotations[key]:
+        raise ValueError(f"{key} is empty")
+    return annotations[key]

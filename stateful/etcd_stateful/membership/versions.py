@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_FORM: Final = re.compile(r"^v?(\d{1,4})\.(\d{1,4})\.(\d{1,6})$", re.ASCII)
+_FORM: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,6})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +29,7 @@ DEFAULT_VERSION: Final = "3.7.3"
 
 def parse_version(text: str) -> Version | None:
     """The version in `3.7.3` or `v3.7.3`; None for anything else."""
-    match = _FORM.match(text)
+    match = _FORM.fullmatch(text)
     return Version(int(match[1]), int(match[2]), int(match[3])) if match else None
 
 

@@ -1,0 +1,46 @@
+"""`python3 -m etcd_operator run` and `version`.
+
+Nothing heavy is imported before it is known what was asked for; the init container's entry point is
+another package (`etcd_operator.start`) and imports none of this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+VERSION = "0.1.0"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="etcd_operator", description="The etcd operator.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", help="run the operator; set up by environment variables")
+    commands.add_parser("version", help="print the version")
+    command = parser.parse_args(arguments).command
+    if command == "version":
+        sys.stdout.write(f"{VERSION}\n")
+        return 0
+    return _run()
+
+
+def _run() -> int:
+    from etcd_operator.settings import BadSettings, from_environment  # noqa: PLC0415
+
+    try:
+        settings = from_environment(os.environ)
+    except BadSettings as error:
+        sys.stderr.write(f"etcd_operator: {error}\n")
+        return 2
+    import asyncio  # noqa: PLC0415
+
+    from etcd_operator import logs  # noqa: PLC0415
+    from etcd_operator.run import operate  # noqa: PLC0415
+
+    logs.setup(settings.log_level, settings.log_format)
+    return asyncio.run(operate(settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

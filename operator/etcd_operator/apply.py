@@ -1,0 +1,215 @@
+"""Carries out one step: at most one write, behind every precondition that the step names.
+
+What destroys or hands out identity (a claim, a record, a ticket) goes by UID and resourceVersion,
+or by a read made just before. The answer of every write goes into the store, so that the next pass
+sees what this one did, however late the watch is.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from etcd_operator import reading
+from etcd_operator.finder import Finder
+from etcd_operator.kube import (
+    CLAIMS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Conflict,
+    Json,
+    Kubernetes,
+    Resource,
+)
+from etcd_operator.tickets import NoAnswer, Start
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
+from etcd_stateful.membership.records import dump_bootstrap, member_annotations
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateSecret,
+    DeleteClaim,
+    PushTicket,
+    RecordMember,
+    Write,
+    WriteBootstrap,
+)
+
+KEY_BYTES: Final = 32
+
+_RESOURCES: Final = {
+    resource.kind: resource for resource in (STATEFUL_SETS, SERVICES, SECRETS, CLAIMS, PODS)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The write happened. `created` tells an object that was not there before."""
+
+    words: str
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """The world is not as the step assumed; the store knows better now. Look again at once."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Whether it happened is unknown. Look again soon."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """`start` said no to a genuine ticket. The same ticket gets the same answer."""
+
+    why: str
+
+
+Applied = Done | Outdated | Unanswered | Turned
+
+
+class Applier:
+    """Raises KubeError of the kinds Rejected and Unavailable; a conflict is `Outdated`."""
+
+    def __init__(
+        self,
+        kube: Kubernetes,
+        finder: Finder,
+        start: Start,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._finder = finder
+        self._start = start
+        self._wall_clock = wall_clock
+
+    async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
+        match step:
+            case ApplyChild():
+                return await self._apply_child(cluster, step)
+            case CreateSecret():
+                return await self._create_secret(cluster, step)
+            case WriteBootstrap():
+                return await self._write_bootstrap(cluster, step)
+            case RecordMember():
+                return await self._record_member(cluster, step)
+            case PushTicket():
+                return await self._push_ticket(cluster, step)
+            case DeleteClaim():
+                return await self._delete_claim(cluster, step)
+
+    async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
+        """With the UID of the object that was looked at, or after a read that finds the name free.
+
+        Server-side apply takes over whatever bears the name, so both keep it from taking over an
+        object that came in between.
+        """
+        resource, where = _RESOURCES[step.kind], cluster.namespace
+        known = self._finder.known(resource, where, step.name)
+        live = known or await self._finder.read(resource, where, step.name)
+        if live is not None and reading.foreign(cluster, step.kind, live):
+            return Outdated(f"{step.kind} {step.name} is another owner's now")
+        manifest = dict(step.manifest)
+        if live is not None:
+            metadata = {**_metadata(manifest), "uid": live["metadata"]["uid"]}
+            manifest["metadata"] = metadata
+        try:
+            self._finder.take(resource, await self._kube.apply(resource, manifest))
+        except Conflict as error:
+            return await self._outdated(resource, where, step.name, error)
+        verb = "created" if live is None else "put back"
+        return Done(f"{verb} {step.kind} {step.name}", created=live is None)
+
+    async def _create_secret(self, cluster: EtcdCluster, step: CreateSecret) -> Applied:
+        key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+        manifest = start_secret(cluster, step.record, key)
+        try:
+            self._finder.take(SECRETS, await self._kube.create(SECRETS, manifest))
+        except Conflict as error:
+            return await self._outdated(SECRETS, cluster.namespace, step.name, error)
+        return Done(f"created Secret {step.name}", created=True)
+
+    async def _write_bootstrap(self, cluster: EtcdCluster, step: WriteBootstrap) -> Applied:
+        text = base64.b64encode(dump_bootstrap(step.record).encode()).decode()
+        patch: Json = {
+            "metadata": {"resourceVersion": step.resource_version},
+            "data": {BOOTSTRAP: text},
+        }
+        return await self._patch(cluster, SECRETS, step.name, patch, "wrote the bootstrap record")
+
+    async def _record_member(self, cluster: EtcdCluster, step: RecordMember) -> Applied:
+        patch: Json = {
+            "metadata": {
+                "uid": step.uid,
+                "resourceVersion": step.resource_version,
+                "annotations": member_annotations(step.record),
+            }
+        }
+        words = f"recorded the member on {step.kind} {step.name}"
+        return await self._patch(cluster, _RESOURCES[step.kind], step.name, patch, words)
+
+    async def _patch(
+        self, cluster: EtcdCluster, resource: Resource, name: str, patch: Json, words: str
+    ) -> Applied:
+        where = cluster.namespace
+        try:
+            self._finder.take(resource, await self._kube.merge_patch(resource, where, name, patch))
+        except Conflict as error:
+            return await self._outdated(resource, where, name, error)
+        return Done(words)
+
+    async def _push_ticket(self, cluster: EtcdCluster, step: PushTicket) -> Applied:
+        """To a pod that a read made just now still shows in `start`, at this address."""
+        where = cluster.namespace
+        raw = await self._finder.read(PODS, where, step.pod)
+        pod = reading.pod(cluster, raw, None, self._wall_clock()) if raw else None
+        if pod is None or pod.uid != step.pod_uid:
+            return Outdated(f"pod {step.pod} is gone or another one")
+        if pod.deleting or not pod.in_start or pod.address != step.address:
+            return Outdated(f"pod {step.pod} no longer waits in start")
+        secret = self._finder.known(SECRETS, where, naming.start_secret(cluster.name))
+        key = reading.start_key(secret) if secret else None
+        if key is None:
+            return Outdated("the key of the tickets is gone")
+        try:
+            receipt = await self._start.push(step.address, step.pod_uid, key, step.ticket)
+        except NoAnswer as error:
+            return Unanswered(f"start in pod {step.pod} sent no receipt: {error}")
+        if receipt.refusal:
+            return Turned(f"start in pod {step.pod} refused its ticket: {receipt.refusal}")
+        return Done(f"gave pod {step.pod} its ticket ({step.ticket.state})")
+
+    async def _delete_claim(self, cluster: EtcdCluster, step: DeleteClaim) -> Applied:
+        where = cluster.namespace
+        try:
+            await self._kube.delete(
+                CLAIMS, where, step.name, uid=step.uid, resource_version=step.resource_version
+            )
+        except Conflict as error:
+            return await self._outdated(CLAIMS, where, step.name, error)
+        await self._finder.read(CLAIMS, where, step.name)  # it may stay while a pod uses it
+        return Done(f"deleted claim {step.name}")
+
+    async def _outdated(
+        self, resource: Resource, namespace: str, name: str, error: Conflict
+    ) -> Outdated:
+        await self._finder.read(resource, namespace, name)
+        return Outdated(f"{resource.kind} {name} has changed in between: {error}")
+
+
+def _metadata(manifest: Json) -> Json:
+    metadata: Json = manifest["metadata"]
+    return metadata

@@ -1,0 +1,260 @@
+"""Asks etcd members, one endpoint at a time, and believes only the member that was meant.
+
+Three habits, each paid for by a loss somewhere:
+
+- The member list is read linearizably. aetcd's own method lists serializably, so its stubs are used
+  directly; they also carry promote and move-leader, which it has no methods for.
+- Every reply's header says who spoke. Pod addresses are used again, so a reply of another cluster
+  or member counts as none.
+- Every call has a deadline, and no answer means *unknown*. Only etcd itself can refuse.
+
+A channel lives for one question: at 0.1 calls per second and cluster a kept connection would cost
+memory for nothing, and a fresh one knows no back-off of an earlier pod at the same address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+from aetcd import rpc
+
+from etcd_stateful import naming
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.observation import EtcdView, Member, MemberStatus
+
+READ_SECONDS: Final = 1.0
+"""Status is answered from memory; more than this is as good as dead."""
+
+LIST_SECONDS: Final = 1.5
+"""A linearizable read waits for a quorum; without one it would wait for etcd's own 7 seconds."""
+
+CHANGE_SECONDS: Final = 2.0
+"""One try. A change caught by the loss of a leader may hang; the next observation tells."""
+
+_OPTIONS: Final = (
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 1024 * 1024),
+)
+
+_REFUSALS: Final = frozenset(
+    {
+        rpc.StatusCode.FAILED_PRECONDITION,
+        rpc.StatusCode.INVALID_ARGUMENT,
+        rpc.StatusCode.NOT_FOUND,
+        rpc.StatusCode.PERMISSION_DENIED,
+        rpc.StatusCode.RESOURCE_EXHAUSTED,
+        rpc.StatusCode.UNAUTHENTICATED,
+    }
+)
+
+_REFUSED_AS_UNAVAILABLE: Final = ("unhealthy cluster", "rpc not supported for learner")
+"""Clear words of etcd that come with a code that otherwise says nothing about the outcome."""
+
+
+class NoAnswer(Exception):
+    """Nobody who may answer did. What holds there is unknown; a change may have happened."""
+
+
+class Stranger(NoAnswer):
+    """Someone else answered at this address."""
+
+
+class Refused(Exception):
+    """etcd itself said no, in its own words: a reason to wait, and nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a member is expected, and who it must be; None where that is not known."""
+
+    address: str
+    cluster_id: int | None = None
+    member_id: int | None = None
+    port: int = naming.CLIENT_PORT
+
+    @property
+    def target(self) -> str:
+        """The form of gRPC that needs no resolver: `ipv4:10.0.0.1:2379`, `ipv6:[::1]:2379`."""
+        if ipaddress.ip_address(self.address).version == 6:
+            return f"ipv6:[{self.address}]:{self.port}"
+        return f"ipv4:{self.address}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """An alarm that is raised; etcd may blame the wrong member for CORRUPT."""
+
+    kind: Literal["NOSPACE", "CORRUPT"]
+    member_id: int
+
+
+class Etcd(Protocol):
+    """What the operator asks of one member. Every method raises NoAnswer or Refused."""
+
+    async def status(self, at: Endpoint, seconds: float = READ_SECONDS) -> MemberStatus: ...
+
+    async def member_list(self, at: Endpoint) -> EtcdView: ...
+
+    async def member_add_learner(self, at: Endpoint, peer_url: str) -> int: ...
+
+    async def member_promote(self, at: Endpoint, member_id: int) -> None: ...
+
+    async def member_remove(self, at: Endpoint, member_id: int) -> None: ...
+
+    async def move_leader(self, at: Endpoint, member_id: int) -> None: ...
+
+    async def alarms(self, at: Endpoint) -> tuple[Alarm, ...]: ...
+
+
+Ask = Callable[[Any], Awaitable[Any]]
+
+OpenChannel = Callable[[Endpoint], Any]
+"""The seam for TLS: credentials, and the name that the certificate must have."""
+
+
+def plaintext(endpoint: Endpoint) -> Any:
+    return rpc.insecure_channel(endpoint.target, options=_OPTIONS)
+
+
+class GrpcEtcd:
+    """`Etcd` over aetcd's gRPC stubs."""
+
+    def __init__(self, open_channel: OpenChannel = plaintext, concurrency: int = 32) -> None:
+        self._open = open_channel
+        self._turns = asyncio.Semaphore(concurrency)
+
+    async def status(self, at: Endpoint, seconds: float = READ_SECONDS) -> MemberStatus:
+        reply = await self._read(at, lambda channel: _ask_status(channel, seconds))
+        return MemberStatus(
+            member_id=reply.header.member_id,
+            cluster_id=reply.header.cluster_id,
+            version=reply.version,
+            leader_id=reply.leader,
+            term=reply.raftTerm,
+            applied_index=reply.raftAppliedIndex,
+            learner=reply.isLearner,
+            db_size=reply.dbSize,
+            errors=tuple(reply.errors),
+        )
+
+    async def member_list(self, at: Endpoint) -> EtcdView:
+        """The linearizable member list: what a quorum agrees on now."""
+
+        def ask(channel: Any) -> Any:
+            request = rpc.MemberListRequest(linearizable=True)
+            return rpc.ClusterStub(channel).MemberList(request, timeout=LIST_SECONDS)
+
+        reply = await self._read(at, ask)
+        return EtcdView(
+            cluster_id=reply.header.cluster_id,
+            members=tuple(
+                Member(member.ID, member.name, tuple(member.peerURLs), member.isLearner)
+                for member in reply.members
+            ),
+        )
+
+    async def alarms(self, at: Endpoint) -> tuple[Alarm, ...]:
+        def ask(channel: Any) -> Any:
+            request = rpc.AlarmRequest(action=rpc.AlarmRequest.GET)
+            return rpc.MaintenanceStub(channel).Alarm(request, timeout=LIST_SECONDS)
+
+        reply = await self._read(at, ask)
+        return tuple(
+            Alarm("CORRUPT" if alarm.alarm == rpc.CORRUPT else "NOSPACE", alarm.memberID)
+            for alarm in reply.alarms
+            if alarm.alarm in (rpc.CORRUPT, rpc.NOSPACE)
+        )
+
+    async def member_add_learner(self, at: Endpoint, peer_url: str) -> int:
+        """Adds a learner and returns the ID that etcd gave it. Ask the leader."""
+
+        def ask(channel: Any) -> Any:
+            request = rpc.MemberAddRequest(peerURLs=[peer_url], isLearner=True)
+            return rpc.ClusterStub(channel).MemberAdd(request, timeout=CHANGE_SECONDS)
+
+        reply = await self._change(at, ask)
+        return int(reply.member.ID)
+
+    async def member_promote(self, at: Endpoint, member_id: int) -> None:
+        def ask(channel: Any) -> Any:
+            request = rpc.MemberPromoteRequest(ID=member_id)
+            return rpc.ClusterStub(channel).MemberPromote(request, timeout=CHANGE_SECONDS)
+
+        await self._change(at, ask)
+
+    async def member_remove(self, at: Endpoint, member_id: int) -> None:
+        def ask(channel: Any) -> Any:
+            request = rpc.MemberRemoveRequest(ID=member_id)
+            return rpc.ClusterStub(channel).MemberRemove(request, timeout=CHANGE_SECONDS)
+
+        await self._change(at, ask)
+
+    async def move_leader(self, at: Endpoint, member_id: int) -> None:
+        """Makes `member_id` the leader. Only the present leader may be asked."""
+
+        def ask(channel: Any) -> Any:
+            request = rpc.MoveLeaderRequest(targetID=member_id)
+            return rpc.MaintenanceStub(channel).MoveLeader(request, timeout=CHANGE_SECONDS)
+
+        await self._change(at, ask)
+
+    async def _read(self, at: Endpoint, ask: Ask) -> Any:
+        async with self._channel(at) as channel:
+            reply = await ask(channel)
+        _check_speaker(at, reply.header)
+        return reply
+
+    async def _change(self, at: Endpoint, ask: Ask) -> Any:
+        """A change is sent over a connection that has just told who is at its other end.
+
+        Afterwards would be too late; and the reply to MoveLeader has no header.
+        """
+        async with self._channel(at) as channel:
+            _check_speaker(at, (await _ask_status(channel, READ_SECONDS)).header)
+            return await ask(channel)
+
+    @contextlib.asynccontextmanager
+    async def _channel(self, at: Endpoint) -> AsyncIterator[Any]:
+        async with self._turns:
+            channel = self._open(at)
+            try:
+                yield channel
+            except rpc.AioRpcError as error:
+                raise _meaning(at, error) from error
+            finally:
+                await channel.close()
+
+
+def _ask_status(channel: Any, seconds: float) -> Any:
+    return rpc.MaintenanceStub(channel).Status(rpc.StatusRequest(), timeout=seconds)
+
+
+def _check_speaker(at: Endpoint, header: Any) -> None:
+    """A zero ID is never a member's; a reply with one was not made by etcd's server."""
+    for what, meant, found in (
+        ("cluster", at.cluster_id, header.cluster_id),
+        ("member", at.member_id, header.member_id),
+    ):
+        if not found or (meant is not None and meant != found):
+            wanted = to_hex(meant) if meant is not None else "any"
+            raise Stranger(f"{at.target} answered as {what} {to_hex(found)}, expected was {wanted}")
+
+
+def _meaning(at: Endpoint, error: Any) -> NoAnswer | Refused:
+    """Whether etcd said no, or nothing is known.
+
+    `Unavailable` is both: a dead endpoint, a lost leader (the change may still happen), and the
+    plain refusals of the health check and of learners.
+    """
+    words = str(error.details() or "")
+    code = error.code()
+    if code in _REFUSALS or any(phrase in words for phrase in _REFUSED_AS_UNAVAILABLE):
+        return Refused(words.removeprefix("etcdserver: ") or code.name)
+    return NoAnswer(f"{at.target}: {code.name}: {words[:200]}")

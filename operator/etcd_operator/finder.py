@@ -1,0 +1,72 @@
+"""Looks up the objects that a cluster needs by name, in the store first.
+
+The store only knows objects that carry our label. An object of someone else's, or one of ours whose
+labels were altered, has the name all the same; so before a name counts as free, the API server is
+asked. A settled cluster finds everything in the store and reads nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from etcd_operator.kube import Json, Kubernetes, Resource
+from etcd_operator.store import Store
+from etcd_stateful import naming
+
+ABSENT_SECONDS: Final = 10.0
+"""How long a 404 is remembered between passes. Whoever creates the object reads once more."""
+
+Name = tuple[Resource, str, str]
+
+
+class Finder:
+    def __init__(
+        self, kube: Kubernetes, store: Store, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._clock = clock
+        self._absent: dict[Name, float] = {}
+
+    async def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        """The object from the store, or else from the API server."""
+        if (known := self.known(resource, namespace, name)) is not None:
+            return known
+        if self._clock() < self._absent.get((resource, namespace, name), 0.0):
+            return None
+        return await self.read(resource, namespace, name)
+
+    def known(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        return self._store.get(resource, namespace, name)
+
+    async def read(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        """The object from the API server, which the store is told of."""
+        found = await self._kube.get(resource, namespace, name)
+        if found is None:
+            self._forget_dead(resource, namespace, name)
+            self._remember_absent((resource, namespace, name))
+        else:
+            self.take(resource, found)
+        return found
+
+    def take(self, resource: Resource, obj: Json) -> None:
+        """Tells the store of an object that was read or written.
+
+        Only of what the watch will tell the end of: one without our label would stay for ever.
+        """
+        metadata = obj["metadata"]
+        self._absent.pop((resource, metadata.get("namespace", ""), metadata["name"]), None)
+        labels = metadata.get("labels") or {}
+        if resource.group == naming.GROUP or labels.get(naming.LABEL_MANAGED_BY) == naming.MANAGER:
+            self._store.put(resource, obj)
+
+    def _forget_dead(self, resource: Resource, namespace: str, name: str) -> None:
+        if (known := self.known(resource, namespace, name)) is not None:
+            self._store.remove(resource, namespace, name, known["metadata"]["uid"])
+
+    def _remember_absent(self, name: Name) -> None:
+        now = self._clock()
+        self._absent = {one: until for one, until in self._absent.items() if until > now}
+        self._absent[name] = now + ABSENT_SECONDS

@@ -1,0 +1,177 @@
+"""From what happens in Kubernetes to keys in a queue, by way of the store.
+
+An event decides nothing: it is put into the store and its object's owner into a queue, and if it is
+no news (the echo of a write of our own, an object listed again) not even that. An object whose
+labels are altered leaves the selected watches, which tell of it as deleted; so its cluster is
+looked at, finds it missing, applies it, and the labels are back.
+
+Every resource is listed when a watch begins anew and every `resync_seconds`. One paged LIST per
+resource serves the whole fleet, and brings to light what the watches did not tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from etcd_operator.health import Health
+from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, Resource
+from etcd_operator.metrics import Metrics
+from etcd_operator.settings import Settings
+from etcd_operator.store import Store, key_of, owner_of, version_of
+from etcd_operator.watches import SELECTORS, Connection, Scope, Watches, scopes
+
+log = logging.getLogger(__name__)
+
+RELIST_SECONDS = 1.0
+"""After a LIST of kopf's: time for the events that it leads to, and for other watches' LISTs."""
+
+SUPERVISE_SECONDS = 10.0
+FIRST_RETRY = 1.0
+LAST_RETRY = 30.0
+
+
+class Informer:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        connection: Connection,
+        store: Store,
+        *,
+        settings: Settings,
+        metrics: Metrics,
+        health: Health,
+        enqueue: Callable[[Resource, Key], None],
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._metrics = metrics
+        self._health = health
+        self._enqueue = enqueue
+        self._seconds = settings.resync_seconds
+        self._scopes = scopes(settings.watch_namespaces)
+        self._due: set[Scope] = set()
+        self._relist = asyncio.Event()
+        self.synced = asyncio.Event()
+        """Everything has been listed: from then on absence in the store means something."""
+
+        self._watches = Watches(
+            connection,
+            settings.watch_namespaces,
+            deliver=self.on_event,
+            listed=self.on_listed,
+        )
+
+    async def run(self) -> None:
+        """Fill the store, start the watches, keep both honest; for ever."""
+        # Before kopf starts: it ignores for good what the API server does not serve by then.
+        await self._until_listed()
+        self.synced.set()
+        self._watches.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._periodically(), name="resync")
+                group.create_task(self._on_demand(), name="relist")
+                group.create_task(self._supervise(), name="supervise")
+        finally:
+            await self._watches.stop()
+
+    def not_ready(self) -> list[str]:
+        if not self.synced.is_set():
+            return ["not everything has been listed yet"]
+        return [f"no watch yet: {path}" for path in self._watches.missing()]
+
+    def on_event(self, resource: Resource, kind: str | None, obj: Json) -> None:
+        self._metrics.events.labels(resource.plural, kind or "LISTED").inc()
+        key = key_of(obj)
+        known = self._store.get(resource, *key)
+        if kind == "DELETED":
+            uid = obj["metadata"].get("uid", "")
+            news = self._store.remove(resource, *key, uid, version_of(obj))
+        else:
+            news = self._store.put(resource, obj)
+        if news:
+            # The old one too: a changed instance label moves it from one cluster to another.
+            for owner in {owner_of(resource, each) for each in (known, obj) if each is not None}:
+                if owner is not None:
+                    self._enqueue(resource, owner)
+
+    def on_listed(self, scope: Scope) -> None:
+        self._due.add(scope)
+        self._relist.set()
+
+    async def resync(self) -> None:
+        """List everything once; raises KubeError when that was not possible."""
+        started = time.monotonic()
+        different = 0
+        for scope in self._scopes:
+            different += await self._list(scope)
+        for key in self._store.clusters():
+            self._enqueue(ETCD_CLUSTERS, key)
+        self._health.resynced = self._health.clock()
+        self._metrics.resync_time.set_to_current_time()
+        log.info(
+            "resync: %d clusters, %d owners of changed objects, %.2f s",
+            len(self._store.clusters()),
+            different,
+            time.monotonic() - started,
+        )
+
+    async def _list(self, scope: Scope) -> int:
+        resource, namespace = scope
+        listing = await self._kube.list_at(resource, namespace, SELECTORS[resource])
+        owners = self._store.replace(resource, namespace, listing.items, listing.version)
+        for owner in owners:
+            self._enqueue(resource, owner)
+        if owners and self.synced.is_set():
+            self._metrics.ahead.labels(resource.plural).inc(len(owners))
+            log.info("a LIST of %s was ahead of its watch for %d owners", scope.path, len(owners))
+        return len(owners)
+
+    async def _until_listed(self) -> None:
+        delay = FIRST_RETRY
+        while True:
+            try:
+                await self.resync()
+            except KubeError as error:
+                log.warning("cannot list yet, again in %.0f s: %s", delay, error)
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, LAST_RETRY)
+            else:
+                return
+
+    async def _periodically(self) -> None:
+        while True:
+            await asyncio.sleep(self._seconds)
+            await self._until_listed()
+
+    async def _on_demand(self) -> None:
+        while True:
+            await self._relist.wait()
+            await asyncio.sleep(RELIST_SECONDS)
+            self._relist.clear()
+            due, self._due = self._due, set()
+            for scope in due:
+                try:
+                    await self._list(scope)
+                except KubeError as error:
+                    log.warning("cannot list %s: %s", scope.path, error)
+                    self._due.add(scope)
+                    self._relist.set()
+
+    async def _supervise(self) -> None:
+        while True:
+            await asyncio.sleep(SUPERVISE_SECONDS)
+            if self._watches.stuck():
+                raise RuntimeError("the watches can neither be used nor ended")
+            silent = self._watches.silent()
+            if not silent:
+                continue
+            # While the API server is away or does not serve the resource, kopf could not do better.
+            await self._until_listed()
+            if silent == self._watches.silent():
+                log.error("silent watches, starting kopf anew: %s", ", ".join(silent))
+                self._metrics.watch_restarts.inc()
+                self._watches.restart()

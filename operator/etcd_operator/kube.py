@@ -1,0 +1,165 @@
+"""The little of the Kubernetes API that the operator needs, as a Protocol.
+
+Why not the generated clients everywhere: manifests are plain dictionaries from end to end
+(rendered, golden-tested, applied, watched), and the part that talks to the network must be small
+enough to be faked in a page, verb by verb and error by error. `client.py` implements it on
+`kubernetes.aio`.
+
+What must stay true of every implementation: each call has a deadline; a call that ran into it, or
+lost its connection, raises `Unavailable`, which for a write means *unknown*, never *not done*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
+
+Json = dict[str, Any]
+Key = tuple[str, str]
+"""Namespace and name."""
+
+FIELD_MANAGER = "etcd-operator"
+STATUS_FIELD_MANAGER = "etcd-operator-status"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object, always named in full: short names are ambiguous."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str = "") -> str:
+        """Path of an object, or of the collection; without a namespace that of all namespaces."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        return "/" + "/".join(parts)
+
+
+_ETCD = "etcd.database.coreos.com"
+
+ETCD_CLUSTERS = Resource(_ETCD, "v1beta2", "etcdclusters", "EtcdCluster")
+ETCD_BACKUPS = Resource(_ETCD, "v1beta2", "etcdbackups", "EtcdBackup")
+ETCD_RESTORES = Resource(_ETCD, "v1beta2", "etcdrestores", "EtcdRestore")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+SERVICES = Resource("", "v1", "services", "Service")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+PODS = Resource("", "v1", "pods", "Pod")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+EVENTS = Resource("", "v1", "events", "Event")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
+)
+
+
+class KubeError(Exception):
+    """The API server refused or could not be asked; `status` is 0 where it did not answer."""
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class Conflict(KubeError):
+    """409: the object exists already, or a UID or resourceVersion precondition did not hold."""
+
+
+class Rejected(KubeError):
+    """400, 403, 404 on a write, 422 ...: asking again unchanged gets the same answer."""
+
+
+class Unavailable(KubeError):
+    """No answer in time, no connection, 401, 429 or 5xx. A write may or may not have happened."""
+
+    def __init__(
+        self, message: str, *, status: int = 0, reason: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, status=status, reason=reason)
+        self.retry_after = retry_after
+
+
+def refusal(
+    call: str, status: int, answer: Json | None, retry_after: float | None = None
+) -> KubeError:
+    """What an HTTP status means. An answer that is no Status came from something in between."""
+    told = answer or {}
+    message = f"{call}: {told.get('message') or f'HTTP {status}'}"
+    reason = str(told.get("reason") or "")
+    if status == 409:
+        return Conflict(message, status=status, reason=reason)
+    if status < 400 or status in (401, 408, 429) or status >= 500:
+        return Unavailable(message, status=status, reason=reason, retry_after=retry_after)
+    return Rejected(message, status=status, reason=reason)
+
+
+class Listing(NamedTuple):
+    """What a LIST answered, and the resourceVersion of the moment it shows."""
+
+    items: list[Json]
+    version: int
+
+
+class Kubernetes(Protocol):
+    async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        """Read from the API server itself; None is a 404."""
+        ...
+
+    async def list(
+        self, resource: Resource, namespace: str | None, selector: str = ""
+    ) -> list[Json]:
+        """A real, paged LIST; `namespace` None is all of them."""
+        ...
+
+    async def list_at(
+        self, resource: Resource, namespace: str | None, selector: str = ""
+    ) -> Listing:
+        """As `list`, with the resourceVersion that it was served at."""
+        ...
+
+    async def apply(self, resource: Resource, manifest: Json, *, status: bool = False) -> Json:
+        """Server-side apply, forced, under an own field manager for the object and for its status.
+
+        `metadata.uid` and `metadata.resourceVersion` in it are preconditions (`Conflict`).
+        With a UID nothing is created. Without one a missing object is.
+        """
+        ...
+
+    async def create(self, resource: Resource, manifest: Json) -> Json:
+        """`Conflict` (reason AlreadyExists) if there is one of that name."""
+        ...
+
+    async def merge_patch(
+        self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
+    ) -> Json:
+        """`metadata.uid` and `metadata.resourceVersion` in the patch are preconditions."""
+        ...
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        orphan: bool = False,
+        grace_seconds: int | None = None,
+    ) -> bool:
+        """True if it was there. Another UID or resourceVersion than given is a `Conflict`."""
+        ...

@@ -1,0 +1,220 @@
+"""Looks at one cluster: objects from the store, `start` and etcd over the network where needed.
+
+The store costs nothing, so it is read on every pass. The network is asked as rarely as the question
+allows: of `start` only in pods that wait in it, of etcd on every pass while something is going on
+and at most 0.1 times a second once nothing is. A view that is used again is marked as such: nothing
+may be written on its word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from etcd_operator import reading
+from etcd_operator.finder import Finder
+from etcd_operator.kube import (
+    CLAIMS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Json,
+    Key,
+    Resource,
+)
+from etcd_operator.store import Store
+from etcd_operator.sweep import Network, Shape, Sweep, shape_of
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.membership.observation import Foreign, Observation, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One observation; `fresh` unless what the network said was used again."""
+
+    observation: Observation
+    fresh: bool
+    next_sweep: float
+    """Seconds until the network should be asked again if nothing happens."""
+
+    shape: Shape = ()
+    """What the pods were like; two observations of one shape differ only in what was answered."""
+
+    answered: float = 0.0
+    """The loop's time at which the network had answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Children:
+    """The objects under the names that the cluster needs, by kind of use."""
+
+    stateful_set: Json | None
+    headless_service: Json | None
+    client_service: Json | None
+    secret: Json | None
+
+
+class Observer:
+    def __init__(
+        self,
+        store: Store,
+        finder: Finder,
+        network: Network,
+        operator_image: str,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._finder = finder
+        self._network = network
+        self._operator_image = operator_image
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._sweeps: dict[Key, Sweep] = {}
+
+    def forget(self, key: Key) -> None:
+        self._sweeps.pop(key, None)
+
+    def from_store(self, body: Json, cluster: EtcdCluster) -> Observation:
+        """What is known without asking anyone; all that a paused cluster gets."""
+        where = cluster.namespace
+        children = _Children(
+            self._finder.known(STATEFUL_SETS, where, cluster.name),
+            self._finder.known(SERVICES, where, naming.headless_service(cluster.name)),
+            self._finder.known(SERVICES, where, naming.client_service(cluster.name)),
+            self._finder.known(SECRETS, where, naming.start_secret(cluster.name)),
+        )
+        claims = self._store.of_cluster(CLAIMS, where, cluster.name)
+        return self._assemble(body, cluster, children, claims)
+
+    async def observe(self, body: Json, cluster: EtcdCluster, *, quiet: bool) -> Seen:
+        """The cluster now.
+
+        Args:
+            quiet: nothing was going on at the last pass; if the pods are still the same ones in the
+                same state, what the network said then will do until its time is over.
+        """
+        children = await self._children(cluster)
+        claims = await self._claims(cluster, children)
+        base = self._assemble(body, cluster, children, claims)
+        key, now, shape = (cluster.namespace, cluster.name), self._clock(), shape_of(base)
+        last = self._sweeps.get(key)
+        if quiet and last and last.of == shape and now - last.at < last.interval:
+            left = last.interval - (now - last.at)
+            return Seen(last.onto(base), fresh=False, next_sweep=left, shape=shape)
+        secret = children.secret if base.secret else None
+        sweep = await self._network.ask(base, reading.start_key(secret) if secret else None)
+        self._sweeps[key] = sweep
+        return Seen(
+            sweep.onto(base),
+            fresh=True,
+            next_sweep=sweep.interval,
+            shape=shape,
+            answered=sweep.answered,
+        )
+
+    async def _children(self, cluster: EtcdCluster) -> _Children:
+        """The client Service is not looked for before it is due: clusters may wait for long."""
+        where, client = cluster.namespace, naming.client_service(cluster.name)
+        names = (
+            (STATEFUL_SETS, cluster.name),
+            (SERVICES, naming.headless_service(cluster.name)),
+            (SECRETS, naming.start_secret(cluster.name)),
+        )
+        stateful_set, headless, secret = await self._find_all(where, names)
+        if secret is not None and _is_latched(secret):
+            service = await self._finder.find(SERVICES, where, client)
+        else:
+            service = self._finder.known(SERVICES, where, client)
+        return _Children(stateful_set, headless, service, secret)
+
+    async def _claims(self, cluster: EtcdCluster, children: _Children) -> list[Json]:
+        """Labelled claims; before there are pods also such that have only the name."""
+        known = self._store.of_cluster(CLAIMS, cluster.namespace, cluster.name)
+        if children.stateful_set is not None or not cluster.durable:
+            return known
+        seen = {one["metadata"]["name"] for one in known}
+        names = [naming.claim(cluster.name, ordinal) for ordinal in range(cluster.size)]
+        missing = [(CLAIMS, name) for name in names if name not in seen]
+        return known + [one for one in await self._find_all(cluster.namespace, missing) if one]
+
+    async def _find_all(
+        self, namespace: str, names: Iterable[tuple[Resource, str]]
+    ) -> list[Json | None]:
+        return await asyncio.gather(
+            *(self._finder.find(resource, namespace, name) for resource, name in names)
+        )
+
+    def _assemble(
+        self, body: Json, cluster: EtcdCluster, children: _Children, claims: list[Json]
+    ) -> Observation:
+        own, foreign = _sort_out(cluster, children)
+        by_name = {one["metadata"]["name"]: one for one in claims}
+        read = (reading.claim(cluster.name, one) for one in claims)
+        return Observation(
+            cluster=cluster,
+            secret=reading.secret(own.secret) if own.secret else None,
+            stateful_set=own.stateful_set,
+            headless_service=own.headless_service,
+            client_service=own.client_service,
+            claims=tuple(sorted((one for one in read if one), key=lambda one: one.ordinal)),
+            pods=self._pods(cluster, own.stateful_set, by_name),
+            predecessors=self._predecessors(cluster, own.stateful_set),
+            foreign=foreign,
+            operator_image=self._operator_image,
+            last_cluster_id=reading.last_cluster_id(body),
+        )
+
+    def _pods(
+        self, cluster: EtcdCluster, stateful_set: Json | None, claims: Mapping[str, Json]
+    ) -> tuple[Pod, ...]:
+        now = self._wall_clock()
+        pods = (
+            reading.pod(cluster, raw, claims.get(f"{naming.DATA_VOLUME}-{name}"), now)
+            for raw in self._store.of_cluster(PODS, cluster.namespace, cluster.name)
+            if (name := raw["metadata"]["name"]) and reading.is_own_pod(raw, stateful_set)
+        )
+        return tuple(sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal))
+
+    def _predecessors(self, cluster: EtcdCluster, stateful_set: Json | None) -> tuple[str, ...]:
+        if stateful_set is not None:
+            return ()
+        now = self._wall_clock()
+        pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
+        return tuple(
+            sorted(
+                raw["metadata"]["name"]
+                for raw in pods
+                if not reading.is_own_pod(raw, None) and not reading.is_overdue(raw, now)
+            )
+        )
+
+
+def _is_latched(secret: Json) -> bool:
+    record = reading.secret(secret).bootstrap
+    return record is not None and record.latched
+
+
+def _sort_out(cluster: EtcdCluster, children: _Children) -> tuple[_Children, tuple[Foreign, ...]]:
+    """Keeps what is this cluster's; the rest is only told of."""
+    foreign: list[Foreign] = []
+
+    def own(kind: str, raw: Json | None) -> Json | None:
+        other = reading.foreign(cluster, kind, raw) if raw is not None else None
+        if other is None:
+            return raw
+        foreign.append(other)
+        return None
+
+    kept = _Children(
+        own("StatefulSet", children.stateful_set),
+        own("Service", children.headless_service),
+        own("Service", children.client_service),
+        own("Secret", children.secret),
+    )
+    return kept, tuple(foreign)

@@ -1,0 +1,80 @@
+"""When to look at a cluster again: what one pass leaves to the next, only for patience.
+
+Any of it may be lost at any moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from etcd_operator.brake import Brake
+from etcd_operator.observe import Seen
+from etcd_stateful.membership.bootstrap import is_latched
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
+
+FIRST_POLL: Final = 0.05
+LAST_POLL: Final = 1.0
+WAIT_SECONDS: Final = 5.0
+"""Waits end with an event. This is for what only time changes: a grace that is over."""
+
+FOREIGN_SECONDS: Final = 5.0
+"""No watch tells when an object that is not ours goes away."""
+
+REJECTED_SECONDS: Final = 30.0
+LAST_FAILURE: Final = 60.0
+
+
+@dataclass(slots=True)
+class Memory:
+    uid: str
+    step: Step | None = None
+    shape: tuple[object, ...] = ()
+    refusal: str = ""
+    """Why the last step could not be done; empty if it could."""
+
+    polls: int = 0
+    failures: int = 0
+    traceback: str = ""
+    brake: Brake = field(default_factory=Brake)
+
+    @property
+    def quiet(self) -> bool:
+        return isinstance(self.step, Settled | Hold)
+
+    def next_poll(self) -> float:
+        delay = min(FIRST_POLL * 1.5**self.polls, LAST_POLL)
+        self.polls = min(self.polls + 1, 20)
+        return delay
+
+    def next_failure(self) -> float:
+        delay: float = min(0.5 * 2**self.failures, LAST_FAILURE)
+        self.failures = min(self.failures + 1, 20)
+        return delay
+
+
+def why_braked(memory: Memory, step: Write) -> str:
+    if memory.refusal and memory.step == step:
+        return memory.refusal
+    return f"{step.reason}; done several times, and each time someone else undoes it"
+
+
+def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float | None:
+    match step:
+        case Hold(reason="Paused"):
+            return None
+        case Hold() if seen.observation.foreign:
+            return FOREIGN_SECONDS
+        case Settled() | Hold():
+            return seen.next_sweep
+        case Wait():
+            return memory.next_poll() if _must_poll(seen.observation) else WAIT_SECONDS
+
+
+def _must_poll(seen: Observation) -> bool:
+    """Whether the wait may end without an event: an answer of `start`, or etcd's first one."""
+    forming = not is_latched(seen)
+    return any(
+        not pod.deleting and (pod.in_start or (forming and pod.etcd_started)) for pod in seen.pods
+    )

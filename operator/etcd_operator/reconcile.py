@@ -1,0 +1,267 @@
+"""One pass over one cluster: observe, decide, apply one step, tell.
+
+Level-triggered: a pass knows nothing of the one before but how patient to be. What it remembers
+per cluster (polls, failures, writes that come undone) may be lost at any moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from etcd_operator.apply import Applier, Done, Outdated, Turned, Unanswered
+from etcd_operator.etcd import Etcd, GrpcEtcd
+from etcd_operator.events import Events
+from etcd_operator.finder import Finder
+from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, Rejected
+from etcd_operator.latency import StepDelay
+from etcd_operator.metrics import Metrics
+from etcd_operator.news import news_of
+from etcd_operator.observe import Observer, Seen
+from etcd_operator.patience import (
+    REJECTED_SECONDS,
+    WAIT_SECONDS,
+    Memory,
+    patience,
+    why_braked,
+)
+from etcd_operator.report import Reporter
+from etcd_operator.settings import Settings
+from etcd_operator.store import Store
+from etcd_operator.sweep import Network
+from etcd_operator.tickets import Start, TcpStart
+from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.conditions import Outcome
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write, WriteBootstrap
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What one pass has in its hands."""
+
+    body: Json
+    cluster: EtcdCluster
+    memory: Memory
+    seen: Seen
+    since: float
+    """When it was asked for."""
+
+
+class Reconciler:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        metrics: Metrics,
+        settings: Settings,
+        *,
+        start: Start | None = None,
+        etcd: Etcd | None = None,
+        events: Events | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        start = start or TcpStart()
+        finder = Finder(kube, store, clock)
+        self._store = store
+        self._metrics = metrics
+        self._delay = StepDelay(metrics.registry)
+        self._clock = clock
+        self._observer = Observer(
+            store,
+            finder,
+            Network(start, etcd or GrpcEtcd(), clock),
+            settings.operator_image,
+            wall_clock=wall_clock,
+            clock=clock,
+        )
+        self._applier = Applier(kube, finder, start, wall_clock)
+        self._reporter = Reporter(
+            kube,
+            finder,
+            events or Events(kube, instance=settings.identity),
+            metrics,
+            wall_clock=wall_clock,
+            clock=clock,
+        )
+        self._memories: dict[Key, Memory] = {}
+
+    async def drain(self) -> None:
+        """Waits for what runs beside the passes; for a graceful stop."""
+        await self._reporter.drain()
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+
+        Raises KubeError, which the queue logs and backs off from; nothing else.
+        """
+        body = self._store.get(ETCD_CLUSTERS, *key)
+        if body is None or "deletionTimestamp" in body["metadata"]:
+            self._forget(key)
+            return None
+        memory = self._remember(key, body)
+        try:
+            delay = await self._pass(body, memory)
+        except KubeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+            return await self._unexpected(body, memory, error)
+        memory.failures = 0
+        return delay
+
+    async def _pass(self, body: Json, memory: Memory) -> float | None:
+        try:
+            cluster = parse_cluster(body)
+        except Refused as refused:
+            await self._refuse(body, memory, refused)
+            return None
+        since = self._delay.begin()
+        seen, step = await self._decide(body, cluster, memory)
+        turn = _Turn(body, cluster, memory, seen, since)
+        if isinstance(step, Wait | Hold | Settled):
+            return await self._idle(turn, step)
+        return await self._write(turn, step)
+
+    async def _decide(self, body: Json, cluster: EtcdCluster, memory: Memory) -> tuple[Seen, Step]:
+        """The step, from a view that is fresh unless it only confirms the last step."""
+        if cluster.paused:
+            seen = Seen(self._observer.from_store(body, cluster), fresh=True, next_sweep=0.0)
+            return seen, decide(seen.observation)
+        seen = await self._observer.observe(body, cluster, quiet=memory.quiet)
+        step = decide(seen.observation)
+        if not seen.fresh and step != memory.step:
+            seen = await self._observer.observe(body, cluster, quiet=False)
+            step = decide(seen.observation)
+        return seen, step
+
+    async def _refuse(self, body: Json, memory: Memory, refused: Refused) -> None:
+        hold = Hold(refused.reason, str(refused))
+        self._reporter.decision(body, hold, hold.message, always=False)
+        if memory.step != hold:
+            self._reporter.event(body, "Warning", refused.reason, str(refused))
+        memory.step = hold
+        await self._reporter.status(body, Outcome(refused=refused))
+
+    async def _idle(self, turn: _Turn, step: Wait | Hold | Settled) -> float | None:
+        """Nothing to write but the status."""
+        body, memory, seen = turn.body, turn.memory, turn.seen
+        self._reporter.decision(body, step, _in_words(step), always=False)
+        if news := news_of(memory.step, step, seen.observation):
+            self._reporter.event(body, *news)
+        if (memory.step, memory.shape) != (step, seen.shape):
+            memory.polls = 0
+        memory.step, memory.shape = step, seen.shape
+        pending = await self._reporter.status(body, Outcome(seen.observation, step))
+        delay = patience(memory, seen, step)
+        return min(delay or pending, pending) if pending else delay
+
+    async def _write(self, turn: _Turn, step: Write) -> float:
+        if pause := turn.memory.brake.pause(step, self._clock()):
+            return await self._fail(turn, step, why_braked(turn.memory, step), pause)
+        try:
+            applied = await self._applier.apply(turn.cluster, step)
+        except Rejected as error:
+            if _namespace_ends(error):
+                self._reporter.decision(
+                    turn.body, step, "the namespace is being deleted", always=False
+                )
+                return REJECTED_SECONDS
+            words = f"{step.reason}: rejected by the API server: {error}"
+            return await self._fail(turn, step, words, REJECTED_SECONDS)
+        if isinstance(applied, Turned):
+            return await self._fail(turn, step, applied.why, WAIT_SECONDS)
+        if isinstance(applied, Done):
+            name = type(step).__name__
+            self._metrics.steps.labels(name).inc()
+            self._delay.written(name, _enabled_at(turn, step))
+        return await self._applied(turn, step, applied)
+
+    async def _applied(
+        self, turn: _Turn, step: Write, applied: Done | Outdated | Unanswered
+    ) -> float:
+        body, memory, seen = turn.body, turn.memory, turn.seen
+        memory.step, memory.refusal = step, ""
+        outcome = Outcome(seen.observation, step)
+        if not isinstance(applied, Done):
+            self._reporter.decision(body, step, applied.why, always=False)
+            await self._reporter.status(body, outcome)
+            return memory.next_poll()
+        memory.polls = 0
+        self._reporter.decision(body, step, applied.words, always=True)
+        if news := news_of(None, step, seen.observation, created=applied.created):
+            self._reporter.event(body, *news)
+        await self._reporter.status(body, outcome)
+        return 0.0
+
+    async def _fail(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
+        """The step cannot be done for now. Told where a user looks, and tried again slowly."""
+        body = turn.body
+        self._reporter.failure(body, words)
+        self._reporter.event(body, "Warning", "StepFailed", words)
+        turn.memory.step, turn.memory.refusal = step, words
+        outcome = Outcome(turn.seen.observation, step, failure=words)
+        await self._reporter.status(body, outcome, urgent=True)
+        return delay
+
+    async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:
+        """A fault of ours. One traceback, a condition, and growing patience."""
+        words = f"internal error, {type(error).__name__}: {error}"
+        if memory.traceback != words:
+            memory.traceback = words
+            place = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+            log.error("%s", words, exc_info=error, extra={"cluster": place})
+        memory.step = None
+        await self._reporter.status(body, self._last_resort(body, words), urgent=True)
+        return memory.next_failure()
+
+    def _last_resort(self, body: Json, words: str) -> Outcome:
+        """As much of an observation as can be had without what just failed."""
+        observation: Observation | None
+        try:
+            observation = self._observer.from_store(body, parse_cluster(body))
+        except Exception:  # noqa: BLE001 - the fault may be in the reading
+            observation = None
+        return Outcome(observation, failure=words)
+
+    def _remember(self, key: Key, body: Json) -> Memory:
+        uid = str(body["metadata"]["uid"])
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != uid:
+            self._forget(key)
+            memory = self._memories[key] = Memory(uid)
+        return memory
+
+    def _forget(self, key: Key) -> None:
+        if self._memories.pop(key, None) is not None:
+            self._observer.forget(key)
+            self._reporter.forget(key)
+
+
+def _in_words(step: Wait | Hold | Settled) -> str:
+    match step:
+        case Wait(reason=words):
+            return f"waiting for {words}"
+        case Hold(message=words):
+            return words
+        case Settled():
+            return "as declared"
+
+
+def _enabled_at(turn: _Turn, step: Write) -> float:
+    """When the step became possible. The latch does when etcd answers, which the pass waits for."""
+    if isinstance(step, WriteBootstrap) and step.record.latched:
+        return max(turn.since, turn.seen.answered)
+    return turn.since
+
+
+def _namespace_ends(error: Rejected) -> bool:
+    """Then nothing can be made in it, and nothing needs to be said: its objects go one by one."""
+    words = str(error)
+    gone = error.status == 404 and 'namespaces "' in words
+    return gone or (error.status == 403 and "being terminated" in words)

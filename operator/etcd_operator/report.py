@@ -1,0 +1,194 @@
+"""Tells what a pass came to: the status, one log line per decision, Kubernetes Events.
+
+The status is written when it says something else than before (times aside): at once when that
+matters to a user, else at most once a second, as passes follow each other within milliseconds while
+a cluster forms. Events are posted beside the pass: a courtesy must
+not delay the next step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from etcd_operator.events import Events
+from etcd_operator.finder import Finder
+from etcd_operator.kube import ETCD_CLUSTERS, Conflict, Json, Key, Kubernetes, Rejected
+from etcd_operator.metrics import Metrics
+from etcd_stateful.conditions import Outcome
+from etcd_stateful.membership.bootstrap import is_latched
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+from etcd_stateful.status import render
+
+log = logging.getLogger(__name__)
+
+STATUS_SECONDS: Final = 1.0
+"""How old a status may grow while it changes in its details only."""
+
+MOST_EVENTS: Final = 64
+"""Posts in flight. More is a flood that nobody reads; the log has them all."""
+
+_TIMES: Final = frozenset({"lastTransitionTime", "lastUpdateTime"})
+
+
+class Reporter:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        finder: Finder,
+        events: Events,
+        metrics: Metrics,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube = kube
+        self._finder = finder
+        self._events = events
+        self._metrics = metrics
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._written: dict[Key, float] = {}
+        self._pruned: dict[Key, tuple[Json, Json]] = {}
+        self._said: dict[Key, tuple[str, str]] = {}
+        self._posting: set[asyncio.Task[None]] = set()
+
+    def forget(self, key: Key) -> None:
+        for memory in (self._written, self._pruned, self._said):
+            memory.pop(key, None)
+        self._metrics.forget(key)
+
+    async def status(self, body: Json, outcome: Outcome, *, urgent: bool = False) -> float:
+        """Brings the status up to date. Returns in how many seconds it should be; 0: it is."""
+        key = _key(body)
+        self._measure(key, outcome)
+        stored: Json = body.get("status") or {}
+        status = render(body, outcome, _rfc3339(self._wall_clock()))
+        if timeless(status) == timeless(stored) or self._is_pruned(key, status, stored):
+            return 0.0
+        if not urgent and _gist(status) == _gist(stored) and (wait := self._wait(key)) > 0:
+            return wait
+        await self._write(key, body, status)
+        return 0.0
+
+    def _wait(self, key: Key) -> float:
+        due = self._written.get(key, -STATUS_SECONDS) + STATUS_SECONDS
+        return due - self._clock()
+
+    async def _write(self, key: Key, body: Json, status: Json) -> None:
+        metadata = body["metadata"]
+        manifest: Json = {
+            "apiVersion": ETCD_CLUSTERS.api_version,
+            "kind": ETCD_CLUSTERS.kind,
+            "metadata": {name: metadata[name] for name in ("name", "namespace", "uid")},
+            "status": status,
+        }
+        self._written[key] = self._clock()
+        try:
+            written = await self._kube.apply(ETCD_CLUSTERS, manifest, status=True)
+        except Conflict:
+            return  # another cluster of this name by now; its own events come
+        except Rejected as error:
+            if error.status != 404:
+                log.warning("the status was rejected: %s", error, extra=_place(key))
+            return
+        self._pruned[key] = (timeless(status), timeless(written.get("status") or {}))
+        self._finder.take(ETCD_CLUSTERS, written)
+
+    def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
+        """The API server kept less of the same status before: an older CRD. Not to be repeated."""
+        return self._pruned.get(key) == (timeless(status), timeless(stored))
+
+    def decision(self, body: Json, step: Step, words: str, *, always: bool) -> None:
+        """One line in the log. Passes that only find the same wait again stay silent."""
+        key = _key(body)
+        line = (type(step).__name__, words)
+        if self._said.get(key) == line and not always:
+            return
+        self._said[key] = line
+        generation = body["metadata"].get("generation")
+        fields = {"step": line[0], "reason": _reason(step), "generation": generation}
+        log.info("%s", words, extra={**_place(key), **fields})
+
+    def failure(self, body: Json, words: str) -> None:
+        """One line for a failure, again only when it is another one."""
+        key = _key(body)
+        if self._said.get(key) != ("failure", words):
+            self._said[key] = ("failure", words)
+            log.warning("%s", words, extra=_place(key))
+
+    def event(
+        self, body: Json, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        if len(self._posting) < MOST_EVENTS:
+            about = {"apiVersion": ETCD_CLUSTERS.api_version, "kind": ETCD_CLUSTERS.kind, **body}
+            self._post(self._events.emit(about, kind, reason, message))
+
+    def _post(self, posting: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(posting)
+        self._posting.add(task)
+        task.add_done_callback(self._posting.discard)
+
+    async def drain(self) -> None:
+        """Waits for the events that are on their way."""
+        await asyncio.gather(*self._posting, return_exceptions=True)
+
+    def _measure(self, key: Key, outcome: Outcome) -> None:
+        if (seen := outcome.observation) is None:
+            return
+        ready = sum(pod.ready and not pod.deleting for pod in seen.pods)
+        self._metrics.cluster(
+            key,
+            size=seen.cluster.size,
+            members=len(seen.etcd.members) if seen.etcd else 0,
+            ready=ready,
+            available=ready > 0 and is_latched(seen),
+        )
+
+
+def timeless(status: Mapping[str, Any]) -> Json:
+    """The status without its times, and its conditions without their order."""
+    conditions = {
+        one.get("type"): {name: value for name, value in one.items() if name not in _TIMES}
+        for one in status.get("conditions") or ()
+    }
+    return {**status, "conditions": conditions}
+
+
+def _reason(step: Step) -> str:
+    """One word for what leaves things as they are, as in the conditions; else why it is done."""
+    match step:
+        case Settled():
+            return "AsDeclared"
+        case Wait():
+            return "Waiting"
+        case Hold(reason=reason):
+            return reason
+        case write:
+            return write.reason
+
+
+def _gist(status: Mapping[str, Any]) -> tuple[object, ...]:
+    """What a user would act on."""
+    conditions = status.get("conditions") or ()
+    return (
+        status.get("phase"),
+        status.get("observedGeneration"),
+        frozenset((one.get("type"), one.get("status")) for one in conditions),
+    )
+
+
+def _key(body: Json) -> Key:
+    return body["metadata"]["namespace"], body["metadata"]["name"]
+
+
+def _place(key: Key) -> dict[str, str]:
+    return {"cluster": "/".join(key)}
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,182 @@
+"""The operator's process: what is started, in which order, and what happens when any of it ends.
+
+Nothing is restarted in here except the watches. A task that ends unasked, or a Lease that is lost,
+ends the process with 1, and Kubernetes starts it anew, in the same pod with the same identity.
+Being ended at any moment is safe: each pass starts from what it observes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from etcd_operator import lease
+from etcd_operator.answers import Answers
+from etcd_operator.client import Client
+from etcd_operator.health import Health, health_app, metrics_app, serve
+from etcd_operator.informer import Informer
+from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, Key, Kubernetes, Resource
+from etcd_operator.metrics import Metrics
+from etcd_operator.reconcile import Reconciler
+from etcd_operator.settings import Settings
+from etcd_operator.store import Store
+from etcd_operator.workqueue import Worker, WorkQueue
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 10.0
+"""For the passes in progress, when the process is asked to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the queues are for."""
+
+    workers: dict[Resource, Worker]
+    drain: Callable[[], Awaitable[None]]
+    """Waits for what the passes left running."""
+
+
+MakeWork = Callable[[Kubernetes, Store, Metrics, Settings], Work]
+
+
+def make_work(kube: Kubernetes, store: Store, metrics: Metrics, settings: Settings) -> Work:
+    reconciler = Reconciler(kube, store, metrics, settings)
+    workers: dict[Resource, Worker] = {
+        ETCD_CLUSTERS: reconciler.reconcile,
+        ETCD_BACKUPS: Answers(kube, store, ETCD_BACKUPS).reconcile,
+        ETCD_RESTORES: Answers(kube, store, ETCD_RESTORES).reconcile,
+    }
+    return Work(workers, reconciler.drain)
+
+
+class Operator:
+    """The parts, wired; `run` is their life."""
+
+    def __init__(self, client: Client, settings: Settings, metrics: Metrics) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.client = client
+        self.store = Store()
+        self.health = Health(settings.resync_seconds)
+        self.queues = {
+            ETCD_CLUSTERS: WorkQueue("clusters", metrics, workers=settings.workers),
+            ETCD_BACKUPS: WorkQueue("backups", metrics, workers=1),
+            ETCD_RESTORES: WorkQueue("restores", metrics, workers=1),
+        }
+        self.informer = Informer(
+            client,
+            client,
+            self.store,
+            settings=settings,
+            metrics=metrics,
+            health=self.health,
+            enqueue=self._enqueue,
+        )
+        self.health.ready = self.informer.not_ready
+        self.lock = lease.Lock(
+            client,
+            name=settings.lease_name,
+            namespace=settings.pod_namespace,
+            identity=settings.identity,
+        )
+
+    def _enqueue(self, resource: Resource, key: Key) -> None:
+        """Children ask for their cluster."""
+        self.queues.get(resource, self.queues[ETCD_CLUSTERS]).add(key)
+
+    async def run(self, make: MakeWork, stop: asyncio.Event) -> int:
+        """Until `stop` (0), or until a part ends or the Lease is lost (1)."""
+        leading = asyncio.Event()
+        work = make(self.client, self.store, self.metrics, self.settings)
+        watchdog = _task(self.health.beat(self.metrics), "loop lag")
+        informer = _task(self.informer.run(), "informer")
+        election = _task(lease.hold(self.lock, leading.set), "election")
+        working = _task(self._work(work, leading), "queues")
+        stopping = _task(stop.wait(), "stop")
+        parts = [watchdog, informer, election, working, stopping]
+        await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        asked = stopping.done()
+        _say_why(parts, asked=asked)
+        if asked:
+            await self._finish(working, work)
+        # No pass may begin or go on once the Lease is given up.
+        await _cancel(working, election)
+        await self.lock.release()
+        await _cancel(informer, watchdog, stopping)
+        return 0 if asked else 1
+
+    async def _work(self, work: Work, leading: asyncio.Event) -> None:
+        await self.informer.synced.wait()
+        await leading.wait()
+        self.metrics.leader.set(1)
+        async with asyncio.TaskGroup() as group:
+            for resource, queue in self.queues.items():
+                group.create_task(queue.run(work.workers[resource]))
+
+    async def _finish(self, working: asyncio.Task[None], work: Work) -> None:
+        """Let the passes in progress end, and what they left running, within the grace."""
+        if not self.lock.held:
+            return
+        for queue in self.queues.values():
+            queue.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                await asyncio.wait([working])
+                await work.drain()
+
+
+async def operate(settings: Settings, make: MakeWork = make_work) -> int:
+    """Run until SIGTERM or SIGINT; the exit code."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    metrics = Metrics()
+    client = await Client.connect(seconds=settings.request_seconds, observe=metrics.request)
+    operator = Operator(client, settings, metrics)
+    try:
+        async with _served(operator):
+            return await operator.run(make, stop)
+    finally:
+        await client.close()
+
+
+@contextlib.asynccontextmanager
+async def _served(operator: Operator) -> AsyncIterator[None]:
+    settings = operator.settings
+    runners = [
+        await serve(health_app(operator.health), settings.health_port),
+        await serve(metrics_app(operator.metrics), settings.metrics_port),
+    ]
+    try:
+        yield
+    finally:
+        for runner in runners:
+            await runner.cleanup()
+
+
+def _task(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+    return asyncio.create_task(coroutine, name=name)
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _say_why(parts: list[asyncio.Task[Any]], *, asked: bool) -> None:
+    if asked:
+        log.info("stopping")
+        return
+    for task in parts:
+        if task.done():
+            error = task.exception()
+            log.error("%s ended, so the operator does: %r", task.get_name(), error, exc_info=error)

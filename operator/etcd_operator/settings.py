@@ -1,0 +1,130 @@
+"""What an installation may set, read once from the environment in `main` and passed on from there.
+
+Nothing else in the package reads the environment, so that tests and several operators in one
+process are a matter of other `Settings`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class BadSettings(ValueError):
+    """One line that says which variable is wrong and what it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Defaults are those of a process outside a cluster; the chart sets the rest."""
+
+    watch_namespaces: tuple[str, ...] | None = None
+    """Namespaces that are served; None is all of them (`WATCH_NAMESPACES=*`)."""
+
+    pod_name: str = "etcd-operator"
+    pod_namespace: str = "default"
+    """Where the Lease lives."""
+
+    pod_uid: str = ""
+    operator_image: str = ""
+    """Image of the init container `start`, this operator's own."""
+
+    log_level: str = "INFO"
+    log_format: str = "text"
+    resync_seconds: float = 600.0
+    """One LIST per watched resource in this interval heals what a broken watch did not tell."""
+
+    metrics_port: int = 8080
+    health_port: int = 8081
+    lease_name: str = "etcd-operator"
+    workers: int = 8
+    """Clusters that are worked on at the same time."""
+
+    request_seconds: float = 10.0
+    """Deadline of one Kubernetes API call."""
+
+    @property
+    def identity(self) -> str:
+        """Holder of the Lease: a container that restarts in the same pod takes it again at once."""
+        return f"{self.pod_name}_{self.pod_uid}" if self.pod_uid else self.pod_name
+
+
+def from_environment(environment: Mapping[str, str]) -> Settings:
+    """Raises `BadSettings`. Variables that are missing or empty leave the default."""
+    readers: dict[str, tuple[str, Callable[[str], object]]] = {
+        "WATCH_NAMESPACES": ("watch_namespaces", _namespaces),
+        "POD_NAME": ("pod_name", str),
+        "POD_NAMESPACE": ("pod_namespace", str),
+        "POD_UID": ("pod_uid", str),
+        "OPERATOR_IMAGE": ("operator_image", str),
+        "LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR", fold=str.upper)),
+        "LOG_FORMAT": ("log_format", _one_of("text", "json", fold=str.lower)),
+        "RESYNC_SECONDS": ("resync_seconds", _between(10, 86400)),
+        "METRICS_PORT": ("metrics_port", _port),
+        "HEALTH_PORT": ("health_port", _port),
+        "LEASE_NAME": ("lease_name", str),
+        "WORKERS": ("workers", _whole(1, 256)),
+        "REQUEST_SECONDS": ("request_seconds", _between(1, 300)),
+    }
+    values: dict[str, Any] = {}
+    for variable, (name, read) in readers.items():
+        text = environment.get(variable, "").strip()
+        if not text:
+            continue
+        try:
+            values[name] = read(text)
+        except ValueError as error:
+            raise BadSettings(f"{variable}={text!r}: {error}") from None
+    settings = Settings(**values)
+    if settings.metrics_port == settings.health_port:
+        raise BadSettings("METRICS_PORT and HEALTH_PORT must differ")
+    return settings
+
+
+def _namespaces(text: str) -> tuple[str, ...] | None:
+    names = [name.strip() for name in text.split(",")]
+    if names == ["*"]:
+        return None
+    for name in names:
+        if not NAMESPACE.fullmatch(name):
+            raise ValueError("must be names of namespaces, separated by commas, or *")
+    return tuple(dict.fromkeys(names))
+
+
+def _one_of(*allowed: str, fold: Callable[[str], str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if fold(text) not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return fold(text)
+
+    return read
+
+
+def _between(least: float, most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not least <= number <= most:
+            raise ValueError(f"must be a number from {least:g} to {most:g}")
+        return number
+
+    return read
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise ValueError(f"must be a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+_port = _whole(1, 65535)

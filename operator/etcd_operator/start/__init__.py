@@ -1,0 +1,5 @@
+"""The init container `start`: the I/O around `etcd_stateful.start`. Standard library only.
+
+Every start of a pod waits for this package, so it imports little: no logging, asyncio, argparse or
+http, and threads only once a ticket was taken.
+"""

@@ -1,0 +1,54 @@
+"""What `start` tells people: lines in the container's log, and the termination message."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import Final
+
+REPEAT: Final = 30.0
+"""Seconds after which a line that still holds is written again."""
+
+_MAX_MESSAGE: Final = 400
+
+
+class Journal:
+    """Writes to standard error. Nothing that goes wrong here stops `start`."""
+
+    def __init__(self, termination_log: str) -> None:
+        self._termination_log = termination_log
+        self._written: dict[str, tuple[str, float]] = {}
+
+    def say(self, text: str) -> None:
+        """One line in the log."""
+        with suppress(OSError):
+            os.write(2, f"start: {text}\n".encode())
+
+    def repeat(self, text: str, topic: str = "") -> None:
+        """A line that is said over and over: once per `REPEAT` seconds, so that neither a loop
+        here nor a stranger who keeps connecting can flood the log. A topic's line is also said
+        when it has changed."""
+        now = time.monotonic()
+        last, when = self._written.get(topic or text, ("", now - REPEAT))
+        if text == last and now - when < REPEAT:
+            return
+        if len(self._written) > 100:
+            self._written.clear()
+        self._written[topic or text] = (text, now)
+        self.say(text)
+
+    def leave(self, text: str) -> None:
+        """The message that Kubernetes shows for the container once it has ended."""
+        with suppress(OSError):
+            # Never created: outside a pod there is no such file.
+            message = os.open(self._termination_log, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+            try:
+                os.write(message, text.encode()[:_MAX_MESSAGE])
+            finally:
+                os.close(message)
+
+    def conclude(self, text: str) -> None:
+        """A line that is the termination message as well."""
+        self.say(text)
+        self.leave(text)

@@ -1,0 +1,184 @@
+"""Asks the network about one cluster: `start` in pods that wait in it, and the members of etcd.
+
+Whatever does not answer is left out of the result, so that the planner sees it as unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from etcd_operator import etcd as etcd_client
+from etcd_operator import tickets
+from etcd_operator.etcd import Endpoint, Etcd
+from etcd_operator.tickets import Start
+from etcd_stateful.membership.observation import (
+    EtcdView,
+    MemberStatus,
+    Observation,
+    Pod,
+    StartAnswer,
+)
+
+log = logging.getLogger(__name__)
+
+SECONDS_PER_CALL: Final = 10.0
+"""A settled cluster costs at most 0.1 calls of etcd per second (I12)."""
+
+SHORTEST_INTERVAL: Final = 15.0
+YOUNG_SECONDS: Final = 30.0
+YOUNG_PATIENCE: Final = 0.25
+"""A member that starts takes connections before it serves: until it does, each question lasts to
+its deadline, and what else the cluster waits for waits along. So young pods get a short one."""
+
+LIST_TRIES: Final = 3
+"""How many voters are asked for the member list in one pass; each may take its whole deadline."""
+
+Shape = tuple[object, ...]
+"""What must be the same for an earlier answer of the network to stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What the network said, and of which pods."""
+
+    at: float
+    of: Shape
+    calls: int
+    etcd: EtcdView | None = None
+    statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
+    answers: Mapping[str, StartAnswer] = field(default_factory=dict)
+    """By pod UID."""
+
+    answered: float = 0.0
+    """The loop's time at which the last of them had answered."""
+
+    @property
+    def interval(self) -> float:
+        return max(SHORTEST_INTERVAL, SECONDS_PER_CALL * self.calls)
+
+    def onto(self, base: Observation) -> Observation:
+        pods = tuple(replace(pod, answer=self.answers.get(pod.uid)) for pod in base.pods)
+        return replace(base, pods=pods, etcd=self.etcd, statuses=self.statuses)
+
+
+class Network:
+    def __init__(
+        self, start: Start, etcd: Etcd, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._start = start
+        self._etcd = etcd
+        self._clock = clock
+
+    async def ask(self, base: Observation, key: bytes | None) -> Sweep:
+        """One round of questions.
+
+        Args:
+            key: of the start tickets; None where there is no usable one, and nobody is asked then.
+        """
+        answers, (statuses, view, calls) = await asyncio.gather(
+            self._ask_starts(base.pods, key), self._ask_etcd(base)
+        )
+        answered = asyncio.get_running_loop().time()
+        return Sweep(self._clock(), shape_of(base), calls, view, statuses, answers, answered)
+
+    async def _ask_starts(
+        self, pods: Iterable[Pod], key: bytes | None
+    ) -> Mapping[str, StartAnswer]:
+        if key is None:
+            return {}
+        waiting = [pod for pod in pods if pod.in_start and pod.address and not pod.deleting]
+        said = await asyncio.gather(*(self._ask_start(pod, key) for pod in waiting))
+        return {pod.uid: answer for pod, answer in zip(waiting, said, strict=True) if answer}
+
+    async def _ask_start(self, pod: Pod, key: bytes) -> StartAnswer | None:
+        try:
+            answer = await self._start.ask(pod.address, pod.uid, key)
+        except tickets.NoAnswer as error:
+            log.debug("start in %s gave no answer: %s", pod.name, error)
+            return None
+        return StartAnswer(answer.challenge, answer.finding)
+
+    async def _ask_etcd(
+        self, base: Observation
+    ) -> tuple[Mapping[int, MemberStatus], EtcdView | None, int]:
+        """Each member's own status, the list of one that knows a leader, and the calls it took."""
+        places = endpoints(base)
+        asked = (self._status(at, _deadline(base, ordinal)) for ordinal, at in places.items())
+        said = await asyncio.gather(*asked)
+        statuses = {ordinal: status for ordinal, status in zip(places, said, strict=True) if status}
+        calls = len(places)
+        for ordinal in _list_order(statuses)[:LIST_TRIES]:
+            calls += 1
+            if view := await self._member_list(places[ordinal]):
+                return statuses, view, calls
+        return statuses, None, calls
+
+    async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | None:
+        try:
+            return await self._etcd.status(at, seconds)
+        except (etcd_client.NoAnswer, etcd_client.Refused) as error:
+            _tell(error)
+            return None
+
+    async def _member_list(self, at: Endpoint) -> EtcdView | None:
+        try:
+            return await self._etcd.member_list(at)
+        except (etcd_client.NoAnswer, etcd_client.Refused) as error:
+            _tell(error)
+            return None
+
+
+def endpoints(base: Observation) -> dict[int, Endpoint]:
+    """Where members may answer, and as whom, by ordinal.
+
+    Without a record of the cluster's ID nobody is asked: there would be no telling who answers.
+    """
+    bootstrap = base.secret.bootstrap if base.secret else None
+    if bootstrap is None:
+        return {}
+    places: dict[int, Endpoint] = {}
+    for pod in base.pods:
+        if not pod.etcd_started or pod.in_start or not pod.address:
+            continue
+        claim = base.claim(pod.ordinal) if base.cluster.durable else None
+        record = claim.record if claim else pod.record
+        known = record is not None and record.cluster_id == bootstrap.cluster_id
+        member_id = record.member_id if record and known else None
+        places[pod.ordinal] = Endpoint(pod.address, bootstrap.cluster_id, member_id)
+    return places
+
+
+def _deadline(base: Observation, ordinal: int) -> float:
+    pod = base.pod(ordinal)
+    return YOUNG_PATIENCE if pod and pod.age < YOUNG_SECONDS else etcd_client.READ_SECONDS
+
+
+def _list_order(statuses: Mapping[int, MemberStatus]) -> list[int]:
+    """Voters that know a leader, the latest term first, in it the leader itself.
+
+    One without a leader would keep the question until its deadline, and a deposed leader that does
+    not know it yet, too.
+    """
+    able = [
+        (-status.term, status.leader_id != status.member_id, ordinal)
+        for ordinal, status in statuses.items()
+        if status.leader_id and not status.learner
+    ]
+    return [ordinal for *_, ordinal in sorted(able)]
+
+
+def shape_of(base: Observation) -> Shape:
+    cluster_id = base.secret.bootstrap.cluster_id if base.secret and base.secret.bootstrap else None
+    pods = tuple(replace(pod, resource_version="", age=0.0) for pod in base.pods)
+    return (base.cluster.uid, base.cluster.generation, cluster_id, pods)
+
+
+def _tell(error: Exception) -> None:
+    """A stranger at a member's address is worth a line; silence is everyday while pods start."""
+    level = logging.WARNING if isinstance(error, etcd_client.Stranger) else logging.DEBUG
+    log.log(level, "etcd: %s", error)

@@ -1,0 +1,120 @@
+"""Speaks to `start`, the init container that waits on an empty volume.
+
+One connection is one question: nonce, answer, and for a push the ticket and its receipt. `start`
+draws its challenge anew on every run and binds the answer to our nonce, so an answer can neither be
+replayed nor stand in for another pod that has the address now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from typing import Final, Protocol
+
+from etcd_stateful import naming
+from etcd_stateful.ticket import (
+    MAX_LINE,
+    Answer,
+    NotGenuine,
+    Receipt,
+    Ticket,
+    greeting,
+    open_answer,
+    open_receipt,
+    seal,
+)
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS: Final = 0.5
+TOTAL_SECONDS: Final = 2.0
+
+
+class NoAnswer(Exception):
+    """`start` did not answer, or not as itself. What it would have said is unknown."""
+
+
+class Start(Protocol):
+    """What the operator asks of the init container of one pod. Both methods raise NoAnswer."""
+
+    async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer: ...
+
+    async def push(self, address: str, pod_uid: str, key: bytes, ticket: Ticket) -> Receipt: ...
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class TcpStart:
+    """`Start` over TCP."""
+
+    def __init__(self, port: int = naming.START_PORT, concurrency: int = 64) -> None:
+        self._port = port
+        self._turns = asyncio.Semaphore(concurrency)
+
+    async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer:
+        """What this run of `start` found on its volume."""
+        async with self._conversation(address) as streams:
+            return await _question(streams, pod_uid, key)
+
+    async def push(self, address: str, pod_uid: str, key: bytes, ticket: Ticket) -> Receipt:
+        """Hands over the ticket, if the run that it is for is still the one that answers.
+
+        No answer leaves it open whether the ticket was taken. The next observation tells, and the
+        same ticket may be sent to the same run again.
+        """
+        async with self._conversation(address) as streams:
+            answer = await _question(streams, pod_uid, key)
+            if answer.challenge != ticket.challenge:
+                raise NoAnswer(f"{address}: start has run again since the ticket was made")
+            receipt = open_receipt(key, await _exchange(streams, seal(key, "ticket", ticket)))
+            if receipt.challenge != ticket.challenge:
+                raise NotGenuine("receipt for another ticket")
+            return receipt
+
+    @contextlib.asynccontextmanager
+    async def _conversation(self, address: str) -> AsyncIterator[Streams]:
+        try:
+            async with self._turns, asyncio.timeout(TOTAL_SECONDS):
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    streams = await asyncio.open_connection(address, self._port, limit=MAX_LINE)
+                try:
+                    yield streams
+                finally:
+                    await _hang_up(streams[1])
+        except NotGenuine as error:
+            log.warning("start did not prove itself: %s", error, extra={"address": address})
+            raise NoAnswer(f"{address}: {error}") from error
+        except (OSError, TimeoutError, ValueError) as error:
+            raise NoAnswer(f"{address}: {str(error) or type(error).__name__}") from error
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    """At once: nothing that matters is left to be sent, and a peer that reads nothing can wait."""
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def _question(streams: Streams, pod_uid: str, key: bytes) -> Answer:
+    nonce = secrets.token_hex(16)
+    answer = open_answer(key, await _exchange(streams, greeting(nonce)))
+    if answer.nonce != nonce:
+        raise NotGenuine("answer to another question")
+    if answer.pod_uid != pod_uid:
+        raise NotGenuine("answer of another pod")
+    return answer
+
+
+async def _exchange(streams: Streams, line: bytes) -> bytes:
+    """Sends one line and reads one; a line that is cut short is none."""
+    reader, writer = streams
+    writer.write(line)
+    await writer.drain()
+    reply = await reader.readline()
+    if not reply.endswith(b"\n"):
+        raise ConnectionError("closed before a whole line came")
+    return reply

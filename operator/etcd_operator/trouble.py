@@ -1,0 +1,153 @@
+"""Says in words what a pod waits for or fails at. Empty while all is as expected.
+
+The words go into conditions, so they hold nothing that changes by itself (no counters, no times):
+a pod that stays broken costs no further status write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+Object = Mapping[str, Any]
+
+GRACE_SECONDS: Final = 10.0
+"""Every pod is unscheduled and without its images for a moment."""
+
+SETUP_SECONDS: Final = 60.0
+"""Attaching and mounting a volume takes long on some clouds."""
+
+_IMAGE: Final = frozenset(
+    {"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"}
+)
+_CONFIG: Final = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+_LONGEST: Final = 300
+
+
+def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
+    """What keeps the pod from serving, the most specific cause first.
+
+    Args:
+        claim: the claim of the pod's data volume, if it has one.
+        age: seconds since the pod was made.
+        now: seconds since 1970.
+    """
+    status = pod.get("status") or {}
+    if words := _lost(pod, status, now) or _crashing(status):
+        return words
+    if age < GRACE_SECONDS:
+        return ""
+    return (
+        _claim(claim, _unscheduled(status))
+        or _unscheduled(status)
+        or _containers(status)
+        or _setup(status, age)
+    )
+
+
+def _lost(pod: Object, status: Object, now: float) -> str:
+    """The node does not answer, or does not confirm that the pod has stopped."""
+    node = (pod.get("spec") or {}).get("nodeName") or "its node"
+    if status.get("phase") == "Unknown" or status.get("reason") == "NodeLost":
+        return f"node {node} does not answer"
+    deadline = pod["metadata"].get("deletionTimestamp")
+    if deadline and _epoch(deadline) + GRACE_SECONDS < now:
+        return f"it was deleted and node {node} has not confirmed that it stopped"
+    if status.get("phase") == "Failed":
+        return _short(f"failed: {status.get('reason', '')} {status.get('message', '')}".rstrip())
+    return ""
+
+
+def _crashing(status: Object) -> str:
+    for container in _all_containers(status):
+        state, last = container.get("state") or {}, container.get("lastState") or {}
+        waiting = (state.get("waiting") or {}).get("reason")
+        ended = state.get("terminated") or last.get("terminated") or {}
+        if waiting == "CrashLoopBackOff" or _ended_again(container, state):
+            return _short(f"container {container['name']} keeps failing{_how(ended)}")
+    return ""
+
+
+def _ended_again(container: Object, state: Object) -> bool:
+    ended = state.get("terminated") or {}
+    return bool(ended.get("exitCode")) and int(container.get("restartCount") or 0) > 0
+
+
+def _how(ended: Object) -> str:
+    if not ended:
+        return ""
+    reason = ended.get("reason")
+    named = f" ({reason})" if reason and reason not in ("Error", "Completed") else ""
+    said = str(ended.get("message") or "").strip().splitlines()
+    return f": exit code {ended.get('exitCode')}{named}" + (f": {said[-1]}" if said else "")
+
+
+def _claim(claim: Object | None, unscheduled: str) -> str:
+    if claim is None:
+        return ""
+    name, phase = claim["metadata"]["name"], (claim.get("status") or {}).get("phase")
+    if phase == "Lost":
+        return f"claim {name} has lost its volume"
+    # Admission fills the field in from the default class, also later when one is marked: absent
+    # on a pending claim means that there is none. Empty text is a choice: no dynamic volumes.
+    chosen = (claim.get("spec") or {}).get("storageClassName")
+    if phase == "Pending" and chosen is None:
+        return (
+            f"claim {name} has no storage class and the cluster has no default one: set "
+            "persistentVolumeClaimSpec.storageClassName or mark a default"
+        )
+    if phase == "Pending" and "unbound immediate" in unscheduled:
+        whose = f"of storage class {chosen}" if chosen else "that was made by hand"
+        return f"claim {name} waits for a volume {whose}, and none is provided"
+    return ""
+
+
+def _unscheduled(status: Object) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            words = str(condition.get("message") or "no reason given")
+            return _short(f"cannot be scheduled: {words.partition(' preemption: ')[0]}")
+    return ""
+
+
+def _containers(status: Object) -> str:
+    for container in _all_containers(status):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        reason, message = waiting.get("reason"), waiting.get("message") or ""
+        if reason in _IMAGE:
+            return f"image {container.get('image')} cannot be had ({_steady(reason)})"
+        if reason in _CONFIG:
+            return _short(f"container {container['name']} cannot be made: {message or reason}")
+    return ""
+
+
+def _steady(reason: str) -> str:
+    """The kubelet alternates between the failure and the wait after it."""
+    return "ErrImagePull" if reason == "ImagePullBackOff" else reason
+
+
+def _setup(status: Object, age: float) -> str:
+    """Volumes that do not mount show in the kubelet's events only."""
+    started = any("waiting" not in (one.get("state") or {}) for one in _all_containers(status))
+    if status.get("phase") != "Pending" or started or age < SETUP_SECONDS:
+        return ""
+    return "its volumes or network are not set up yet; the events of the pod say why"
+
+
+def _all_containers(status: Object) -> Iterator[Object]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()
+
+
+def _epoch(timestamp: str) -> float:
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return float("inf")
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 3]}..."

@@ -1,0 +1,502 @@
+"""In-memory stand-ins for what the operator talks to: the API server, `start`, etcd, the clock.
+
+They refuse what the real ones refuse (resourceVersion and UID preconditions, names that are taken)
+and count what they are asked, since most faults of an operator are one call too many.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from etcd_operator import etcd, tickets
+from etcd_operator.etcd import Endpoint
+from etcd_operator.kube import (
+    CLAIMS,
+    ETCD_CLUSTERS,
+    PODS,
+    STATEFUL_SETS,
+    Conflict,
+    Json,
+    Listing,
+    Rejected,
+    Resource,
+)
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.membership import identity
+from etcd_stateful.membership.observation import EtcdView, Member, MemberStatus
+from etcd_stateful.ticket import Answer, Finding, Receipt, Ticket
+
+Name = tuple[Resource, str, str]
+
+
+@dataclass
+class FakeClock:
+    """Seconds; moves only when told to."""
+
+    now: float = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def rfc3339(self) -> str:
+        return datetime.fromtimestamp(self.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class FakeKube:
+    """`kube.Kubernetes`, with one watch (of our label) into a store, which can be held back."""
+
+    def __init__(self, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock()
+        self.objects: dict[Name, Json] = {}
+        self.calls: Counter[str] = Counter()
+        """By verb and kind: `apply Service`, `apply EtcdCluster/status`, `get Pod`."""
+
+        self.log: list[str] = []
+        self.store: Store | None = None
+        self.watching = True
+        self.before: dict[str, Callable[[], None]] = {}
+        """Called once just before such a call is served: for what comes in between."""
+
+        self.failures: dict[str, list[Exception]] = {}
+        """Raised instead of serving such a call, one after the other."""
+
+        self._versions = itertools.count(100)
+        self._uids = itertools.count(1)
+
+    def writes(self) -> Counter[str]:
+        reads = ("get", "list", "create Event")
+        return Counter({k: n for k, n in self.calls.items() if not k.startswith(reads)})
+
+    # What a test arranges.
+
+    def put(self, resource: Resource, obj: Json) -> Json:
+        """An object as someone else creates or alters it."""
+        name = (resource, obj["metadata"]["namespace"], obj["metadata"]["name"])
+        known = self.objects.get(name)
+        made = copy.deepcopy(obj)
+        metadata = made["metadata"]
+        metadata.setdefault("uid", known["metadata"]["uid"] if known else f"uid-{next(self._uids)}")
+        metadata.setdefault("creationTimestamp", self.clock.rfc3339())
+        return self._store(name, made)
+
+    def remove(self, resource: Resource, namespace: str, name: str) -> None:
+        gone = self.objects.pop((resource, namespace, name))
+        if self.store is not None and self.watching:
+            self.store.remove(
+                resource, namespace, name, gone["metadata"]["uid"], next(self._versions)
+            )
+
+    def live(self, resource: Resource, name: str, namespace: str = "default") -> Json:
+        return copy.deepcopy(self.objects[resource, namespace, name])
+
+    def find(self, resource: Resource, name: str, namespace: str = "default") -> Json | None:
+        return copy.deepcopy(self.objects.get((resource, namespace, name)))
+
+    # kube.Kubernetes
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        self._called("get", resource, name)
+        return copy.deepcopy(self.objects.get((resource, namespace, name)))
+
+    async def list(
+        self, resource: Resource, namespace: str | None, selector: str = ""
+    ) -> list[Json]:
+        return (await self.list_at(resource, namespace, selector)).items
+
+    async def list_at(
+        self, resource: Resource, namespace: str | None, selector: str = ""
+    ) -> Listing:
+        self._called("list", resource, "")
+        found = [
+            copy.deepcopy(obj)
+            for (kind, where, _), obj in self.objects.items()
+            if kind == resource and namespace in (None, where) and _selected(obj, selector)
+        ]
+        return Listing(found, next(self._versions))
+
+    async def apply(self, resource: Resource, manifest: Json, *, status: bool = False) -> Json:
+        metadata = manifest["metadata"]
+        name = (resource, metadata["namespace"], metadata["name"])
+        self._called("apply", resource, metadata["name"], suffix="/status" if status else "")
+        known = self.objects.get(name)
+        if known is None and status:
+            raise Rejected("not found", status=404)
+        if known is None and "uid" in metadata:
+            raise Conflict("uid mismatch: the object does not exist", status=409)
+        self._check(known, metadata)
+        if status:
+            made = {**(known or {}), "status": copy.deepcopy(manifest["status"])}
+        else:
+            made = _merged(known or {}, manifest, lists=True)
+        made["metadata"].setdefault("uid", f"uid-{next(self._uids)}")
+        made["metadata"].setdefault("creationTimestamp", self.clock.rfc3339())
+        return self._store(name, made)
+
+    async def create(self, resource: Resource, manifest: Json) -> Json:
+        metadata = manifest["metadata"]
+        name = (resource, metadata["namespace"], metadata["name"])
+        self._called("create", resource, metadata["name"])
+        if name in self.objects:
+            raise Conflict("already exists", status=409, reason="AlreadyExists")
+        made = copy.deepcopy(manifest)
+        made["metadata"]["uid"] = f"uid-{next(self._uids)}"
+        made["metadata"]["creationTimestamp"] = self.clock.rfc3339()
+        for key, text in (made.pop("stringData", None) or {}).items():
+            made.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
+        return self._store(name, made)
+
+    async def merge_patch(
+        self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
+    ) -> Json:
+        self._called("patch", resource, name, suffix="/status" if status else "")
+        known = self.objects.get((resource, namespace, name))
+        if known is None:
+            raise Rejected("not found", status=404)
+        self._check(known, patch.get("metadata") or {})
+        return self._store((resource, namespace, name), _merged(known, patch, lists=False))
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        orphan: bool = False,
+        grace_seconds: int | None = None,
+    ) -> bool:
+        assert not orphan, "not played here"
+        assert grace_seconds is None, "not played here"
+        self._called("delete", resource, name)
+        known = self.objects.get((resource, namespace, name))
+        if known is None:
+            return False
+        wanted = {"uid": uid}
+        if resource_version is not None:
+            wanted["resourceVersion"] = resource_version
+        self._check(known, wanted)
+        if known["metadata"].get("finalizers"):
+            known["metadata"]["deletionTimestamp"] = self.clock.rfc3339()
+            self._store((resource, namespace, name), known)
+        else:
+            self.remove(resource, namespace, name)
+        return True
+
+    def _called(self, verb: str, resource: Resource, name: str, suffix: str = "") -> None:
+        call = f"{verb} {resource.kind}{suffix}"
+        self.calls[call] += 1
+        self.log.append(f"{call} {name}")
+        if hook := self.before.pop(call, None):
+            hook()
+        if self.failures.get(call):
+            raise self.failures[call].pop(0)
+
+    def _check(self, known: Json | None, wanted: Mapping[str, Any]) -> None:
+        for key in ("uid", "resourceVersion"):
+            if known is not None and key in wanted and known["metadata"][key] != wanted[key]:
+                raise Conflict(f"{key} is {known['metadata'][key]}", status=409, reason="Conflict")
+
+    def _store(self, name: Name, obj: Json) -> Json:
+        known = self.objects.get(name)
+        metadata = obj["metadata"]
+        if known is not None and {**known, "metadata": _still(known)} == {
+            **obj,
+            "metadata": _still(obj),
+        }:
+            return copy.deepcopy(known)  # as the real one: nothing changed, no new version
+        if name[0] == ETCD_CLUSTERS:
+            changed = known is None or known.get("spec") != obj.get("spec")
+            metadata["generation"] = (known or obj)["metadata"].get("generation", 0) + changed
+        metadata["resourceVersion"] = str(next(self._versions))
+        self.objects[name] = obj
+        self.publish(name)
+        return copy.deepcopy(obj)
+
+    def publish(self, name: Name) -> None:
+        """What the watch, which selects by our label, tells of the object."""
+        if self.store is None or not self.watching:
+            return
+        resource, namespace, called = name
+        obj = self.objects[name]
+        labels = obj["metadata"].get("labels") or {}
+        if resource.group == naming.GROUP or labels.get(naming.LABEL_MANAGED_BY) == naming.MANAGER:
+            self.store.put(resource, copy.deepcopy(obj))
+        else:
+            uid, version = obj["metadata"]["uid"], int(obj["metadata"]["resourceVersion"])
+            self.store.remove(resource, namespace, called, uid, version)
+
+
+def _selected(obj: Json, selector: str) -> bool:
+    wanted = dict(part.split("=", 1) for part in selector.split(",") if part)
+    return wanted.items() <= (obj["metadata"].get("labels") or {}).items()
+
+
+def _still(obj: Json) -> Json:
+    return {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
+
+
+def _merged(known: Json, patch: Json, *, lists: bool) -> Json:
+    """A merge patch; with `lists` an apply, which keeps defaults inside lists of named objects."""
+    made = copy.deepcopy(known)
+    for key, value in patch.items():
+        if value is None:
+            made.pop(key, None)
+        elif isinstance(value, dict):
+            made[key] = _merged(made.get(key) or {}, value, lists=lists)
+        else:
+            made[key] = copy.deepcopy(value)
+    return made
+
+
+@dataclass
+class FakeStart:
+    """`tickets.Start`: who waits at which address, and what became of the tickets."""
+
+    clock: FakeClock
+    waiting: dict[str, Answer] = field(default_factory=dict)
+    """By address; the nonce is not looked at."""
+
+    taken: list[Ticket] = field(default_factory=list)
+    asked: int = 0
+    refusal: str = ""
+    deaf: bool = False
+    lose_receipt: bool = False
+    on_ticket: Callable[[str, Ticket], None] = lambda *_: None
+
+    def wait(self, address: str, pod_uid: str, challenge: str, finding: Finding | None = None):
+        self.waiting[address] = Answer("-", challenge, pod_uid, finding or Finding("no-data"))
+
+    async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer:
+        self.asked += 1
+        answer = self.waiting.get(address)
+        if self.deaf or answer is None or answer.pod_uid != pod_uid or len(key) < 32:
+            raise tickets.NoAnswer(f"{address}: nobody")
+        return answer
+
+    async def push(self, address: str, pod_uid: str, key: bytes, ticket: Ticket) -> Receipt:
+        answer = await self.ask(address, pod_uid, key)
+        if answer.challenge != ticket.challenge:
+            raise tickets.NoAnswer(f"{address}: another run")
+        if self.refusal:
+            return Receipt(ticket.challenge, self.refusal)
+        self.taken.append(ticket)
+        del self.waiting[address]
+        self.on_ticket(address, ticket)
+        if self.lose_receipt:
+            raise tickets.NoAnswer(f"{address}: closed before a whole line came")
+        return Receipt(ticket.challenge)
+
+
+@dataclass
+class FakeEtcd:
+    """`etcd.Etcd`: members by address. A list needs a quorum of those that were begun with."""
+
+    cluster_id: int = 0
+    members: dict[str, Member] = field(default_factory=dict)
+    """By address; only those that are up."""
+
+    listed: dict[int, Member] = field(default_factory=dict)
+    """The member list: whoever began or was added, up or not."""
+
+    leader: int | None = None
+    learners: set[int] = field(default_factory=set)
+    silent: set[str] = field(default_factory=set)
+    """Addresses that answer the status and not the list."""
+
+    calls: list[str] = field(default_factory=list)
+    patience: dict[str, float] = field(default_factory=dict)
+    """How long the last question for a status would have waited."""
+
+    async def status(self, at: Endpoint, seconds: float = 1.0) -> MemberStatus:
+        self.calls.append(f"status {at.address}")
+        self.patience[at.address] = seconds
+        member = self._member(at)
+        return MemberStatus(
+            member_id=member.member_id,
+            cluster_id=self.cluster_id,
+            version="3.7.3",
+            leader_id=self._leader(),
+            term=2,
+            applied_index=10,
+            learner=member.member_id in self.learners,
+            db_size=20480,
+        )
+
+    async def member_list(self, at: Endpoint) -> EtcdView:
+        self.calls.append(f"list {at.address}")
+        self._member(at)
+        if not self._leader() or at.address in self.silent:
+            raise etcd.NoAnswer("no quorum")
+        return EtcdView(self.cluster_id, tuple(self.listed.values()))
+
+    async def member_add_learner(self, at: Endpoint, peer_url: str) -> int:
+        raise NotImplementedError
+
+    async def member_promote(self, at: Endpoint, member_id: int) -> None:
+        raise NotImplementedError
+
+    async def member_remove(self, at: Endpoint, member_id: int) -> None:
+        raise NotImplementedError
+
+    async def move_leader(self, at: Endpoint, member_id: int) -> None:
+        raise NotImplementedError
+
+    async def alarms(self, at: Endpoint) -> tuple[etcd.Alarm, ...]:
+        raise NotImplementedError
+
+    def _member(self, at: Endpoint) -> Member:
+        member = self.members.get(at.address)
+        if member is None:
+            raise etcd.NoAnswer(f"{at.address}: connection refused")
+        if at.cluster_id not in (None, self.cluster_id):
+            raise etcd.Stranger(f"{at.address}: another cluster")
+        if at.member_id not in (None, member.member_id):
+            raise etcd.Stranger(f"{at.address}: another member")
+        return member
+
+    def _leader(self) -> int:
+        if len(self.members) <= len(self.listed) // 2:
+            return 0
+        ids = [member.member_id for member in self.members.values()]
+        return self.leader if self.leader in ids else ids[0]
+
+
+class Nodes:
+    """The StatefulSet controller, the volume binder, the kubelets and etcd itself, on demand.
+
+    `turn` does what they would do with what is there now. A pod's volume keeps its data with the
+    claim, and `start` runs or waits accordingly.
+    """
+
+    def __init__(self, kube: FakeKube, start: FakeStart, etcd_: FakeEtcd) -> None:
+        self.kube = kube
+        self.start = start
+        self.etcd = etcd_
+        self.disks: dict[str, Ticket] = {}
+        """By claim UID: the ticket that the data began with."""
+
+        self.readiness = True
+        self._numbers = itertools.count(1)
+        start.on_ticket = self._take
+
+    def turn(self) -> None:
+        for (resource, namespace, _), obj in list(self.kube.objects.items()):
+            if resource == STATEFUL_SETS and "deletionTimestamp" not in obj["metadata"]:
+                for ordinal in range(obj["spec"]["replicas"]):
+                    self._pod(namespace, obj, ordinal)
+        if self.readiness:
+            self._make_ready()
+
+    def kill(self, name: str, namespace: str = "default") -> None:
+        pod = self.kube.live(PODS, name, namespace)
+        self.etcd.members.pop(pod["status"]["podIP"], None)
+        self.start.waiting.pop(pod["status"]["podIP"], None)
+        self.kube.remove(PODS, namespace, name)
+
+    def _pod(self, namespace: str, stateful_set: Json, ordinal: int) -> None:
+        name = f"{stateful_set['metadata']['name']}-{ordinal}"
+        if (PODS, namespace, name) in self.kube.objects:
+            return
+        claim = self._claim(namespace, stateful_set, name)
+        number = next(self._numbers)
+        template = copy.deepcopy(stateful_set["spec"]["template"])
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "name": stateful_set["metadata"]["name"],
+            "uid": stateful_set["metadata"]["uid"],
+            "controller": True,
+        }
+        pod = {
+            "metadata": {
+                **template["metadata"],
+                "name": name,
+                "namespace": namespace,
+                "ownerReferences": [owner],
+            },
+            "spec": template["spec"],
+            "status": running(naming.START_CONTAINER, f"10.0.0.{number}"),
+        }
+        made = self.kube.put(PODS, pod)
+        disk = self.disks.get(claim["metadata"]["uid"] if claim else "")
+        if disk is None:
+            self.start.wait(f"10.0.0.{number}", made["metadata"]["uid"], f"run-{number}")
+        else:
+            self._run(made, disk)
+
+    def _claim(self, namespace: str, stateful_set: Json, pod: str) -> Json | None:
+        templates = stateful_set["spec"].get("volumeClaimTemplates") or []
+        if not templates:
+            return None
+        name = f"{naming.DATA_VOLUME}-{pod}"
+        if known := self.kube.find(CLAIMS, name, namespace):
+            return known
+        template = copy.deepcopy(templates[0])
+        template["metadata"] |= {"name": name, "namespace": namespace}
+        return self.kube.put(CLAIMS, {**template, "status": {"phase": "Bound"}})
+
+    def _take(self, address: str, ticket: Ticket) -> None:
+        pod = next(
+            obj
+            for (resource, *_), obj in self.kube.objects.items()
+            if resource == PODS and obj["status"].get("podIP") == address
+        )
+        claim = f"{naming.DATA_VOLUME}-{pod['metadata']['name']}"
+        if known := self.kube.find(CLAIMS, claim, pod["metadata"]["namespace"]):
+            self.disks[known["metadata"]["uid"]] = ticket
+        self._run(copy.deepcopy(pod), ticket)
+
+    def _run(self, pod: Json, ticket: Ticket) -> None:
+        address = pod["status"]["podIP"]
+        urls = dict(entry.split("=", 1) for entry in ticket.initial_cluster.split(",") if entry)
+        name = pod["metadata"]["name"]
+        self.etcd.cluster_id = ticket.cluster_id
+        if not self.etcd.listed:
+            for first, url in urls.items():
+                member_id = identity.member_id([url], ticket.token)
+                self.etcd.listed[member_id] = Member(member_id, first, (url,), learner=False)
+        self.etcd.members[address] = Member(
+            ticket.member_id, name, (urls.get(name, ""),), learner=False
+        )
+        self.kube.put(PODS, {**pod, "status": running(naming.ETCD_CONTAINER, address)})
+
+    def _make_ready(self) -> None:
+        for (resource, *_), obj in list(self.kube.objects.items()):
+            if resource == PODS and obj["status"].get("podIP") in self.etcd.members:
+                ready = [{"type": "Ready", "status": "True"}]
+                status = {**obj["status"], "conditions": ready}
+                self.kube.put(PODS, {**copy.deepcopy(obj), "status": status})
+
+
+def running(container: str, address: str) -> Json:
+    """The status of a pod in which this container runs."""
+    begun = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "restartCount": 0}
+    done = {"state": {"terminated": {"exitCode": 0}}, "restartCount": 0}
+    waits = {"state": {"waiting": {"reason": "PodInitializing"}}, "restartCount": 0}
+    in_start = container == naming.START_CONTAINER
+    return {
+        "phase": "Pending" if in_start else "Running",
+        "podIP": address,
+        "initContainerStatuses": [
+            {"name": naming.START_CONTAINER, **(begun if in_start else done)}
+        ],
+        "containerStatuses": [{"name": naming.ETCD_CONTAINER, **(waits if in_start else begun)}],
+    }
+
+
+def cluster_body(name: str = "a", **spec: Any) -> Json:
+    return {
+        "apiVersion": naming.API_VERSION,
+        "kind": naming.CLUSTER_KIND,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"size": 3, **spec},
+    }

@@ -1,0 +1,98 @@
+"""A reconciler among fakes, and the loop that the work queue would run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
+
+from etcd_operator.kube import ETCD_CLUSTERS, Json, Key
+from etcd_operator.metrics import Metrics
+from etcd_operator.reconcile import Reconciler
+from etcd_operator.settings import Settings
+from etcd_operator.store import Store
+
+KEY: Key = ("default", "a")
+
+
+class FakeEvents:
+    def __init__(self) -> None:
+        self.posted: list[tuple[str, str, str]] = []
+
+    async def emit(
+        self, about: Json, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        assert about["kind"] == "EtcdCluster"
+        self.posted.append((kind, reason, message))
+
+    def reasons(self) -> list[str]:
+        return [reason for _, reason, _ in self.posted]
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.start = FakeStart(self.clock)
+        self.etcd = FakeEtcd()
+        self.nodes = Nodes(self.kube, self.start, self.etcd)
+        self.events = FakeEvents()
+        self.begin_process()
+
+    def begin_process(self) -> None:
+        """A new operator: nothing in memory, the store listed anew."""
+        self.store = self.kube.store = Store()
+        for name in self.kube.objects:
+            self.kube.publish(name)
+        self.metrics = Metrics()
+        self.reconciler = Reconciler(
+            self.kube,
+            self.store,
+            self.metrics,
+            Settings(operator_image="operator:1"),
+            start=self.start,
+            etcd=self.etcd,
+            events=self.events,
+            clock=self.clock,
+            wall_clock=self.clock,
+        )
+
+    def declare(self, **spec: Any) -> Json:
+        return self.kube.put(ETCD_CLUSTERS, cluster_body(**spec))
+
+    async def once(self) -> float | None:
+        delay = await self.reconciler.reconcile(KEY)
+        await self.reconciler.drain()
+        return delay
+
+    async def run(self, passes: int = 80) -> float | None:
+        """Passes and turns of the world until the operator has nothing to do but wait long."""
+        delay: float | None = 0.0
+        for _ in range(passes):
+            delay = await self.once()
+            before = len(self.kube.log)
+            self.nodes.turn()
+            quiet = len(self.kube.log) == before
+            if (delay is None or delay >= 5) and quiet and await self._nothing_new():
+                return delay
+            self.clock.now += delay if delay is not None else 1.0
+        raise AssertionError(f"no rest after {passes} passes: {self.kube.log[-12:]}")
+
+    async def _nothing_new(self) -> bool:
+        before = self.kube.writes()
+        await self.once()
+        self.nodes.turn()
+        return self.kube.writes() == before
+
+    @property
+    def body(self) -> Json:
+        return self.kube.live(ETCD_CLUSTERS, "a")
+
+    @property
+    def status(self) -> Json:
+        status: Json = self.body.get("status") or {}
+        return status
+
+    def condition(self, kind: str) -> Json | None:
+        conditions = self.status.get("conditions") or []
+        return next((one for one in conditions if one["type"] == kind), None)

@@ -1,0 +1,293 @@
+"""etcd's options: what is read, into which units, and under which name each minor gets it.
+
+etcd ignores a key of its configuration file that it does not know, so a name that is wrong for a
+version does nothing, silently. The names and types below were read from `embed/config.go` of etcd
+3.5.35, 3.6.16 and 3.7.3, not from the table that is tested.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import body
+
+from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.options import EtcdOptions, configuration
+from etcd_stateful.manifests.statefulset import stateful_set
+from etcd_stateful.membership.versions import parse_version
+
+NUMBER, FLAG, TIME = ("7", 7), ("true", True), ("1h30m", 5_400_000_000_000)
+
+SAME_IN_ALL = {
+    "auth-token-ttl": NUMBER,
+    "backend-batch-interval": TIME,
+    "backend-batch-limit": NUMBER,
+    "backend-bbolt-freelist-type": ("map", "map"),
+    "bcrypt-cost": NUMBER,
+    "enable-grpc-gateway": FLAG,
+    "enable-pprof": FLAG,
+    "grpc-keepalive-interval": TIME,
+    "grpc-keepalive-min-time": TIME,
+    "grpc-keepalive-timeout": TIME,
+    "initial-election-tick-advance": FLAG,
+    "max-concurrent-streams": NUMBER,
+    "max-request-bytes": NUMBER,
+    "max-snapshots": NUMBER,
+    "max-txn-ops": NUMBER,
+    "max-wals": NUMBER,
+    "metrics": ("extensive", "extensive"),
+    "pre-vote": FLAG,
+}
+EXPERIMENTAL_IN_3_5 = {
+    "bootstrap-defrag-threshold-megabytes": NUMBER,
+    "compact-hash-check-time": TIME,
+    "compaction-batch-limit": NUMBER,
+    "compaction-sleep-interval": TIME,
+    "corrupt-check-time": TIME,
+    "downgrade-check-time": TIME,
+    "memory-mlock": FLAG,
+    "snapshot-catchup-entries": NUMBER,
+    "warning-apply-duration": TIME,
+    "watch-progress-notify-interval": TIME,
+}
+SINCE_3_6 = {"warning-unary-request-duration": TIME}
+
+CASES = [
+    (version, name, name, value)
+    for version in ("3.5.33", "3.6.14", "3.7.3")
+    for name, value in SAME_IN_ALL.items()
+]
+CASES += [
+    (version, name, name, value)
+    for version in ("3.6.14", "3.7.3")
+    for name, value in {**EXPERIMENTAL_IN_3_5, **SINCE_3_6}.items()
+]
+CASES += [
+    ("3.5.33", name, f"experimental-{name}".replace("catchup", "catch-up"), value)
+    for name, value in EXPERIMENTAL_IN_3_5.items()
+]
+
+
+def configured(version: str = "3.7.3", **spec: Any) -> dict[str, Any]:
+    cluster = parse_cluster(body(version=version, **spec))
+    return configuration(cluster.etcd, cluster.version)
+
+
+@pytest.mark.parametrize(("version", "name", "key", "value"), CASES)
+def test_every_option_reaches_every_minor_under_the_name_it_knows(
+    version: str, name: str, key: str, value: tuple[str, Any]
+) -> None:
+    text, expected = value
+
+    found = configured(version, etcd={"options": {name: text}})
+
+    assert found[key] == expected
+    assert type(found[key]) is type(expected)
+    assert found.keys() - configured(version).keys() == {key}
+
+
+@pytest.mark.parametrize(("version", "name", "key", "value"), CASES)
+def test_every_option_can_be_set_as_coreos_manifests_do(
+    version: str, name: str, key: str, value: tuple[str, Any]
+) -> None:
+    variable = {"name": f"ETCD_{name.upper().replace('-', '_')}", "value": value[0]}
+
+    assert configured(version, pod={"etcdEnv": [variable]})[key] == value[1]
+
+
+def test_the_options_of_each_minor_are_all_there_are() -> None:
+    with pytest.raises(Refused) as caught:
+        configured("3.7.3", etcd={"options": {"unknown": "1"}})
+    known = str(caught.value).partition("Known are: ")[2].split(", ")
+    with pytest.raises(Refused) as older:
+        configured("3.5.33", etcd={"options": {"unknown": "1"}})
+    known_to_3_5 = str(older.value).partition("Known are: ")[2].split(", ")
+
+    assert sorted(known) == sorted({**SAME_IN_ALL, **EXPERIMENTAL_IN_3_5, **SINCE_3_6})
+    assert sorted(known_to_3_5) == sorted({**SAME_IN_ALL, **EXPERIMENTAL_IN_3_5})
+
+
+class TestDefaults:
+    @pytest.mark.parametrize("version", ["3.6.14", "3.7.3"])
+    def test_of_3_6_and_3_7(self, version: str) -> None:
+        assert configured(version) == {
+            "quota-backend-bytes": 2147483648,
+            "auto-compaction-mode": "periodic",
+            "auto-compaction-retention": "1h",
+            "heartbeat-interval": 100,
+            "election-timeout": 1000,
+            "log-level": "info",
+            "logger": "zap",
+            "feature-gates": "InitialCorruptCheck=true,CompactHashCheck=true",
+        }
+
+    def test_of_3_5_whose_corruption_checks_have_other_names(self) -> None:
+        found = configured("3.5.33")
+
+        assert "feature-gates" not in found
+        assert found["experimental-initial-corrupt-check"] is True
+        assert found["experimental-compact-hash-check-enabled"] is True
+
+
+class TestTypedOptions:
+    @pytest.mark.parametrize(
+        ("given_", "expected"),
+        [
+            ({"quotaBackend": "8Gi"}, {"quota-backend-bytes": 8589934592}),
+            ({"quotaBackend": 1048576}, {"quota-backend-bytes": 1048576}),
+            ({"quotaBackend": "64Gi"}, {"quota-backend-bytes": 68719476736}),
+            ({"quotaBackend": "2e9"}, {"quota-backend-bytes": 2000000000}),
+            (
+                {"autoCompactionMode": "Revision", "autoCompactionRetention": "500"},
+                {"auto-compaction-mode": "revision", "auto-compaction-retention": "500"},
+            ),
+            (
+                {"autoCompactionMode": "Revision"},
+                {"auto-compaction-mode": "revision", "auto-compaction-retention": "1000"},
+            ),
+            ({"autoCompactionRetention": "0"}, {"auto-compaction-retention": "0"}),
+            ({"autoCompactionRetention": "12"}, {"auto-compaction-retention": "12"}),
+            ({"autoCompactionRetention": "90m"}, {"auto-compaction-retention": "90m"}),
+            ({"snapshotCount": 10000}, {"snapshot-count": 10000}),
+            ({"heartbeatIntervalMilliseconds": 50}, {"heartbeat-interval": 50}),
+            ({"electionTimeoutMilliseconds": 500}, {"election-timeout": 500}),
+            ({"electionTimeoutMilliseconds": 50000}, {"election-timeout": 50000}),
+            ({"logLevel": "debug"}, {"log-level": "debug"}),
+        ],
+    )
+    def test_has_its_key(self, given_: dict[str, Any], expected: dict[str, Any]) -> None:
+        assert configured(etcd=given_) == configured() | expected
+
+    @pytest.mark.parametrize(
+        ("name", "value", "expected"),
+        [
+            ("ETCD_QUOTA_BACKEND_BYTES", "8589934592", {"quota-backend-bytes": 8589934592}),
+            ("ETCD_AUTO_COMPACTION_RETENTION", "5m", {"auto-compaction-retention": "5m"}),
+            ("ETCD_SNAPSHOT_COUNT", "5000", {"snapshot-count": 5000}),
+            ("ETCD_HEARTBEAT_INTERVAL", "200", {"heartbeat-interval": 200}),
+            ("ETCD_ELECTION_TIMEOUT", "2000", {"election-timeout": 2000}),
+            ("ETCD_LOG_LEVEL", "warn", {"log-level": "warn"}),
+            ("ETCD_LOG_LEVEL", "", {}),
+            ("ETCDCTL_API", "3", {}),
+            ("GODEBUG", "x=1", {}),
+        ],
+    )
+    def test_may_come_from_the_environment(
+        self, name: str, value: str, expected: dict[str, Any]
+    ) -> None:
+        found = configured(pod={"etcdEnv": [{"name": name, "value": value}]})
+
+        assert found == configured() | expected
+
+    @pytest.mark.parametrize(
+        ("field", "value", "name", "beneath"),
+        [
+            ("quotaBackend", "4Gi", "ETCD_QUOTA_BACKEND_BYTES", "nonsense"),
+            ("snapshotCount", 7, "ETCD_SNAPSHOT_COUNT", "nonsense"),
+            ("heartbeatIntervalMilliseconds", 9, "ETCD_HEARTBEAT_INTERVAL", "nonsense"),
+            ("electionTimeoutMilliseconds", 900, "ETCD_ELECTION_TIMEOUT", "nonsense"),
+            ("logLevel", "warn", "ETCD_LOG_LEVEL", "nonsense"),
+            ("autoCompactionRetention", "2h", "ETCD_AUTO_COMPACTION_RETENTION", "nonsense"),
+        ],
+    )
+    def test_of_the_spec_goes_over_the_environment(
+        self, field: str, value: object, name: str, beneath: str
+    ) -> None:
+        variable = {"name": name, "value": beneath}
+
+        found = configured(etcd={field: value}, pod={"etcdEnv": [variable]})
+
+        assert found == configured(etcd={field: value})
+
+    def test_the_checked_map_goes_over_the_environment(self) -> None:
+        variable = {"name": "ETCD_MAX_TXN_OPS", "value": "1"}
+
+        found = configured(etcd={"options": {"max-txn-ops": "2"}}, pod={"etcdEnv": [variable]})
+
+        assert found["max-txn-ops"] == 2
+
+    def test_unset_snapshot_count_leaves_etcd_its_own_default(self) -> None:
+        assert "snapshot-count" not in configured()
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("1ns", 1),
+        ("1us", 1_000),
+        ("1ms", 1_000_000),
+        ("1s", 1_000_000_000),
+        ("1m", 60_000_000_000),
+        ("1h", 3_600_000_000_000),
+        ("1h30m", 5_400_000_000_000),
+        ("0.5s", 500_000_000),
+        ("1.001s", 1_001_000_000),
+        ("4.35s", 4_350_000_000),
+        ("0s", 0),
+        ("1h1m1s1ms1us1ns", 3_661_001_001_001),
+        ("2562047h", 9_223_369_200_000_000_000),
+    ],
+)
+def test_a_duration_becomes_the_nanoseconds_that_go_reads(text: str, nanoseconds: int) -> None:
+    found = configured(etcd={"options": {"corrupt-check-time": text}})
+
+    assert found["corrupt-check-time"] == nanoseconds
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "1 h", "1d", "-1h", "1.h", ".5h", "1h30", "1H", "1µs"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="must be a duration"):
+        configured(etcd={"options": {"corrupt-check-time": text}})
+
+
+PRINTABLE = st.text(max_size=30) | st.sampled_from(
+    ["$(POD_NAME)", "$$(X)", "a\nname: evil", "--name=evil", '"}, {"name": "evil', "info\0"]
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*SAME_IN_ALL, *EXPERIMENTAL_IN_3_5, "log-level"]), PRINTABLE, max_size=3
+    ),
+    st.sampled_from(["logLevel", "autoCompactionRetention", "autoCompactionMode", "quotaBackend"]),
+    PRINTABLE,
+)
+def test_whatever_is_accepted_carries_no_text_of_the_users_choosing(
+    options: dict[str, str], field: str, value: str
+) -> None:
+    """Kubernetes would expand a `$(NAME)` in the settings, and etcd would read what it says."""
+    try:
+        cluster = parse_cluster(body(etcd={"options": options, field: value}))
+    except Refused:
+        return
+
+    settings = start_settings(cluster)
+    assert "$" not in settings
+    assert "\\" not in settings
+    for one in json.loads(settings)["etcd"].values():
+        assert not isinstance(one, str) or re.fullmatch(r"[A-Za-z0-9.,=-]+", one)
+
+
+def start_settings(cluster: Any) -> str:
+    manifest = stateful_set(cluster, replicas=1, operator_image="operator:1")
+    (start,) = manifest["spec"]["template"]["spec"]["initContainers"]
+    return next(one["value"] for one in start["env"] if one["name"] == "START_SETTINGS")
+
+
+def test_the_value_of_options_does_not_depend_on_their_order() -> None:
+    one = configured(etcd={"options": {"max-txn-ops": "1", "metrics": "basic"}})
+    other = configured(etcd={"options": {"metrics": "basic", "max-txn-ops": "1"}})
+
+    assert list(one) == list(other)
+
+
+def test_an_untouched_spec_is_the_defaults() -> None:
+    version = parse_version("3.7.3")
+
+    assert version is not None
+    assert configured() == configuration(EtcdOptions(), version)

@@ -1,0 +1,142 @@
+"""Kubernetes quantities: every way to write one, and two spellings of one value.
+
+The API server stores a canonical spelling. One that is not recognised as the same would be drift
+that is put back for ever.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etcd_stateful.api.quantity import parse_quantity, same_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", "0"),
+        ("1", "1"),
+        ("+1", "1"),
+        ("-1", "-1"),
+        ("8589934592", "8589934592"),
+        ("1.5", "1.5"),
+        (".5", "0.5"),
+        ("5.", "5"),
+        ("1n", "0.000000001"),
+        ("1u", "0.000001"),
+        ("500m", "0.5"),
+        ("1k", "1000"),
+        ("1M", "1000000"),
+        ("1G", "1000000000"),
+        ("1T", "1000000000000"),
+        ("1P", "1000000000000000"),
+        ("1E", "1000000000000000000"),
+        ("1Ki", "1024"),
+        ("1Mi", "1048576"),
+        ("1Gi", "1073741824"),
+        ("1Ti", "1099511627776"),
+        ("1Pi", "1125899906842624"),
+        ("1Ei", "1152921504606846976"),
+        ("1e3", "1000"),
+        ("1E3", "1000"),
+        ("5e-1", "0.5"),
+        ("12e+6", "12000000"),
+    ],
+)
+def test_every_spelling_has_its_value(text: str, value: str) -> None:
+    assert parse_quantity(text) == Decimal(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "1 Gi",
+        "1Gi ",
+        "1Gi\n",
+        "\n1",
+        "Gi",
+        ".",
+        "-",
+        "1K",
+        "1ki",
+        "1mi",
+        "1i",
+        "1GiB",
+        "1GB",
+        "1Gi1",
+        "1e",
+        "1e3Gi",
+        "0x10",
+        "1_000",
+        "1,5",
+        "١",
+        "nan",
+        "inf",
+        "$(X)",
+        "9" * 5000,
+        "1e9999",
+    ],
+)
+def test_anything_else_is_none(text: str) -> None:
+    assert parse_quantity(text) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("1000m", "1"),
+        ("0.5", "500m"),
+        ("0.0005", "500u"),
+        ("1024Mi", "1Gi"),
+        ("1Gi", "1073741824"),
+        ("1Gi", 1073741824),
+        (2, "2"),
+        ("1.5Gi", "1536Mi"),
+        ("5e-1", "500e-3"),
+        ("1e3", "1k"),
+        ("+2", "2"),
+    ],
+)
+def test_two_spellings_of_one_value_are_the_same(left: object, right: object) -> None:
+    assert same_quantity(left, right)
+    assert same_quantity(right, left)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("1", "2"),
+        ("1G", "1Gi"),
+        ("1m", "1M"),
+        ("1", None),
+        (None, None),
+        ("x", "x"),
+        ("", ""),
+        ([], []),
+        ({"a": 1}, {"a": 1}),
+        (1.0, "1"),
+    ],
+)
+def test_others_are_not(left: object, right: object) -> None:
+    assert not same_quantity(left, right)
+
+
+@given(st.text(max_size=12))
+def test_any_text_has_a_value_or_none(text: str) -> None:
+    value = parse_quantity(text)
+
+    assert value is None or value.is_finite()
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["", "k", "M", "Ki", "Mi", "Gi"]))
+def test_a_thousand_thousandths_are_one(number: int, unit: str) -> None:
+    whole = parse_quantity(f"{number}{unit}")
+
+    assert whole is not None
+    assert same_quantity(f"{whole * 1000}m", f"{number}{unit}")

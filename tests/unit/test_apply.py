@@ -1,0 +1,349 @@
+"""Each kind of step: what it writes, behind which precondition, and what comes in between."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from fakes import FakeClock, FakeKube, FakeStart, cluster_body, running
+
+from etcd_operator import reading
+from etcd_operator.apply import Applier, Done, Outdated, Turned, Unanswered
+from etcd_operator.finder import Finder
+from etcd_operator.kube import (
+    CLAIMS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Rejected,
+    Unavailable,
+)
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests.secret import start_secret
+from etcd_stateful.manifests.services import headless_service
+from etcd_stateful.manifests.statefulset import stateful_set
+from etcd_stateful.membership import records
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateSecret,
+    DeleteClaim,
+    PushTicket,
+    RecordMember,
+    WriteBootstrap,
+)
+from etcd_stateful.ticket import Ticket
+
+ADDRESS = "10.0.0.1"
+BOOTSTRAP = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3")
+MEMBER = records.MemberRecord("uid-a", "uid-claim", 0xABC, BOOTSTRAP.cluster_id)
+
+
+def make_cluster():
+    body = cluster_body()
+    body["metadata"] |= {"uid": "uid-a", "generation": 1}
+    return parse_cluster(body)
+
+
+CLUSTER = make_cluster()
+
+
+class World:
+    def __init__(self):
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.store = self.kube.store = Store()
+        self.start = FakeStart(self.clock)
+        self.finder = Finder(self.kube, self.store, self.clock)
+        self.applier = Applier(self.kube, self.finder, self.start, self.clock)
+
+    async def apply(self, step):
+        return await self.applier.apply(CLUSTER, step)
+
+    def put_claim(self, **metadata):
+        labels = naming.labels("a")
+        meta = {"name": "data-a-0", "namespace": "default", "labels": labels, **metadata}
+        return self.kube.put(CLAIMS, {"metadata": meta, "status": {"phase": "Bound"}})
+
+    def put_pod(self, status=None, **metadata):
+        labels = naming.labels("a")
+        meta = {"name": "a-0", "namespace": "default", "labels": labels, **metadata}
+        status = status or running("start", ADDRESS)
+        return self.kube.put(PODS, {"metadata": meta, "spec": {}, "status": status})
+
+    async def put_secret(self):
+        await self.apply(CreateSecret("a-start", BOOTSTRAP, "begins"))
+        return self.kube.live(SECRETS, "a-start")
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def service_step():
+    return ApplyChild("Service", "a", headless_service(CLUSTER), "is not there")
+
+
+class TestChild:
+    async def test_is_created_once_the_name_is_known_to_be_free(self, world):
+        done = await world.apply(service_step())
+        assert done == Done("created Service a", created=True)
+        assert world.kube.log == ["get Service a", "apply Service a"]
+        assert world.store.get(SERVICES, "default", "a")["metadata"]["uid"]
+
+    async def test_is_put_back_with_the_uid_that_was_looked_at_and_without_a_read(self, world):
+        await world.apply(service_step())
+        uid = world.kube.live(SERVICES, "a")["metadata"]["uid"]
+        altered = world.kube.live(SERVICES, "a")
+        altered["spec"]["ports"] = []
+        world.kube.put(SERVICES, altered)
+        world.kube.log.clear()
+
+        assert await world.apply(service_step()) == Done("put back Service a")
+        assert world.kube.log == ["apply Service a"]
+        assert world.kube.live(SERVICES, "a")["spec"]["ports"]
+        assert world.kube.live(SERVICES, "a")["metadata"]["uid"] == uid
+
+    async def test_of_another_owner_that_the_store_cannot_see_is_left_alone(self, world):
+        """No label of ours: the watch does not show it, and apply would take it over (I10)."""
+        before = world.kube.put(
+            SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
+        )
+        assert isinstance(await world.apply(service_step()), Outdated)
+        assert world.kube.live(SERVICES, "a") == before
+
+    async def test_that_someone_replaced_in_between_is_not_taken_over(self, world):
+        await world.apply(service_step())
+        world.kube.watching = False
+
+        def replaced():
+            world.kube.remove(SERVICES, "default", "a")
+            world.kube.put(
+                SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
+            )
+
+        world.kube.before["apply Service"] = replaced
+        assert isinstance(await world.apply(service_step()), Outdated)
+        assert "ownerReferences" not in world.kube.live(SERVICES, "a")["metadata"]
+
+    async def test_ours_with_its_labels_taken_off_gets_them_back(self, world):
+        await world.apply(service_step())
+        stripped = world.kube.live(SERVICES, "a")
+        stripped["metadata"]["labels"] = {}
+        world.kube.put(SERVICES, stripped)
+        assert world.store.get(SERVICES, "default", "a") is None
+
+        assert await world.apply(service_step()) == Done("put back Service a")
+        assert world.kube.live(SERVICES, "a")["metadata"]["labels"] == naming.labels("a")
+        assert world.store.get(SERVICES, "default", "a")
+
+    async def test_that_the_store_holds_and_is_gone_is_not_made_with_the_old_uid(self, world):
+        await world.apply(service_step())
+        world.kube.watching = False
+        world.kube.remove(SERVICES, "default", "a")
+
+        assert isinstance(await world.apply(service_step()), Outdated)
+        assert world.store.get(SERVICES, "default", "a") is None
+        assert await world.apply(service_step()) == Done("created Service a", created=True)
+
+    async def test_the_manifest_of_the_step_is_not_altered(self, world):
+        step = service_step()
+        await world.apply(step)
+        await world.apply(step)
+        assert step.manifest == headless_service(CLUSTER)
+
+    @pytest.mark.parametrize("error", [Rejected("no", status=422), Unavailable("late")])
+    async def test_errors_of_the_api_server_are_passed_on(self, world, error):
+        world.kube.failures["apply Service"] = [error]
+        with pytest.raises(type(error)):
+            await world.apply(service_step())
+
+    async def test_a_stateful_set(self, world):
+        manifest = stateful_set(CLUSTER, replicas=3, operator_image="operator:1")
+        step = ApplyChild("StatefulSet", "a", manifest, "is not there")
+        assert (await world.apply(step)).created
+        assert world.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"] == 3
+
+
+class TestSecret:
+    async def test_is_created_with_a_fresh_key_of_32_bytes(self, world):
+        one = await world.put_secret()
+        other = World()
+        two = await other.put_secret()
+        assert len(reading.start_key(one)) == 32
+        assert reading.start_key(one) != reading.start_key(two)
+        assert reading.secret(one).bootstrap == BOOTSTRAP
+
+    async def test_never_overwrites_one(self, world):
+        """Another operator was faster, and the watch has not told of it yet."""
+        world.kube.watching = False
+        manifest = start_secret(CLUSTER, BOOTSTRAP, base64.b64encode(b"o" * 32).decode())
+        before = await world.kube.create(SECRETS, manifest)
+
+        outcome = await world.apply(CreateSecret("a-start", BOOTSTRAP, "begins"))
+        assert isinstance(outcome, Outdated)
+        assert world.kube.live(SECRETS, "a-start") == before
+        assert world.store.get(SECRETS, "default", "a-start"), "the next pass must see it"
+
+    async def test_record_is_replaced_in_exactly_this_version_and_the_key_stays(self, world):
+        before = await world.put_secret()
+        version = before["metadata"]["resourceVersion"]
+        step = WriteBootstrap("a-start", version, records.latch(BOOTSTRAP), "formed")
+
+        assert isinstance(await world.apply(step), Done)
+        after = world.kube.live(SECRETS, "a-start")
+        assert reading.secret(after).bootstrap.latched
+        assert reading.start_key(after) == reading.start_key(before)
+        assert world.store.get(SECRETS, "default", "a-start") == after
+
+    async def test_record_of_another_version_is_not_written(self, world):
+        before = await world.put_secret()
+        step = WriteBootstrap("a-start", "1", records.latch(BOOTSTRAP), "formed")
+        assert isinstance(await world.apply(step), Outdated)
+        assert world.kube.live(SECRETS, "a-start") == before
+
+
+class TestRecord:
+    def step(self, claim, **other):
+        metadata = claim["metadata"] | other
+        return RecordMember(
+            "PersistentVolumeClaim",
+            "data-a-0",
+            metadata["uid"],
+            metadata["resourceVersion"],
+            MEMBER,
+            "is recorded",
+        )
+
+    async def test_is_written_on_the_claim(self, world):
+        claim = world.put_claim(annotations={"theirs": "kept"})
+        assert isinstance(await world.apply(self.step(claim)), Done)
+        after = world.kube.live(CLAIMS, "data-a-0")
+        assert reading.claim("a", after).record == MEMBER
+        assert after["metadata"]["annotations"]["theirs"] == "kept"
+        assert world.store.get(CLAIMS, "default", "data-a-0") == after
+
+    @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
+    async def test_is_not_written_on_another_claim_or_a_changed_one(self, world, other):
+        claim = world.put_claim()
+        world.kube.watching = False
+        newer = world.kube.put(CLAIMS, {**claim, "status": {"phase": "Lost"}})
+        assert isinstance(await world.apply(self.step(newer, **other)), Outdated)
+        assert reading.claim("a", world.kube.live(CLAIMS, "data-a-0")).record is None
+        seen = world.store.get(CLAIMS, "default", "data-a-0")
+        assert seen["status"]["phase"] == "Lost", "the store was to be refreshed"
+
+    async def test_goes_on_the_pod_where_the_pod_holds_the_data(self, world):
+        pod = world.put_pod()
+        metadata = pod["metadata"]
+        step = RecordMember(
+            "Pod", "a-0", metadata["uid"], metadata["resourceVersion"], MEMBER, "is recorded"
+        )
+        assert isinstance(await world.apply(step), Done)
+        notes = world.kube.live(PODS, "a-0")["metadata"]["annotations"]
+        assert records.load_member(notes) == MEMBER
+
+
+class TestTicket:
+    TICKET = Ticket("run-1", "uid-a", 1, "a-0", 0xABC, 1, "new", "a-0=http://a-0:2380", "t")
+
+    async def prepare(self, world):
+        await world.put_secret()
+        pod = world.put_pod()
+        world.start.wait(ADDRESS, pod["metadata"]["uid"], "run-1")
+        return PushTicket("a-0", pod["metadata"]["uid"], ADDRESS, self.TICKET, "may start")
+
+    async def test_is_handed_over_after_a_read_of_the_pod(self, world):
+        step = await self.prepare(world)
+        world.kube.log.clear()
+        assert isinstance(await world.apply(step), Done)
+        assert world.kube.log == ["get Pod a-0"]
+        assert world.start.taken == [self.TICKET]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"uid": "uid-other"},
+            {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+            {"status": running("etcd", ADDRESS)},
+            {"status": running("start", "10.0.0.2")},
+            None,
+        ],
+        ids=["another pod", "deleting", "out of start", "moved", "gone"],
+    )
+    async def test_is_withheld_when_the_read_says_otherwise(self, world, change):
+        """The store is behind: only the fresh read knows."""
+        step = await self.prepare(world)
+        world.kube.watching = False
+        pod = world.kube.live(PODS, "a-0")
+        if change is None:
+            world.kube.remove(PODS, "default", "a-0")
+        else:
+            status = change.pop("status", None) if "status" in change else None
+            pod["metadata"] |= change
+            world.kube.put(PODS, {**pod, "status": status or pod["status"]})
+
+        assert isinstance(await world.apply(step), Outdated)
+        assert world.start.taken == []
+        seen = world.store.get(PODS, "default", "a-0")
+        assert (seen is None) == (change is None), "the next pass must see what the read saw"
+
+    async def test_for_another_run_is_not_pushed(self, world):
+        step = await self.prepare(world)
+        world.start.wait(ADDRESS, step.pod_uid, "run-2")
+        assert isinstance(await world.apply(step), Unanswered)
+        assert world.start.taken == []
+
+    async def test_with_its_receipt_lost_is_unknown(self, world):
+        step = await self.prepare(world)
+        world.start.lose_receipt = True
+        assert isinstance(await world.apply(step), Unanswered)
+
+    async def test_that_start_refuses_is_told_with_its_reason(self, world):
+        step = await self.prepare(world)
+        world.start.refusal = "this run has taken another ticket"
+        outcome = await world.apply(step)
+        assert isinstance(outcome, Turned)
+        assert "taken another ticket" in outcome.why
+
+    async def test_without_a_key_is_not_pushed(self, world):
+        step = await self.prepare(world)
+        secret = world.kube.live(SECRETS, "a-start")
+        secret["data"]["key"] = base64.b64encode(b"short").decode()
+        world.kube.put(SECRETS, secret)
+        assert isinstance(await world.apply(step), Outdated)
+        assert world.start.taken == []
+
+
+class TestDeletion:
+    def step(self, claim, **other):
+        metadata = claim["metadata"] | other
+        return DeleteClaim("data-a-0", metadata["uid"], metadata["resourceVersion"], "discarded")
+
+    async def test_of_exactly_this_claim(self, world):
+        claim = world.put_claim()
+        assert isinstance(await world.apply(self.step(claim)), Done)
+        assert world.kube.find(CLAIMS, "data-a-0") is None
+        assert world.store.get(CLAIMS, "default", "data-a-0") is None
+
+    @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
+    async def test_of_another_or_a_changed_one_does_not_happen(self, world, other):
+        claim = world.put_claim()
+        assert isinstance(await world.apply(self.step(claim, **other)), Outdated)
+        assert world.kube.find(CLAIMS, "data-a-0")
+
+    async def test_that_a_finalizer_holds_up_shows_as_deleting(self, world):
+        world.kube.watching = False
+        claim = world.put_claim(finalizers=["kubernetes.io/pvc-protection"])
+        assert isinstance(await world.apply(self.step(claim)), Done)
+        assert "deletionTimestamp" in world.store.get(CLAIMS, "default", "data-a-0")["metadata"]
+
+    async def test_of_one_that_is_gone_is_done(self, world):
+        claim = world.put_claim()
+        world.kube.watching = False
+        world.kube.remove(CLAIMS, "default", "data-a-0")
+        assert isinstance(await world.apply(self.step(claim)), Done)
+        assert world.store.get(CLAIMS, "default", "data-a-0") is None

@@ -1,0 +1,409 @@
+"""Conditions: every reason can come up, and none of them says what is not so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from worlds import World, body, drive, formed, is_write
+
+from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.conditions import Condition, Outcome, all_conditions, dated
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+
+
+def outcome(world: World, **more: object) -> Outcome:
+    seen = world.observe()
+    return Outcome(seen, decide(seen), **more)
+
+
+def conditions(told: Outcome) -> dict[str, Condition]:
+    return {one.type: one for one in all_conditions(told)}
+
+
+def refusal(**spec: object) -> Refused:
+    with pytest.raises(Refused) as caught:
+        parse_cluster(body(**spec))
+    return caught.value
+
+
+def of(world: World, kind: str, **more: object) -> Condition:
+    return conditions(outcome(world, **more))[kind]
+
+
+def forming() -> World:
+    world = World(body(3))
+    world.cut_off = True
+    drive(world)
+    return world
+
+
+def one_down() -> World:
+    world = formed(3)
+    world.pods[1].where, world.pods[1].trouble = "pending", "cannot be scheduled: no node"
+    return world
+
+
+def all_down() -> World:
+    world = formed(3)
+    for pod in world.pods.values():
+        pod.where = "pending"
+    return world
+
+
+def paused() -> World:
+    world = formed(3)
+    world.edit(paused=True)
+    return world
+
+
+def resized() -> World:
+    world = formed(3)
+    world.edit(size=5)
+    return world
+
+
+class TestAccepted:
+    def test_a_spec_that_is_understood(self) -> None:
+        assert of(formed(3), "Accepted") == Condition(
+            "Accepted", "True", "SpecAccepted", "every field is understood"
+        )
+
+    def test_a_field_that_does_nothing_is_told(self) -> None:
+        condition = of(World(body(3, pod={"busyboxImage": "x"})), "Accepted")
+
+        assert condition.status == "True"
+        assert condition.message.startswith("spec.pod.busyboxImage: has no effect")
+
+    @pytest.mark.parametrize(
+        ("spec", "reason"),
+        [
+            ({"size": 9}, "InvalidSpec"),
+            ({"version": "3.2.13"}, "UnsupportedVersion"),
+            ({"TLS": {"static": {}}}, "TLSNotAvailable"),
+        ],
+    )
+    def test_a_spec_that_is_refused_says_why_and_nothing_is_claimed(
+        self, spec: dict, reason: str
+    ) -> None:
+        refused = refusal(**spec)
+
+        told = conditions(Outcome(refused=refused))
+
+        assert told == {
+            "Accepted": Condition("Accepted", "False", reason, str(refused)),
+            "Available": Condition("Available", "False", "NotAccepted", "the spec is not accepted"),
+            "Progressing": Condition("Progressing", "False", reason, "the spec is not accepted"),
+            "Degraded": Condition("Degraded", "False", "NotFormed", "the cluster has not formed"),
+        }
+
+
+class TestAvailable:
+    def test_while_it_forms(self) -> None:
+        world = forming()
+        assert world.observe().pods[0].ready
+
+        assert of(world, "Available") == Condition(
+            "Available", "False", "Forming", "the cluster has not formed yet"
+        )
+
+    def test_when_all_serve(self) -> None:
+        assert of(formed(3), "Available") == Condition(
+            "Available", "True", "QuorumServes", "3 of 3 members serve"
+        )
+
+    def test_when_one_is_down(self) -> None:
+        assert of(one_down(), "Available").message == "2 of 3 members serve"
+
+    def test_when_all_are_down(self) -> None:
+        condition = of(all_down(), "Available")
+
+        assert (condition.status, condition.reason) == ("False", "NoQuorum")
+        assert condition.message == (
+            "not serving: c-0 (not ready), c-1 (not ready), c-2 (not ready)"
+        )
+
+    def test_a_pod_that_is_on_its_way_out_serves_nobody(self) -> None:
+        world = formed(1)
+        world.pods[0].deleting = True
+
+        assert of(world, "Available").status == "False"
+
+    def test_when_the_stateful_set_and_all_pods_are_gone(self) -> None:
+        world = formed(3)
+        world.delete_stateful_set(with_pods=True)
+        world.turn()
+
+        condition = of(world, "Available")
+
+        assert condition.status == "False"
+        assert "c-2 (no pod)" in condition.message
+
+    def test_when_the_cluster_could_not_be_looked_at(self) -> None:
+        condition = conditions(Outcome(failure="internal error"))["Available"]
+
+        assert condition == Condition("Available", "False", "NotObserved", "it could not be looked at")
+
+    def test_never_without_the_latch_or_without_a_ready_pod(self) -> None:
+        seen = formed(3).observe()
+        for latched in (True, False):
+            for ready in (True, False):
+                told = Outcome(_as(seen, latched=latched, ready=ready), Settled())
+
+                available = conditions(told)["Available"].status == "True"
+
+                assert available is (latched and ready)
+
+
+def _as(seen: Observation, *, latched: bool, ready: bool) -> Observation:
+    assert seen.secret is not None
+    assert seen.secret.bootstrap is not None
+    record = replace(seen.secret.bootstrap, latched=latched)
+    pods = tuple(replace(pod, ready=ready) for pod in seen.pods)
+    return replace(seen, secret=replace(seen.secret, bootstrap=record), pods=pods)
+
+
+class TestProgressing:
+    def test_as_declared(self) -> None:
+        assert of(formed(3), "Progressing") == Condition(
+            "Progressing", "False", "AsDeclared", "the cluster is as declared"
+        )
+
+    def test_working(self) -> None:
+        assert of(World(body(3)), "Progressing") == Condition(
+            "Progressing", "True", "Working", "a cluster of 3 begins"
+        )
+
+    def test_waiting(self) -> None:
+        assert of(one_down(), "Progressing") == Condition(
+            "Progressing", "True", "Waiting", "waiting for pod c-1: cannot be scheduled: no node"
+        )
+
+    def test_held(self) -> None:
+        condition = of(resized(), "Progressing")
+
+        assert (condition.status, condition.reason) == ("False", "ResizeNotAvailable")
+        assert "spec.size is 5" in condition.message
+
+    def test_a_write_that_was_refused(self) -> None:
+        assert of(World(body(3)), "Progressing", failure="quota exceeded") == Condition(
+            "Progressing", "True", "WriteRefused", "quota exceeded"
+        )
+
+    def test_no_step(self) -> None:
+        told = conditions(Outcome(formed(1).observe()))
+
+        assert told["Progressing"].reason == "AsDeclared"
+
+
+class TestDegraded:
+    def test_before_it_has_formed(self) -> None:
+        assert of(forming(), "Degraded").reason == "NotFormed"
+
+    def test_when_all_serve(self) -> None:
+        assert of(formed(3), "Degraded") == Condition(
+            "Degraded", "False", "AllMembersServe", "all members serve"
+        )
+
+    def test_who_does_not_serve_and_why(self) -> None:
+        world = formed(3)
+        world.pods[0].deleting = True
+        world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be had"
+        del world.pods[2]
+
+        assert of(world, "Degraded") == Condition(
+            "Degraded",
+            "True",
+            "MembersNotReady",
+            "not serving: c-0 (not ready), c-1 (image x cannot be had), c-2 (no pod)",
+        )
+
+    def test_a_stateful_set_that_is_gone_does_not_hide_its_members(self) -> None:
+        world = formed(3)
+        world.delete_stateful_set(with_pods=True)
+        world.turn()
+
+        assert of(world, "Degraded").status == "True"
+
+
+class TestBlockedAndPaused:
+    def test_neither_is_there_at_rest(self) -> None:
+        assert list(conditions(outcome(formed(3)))) == [
+            "Accepted",
+            "Available",
+            "Progressing",
+            "Degraded",
+        ]
+
+    def test_blocked_while_a_human_has_to_act(self) -> None:
+        told = conditions(outcome(resized()))
+
+        assert told["Blocked"].status == "True"
+        assert told["Blocked"].reason == "ResizeNotAvailable"
+        assert "Paused" not in told
+
+    def test_paused_is_not_blocked(self) -> None:
+        told = conditions(outcome(paused()))
+
+        assert told["Paused"] == Condition(
+            "Paused", "True", "SpecPaused", "spec.paused is true: nothing is written until it is false"
+        )
+        assert "Blocked" not in told
+        assert told["Available"].status == "True"
+
+
+# Every reason that `decide` can hold with, as it comes up in a world.
+
+
+def test_reasons_are_of_the_form_that_kubernetes_wants() -> None:
+    """At every step of a life, and of several that go wrong."""
+    for told in _a_life():
+        for one in all_conditions(told):
+            assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9]*[A-Za-z0-9])?", one.reason), one
+            assert one.status in {"True", "False"}
+            assert one.message
+
+
+def _a_life() -> list[Outcome]:
+    told: list[Outcome] = []
+    for change in (_nothing, _empty_one, _empty_all, _lose_secret, _resize, _pause):
+        world = World(body(3))
+        for turn in range(50):
+            if turn == 30:
+                change(world)
+            seen = world.observe()
+            step = decide(seen)
+            told.append(Outcome(seen, step))
+            world.apply(step) if is_write(step) else world.turn()
+    return told
+
+
+def _nothing(world: World) -> None:
+    pass
+
+
+def _empty_one(world: World) -> None:
+    world.empty(1)
+
+
+def _empty_all(world: World) -> None:
+    for ordinal in range(3):
+        world.empty(ordinal)
+
+
+def _lose_secret(world: World) -> None:
+    world.lose_secret()
+
+
+def _resize(world: World) -> None:
+    world.edit(size=1)
+
+
+def _pause(world: World) -> None:
+    world.edit(paused=True)
+
+
+def test_available_is_true_only_while_a_latched_cluster_has_a_ready_pod() -> None:
+    for told in _a_life():
+        seen = told.observation
+        assert seen is not None
+        latched = bool(seen.secret and seen.secret.bootstrap and seen.secret.bootstrap.latched)
+        ready = any(pod.ready and not pod.deleting for pod in seen.pods)
+
+        available = conditions(told)["Available"].status == "True"
+
+        assert available is (latched and ready)
+
+
+class TestDates:
+    SAID = (Condition("Available", "True", "QuorumServes", "3 of 3 members serve"),)
+
+    def dated(self, *said: Condition, before: list[dict] | None = None, generation: int = 1) -> list:
+        stored = {one["type"]: one for one in before or []}
+        return dated(list(said), stored, LATER if before else NOW, generation)
+
+    def test_what_is_new_is_of_now(self) -> None:
+        assert self.dated(*self.SAID) == [
+            {
+                "type": "Available",
+                "status": "True",
+                "reason": "QuorumServes",
+                "message": "3 of 3 members serve",
+                "observedGeneration": 1,
+                "lastTransitionTime": NOW,
+                "lastUpdateTime": NOW,
+            }
+        ]
+
+    def test_what_has_not_changed_keeps_its_times(self) -> None:
+        before = self.dated(*self.SAID)
+
+        assert self.dated(*self.SAID, before=before) == before
+
+    def test_other_words_are_an_update_and_no_transition(self) -> None:
+        before = self.dated(*self.SAID)
+        (after,) = self.dated(replace(self.SAID[0], message="2 of 3"), before=before)
+
+        assert after["lastTransitionTime"] == NOW
+        assert after["lastUpdateTime"] == LATER
+
+    @pytest.mark.parametrize("change", [{"reason": "Other"}, {"message": "other"}])
+    def test_only_a_status_that_changes_is_a_transition(self, change: dict[str, str]) -> None:
+        before = self.dated(*self.SAID)
+        (after,) = self.dated(replace(self.SAID[0], **change), before=before)
+
+        assert after["lastTransitionTime"] == NOW
+
+    def test_another_status_is_a_transition(self) -> None:
+        before = self.dated(*self.SAID)
+        (after,) = self.dated(replace(self.SAID[0], status="False"), before=before)
+
+        assert after["lastTransitionTime"] == LATER
+        assert after["lastUpdateTime"] == LATER
+
+    def test_another_generation_is_an_update(self) -> None:
+        before = self.dated(*self.SAID)
+        (after,) = self.dated(*self.SAID, before=before, generation=2)
+
+        assert after["lastTransitionTime"] == NOW
+        assert after["lastUpdateTime"] == LATER
+
+    def test_a_condition_from_before_without_times_gets_some(self) -> None:
+        (after,) = self.dated(*self.SAID, before=[{"type": "Available", "status": "True"}])
+
+        assert after["lastTransitionTime"] == LATER
+
+    def test_a_long_message_is_cut_and_still_stable(self) -> None:
+        long = replace(self.SAID[0], message="x" * 5000)
+        before = self.dated(long)
+
+        assert len(before[0]["message"]) == 1024
+        assert self.dated(long, before=before) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_nothing, None),
+        (_empty_one, "MemberLost"),
+        (_empty_all, "QuorumLost"),
+        (_resize, "ResizeNotAvailable"),
+    ],
+)
+def test_what_a_human_must_act_upon_blocks(
+    change: Callable[[World], None], reason: str | None
+) -> None:
+    world = formed(3)
+    change(world)
+    rest: Step = drive(world)
+
+    blocked = conditions(Outcome(world.observe(), rest)).get("Blocked")
+
+    assert (blocked.reason if blocked else None) == reason
+    assert isinstance(rest, Hold if reason else Settled | Wait)

@@ -1,0 +1,149 @@
+"""The shape of the repository: what lies where, and what may import what."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = ROOT / "stateful" / "etcd_stateful"
+SHELL = ROOT / "operator" / "etcd_operator"
+
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 60
+
+
+def modules(*roots: Path) -> list[Path]:
+    return sorted(path for root in roots for path in root.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level packages that a module imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("root", ["operator", "stateful"])
+def test_a_source_root_is_never_a_package(root: str) -> None:
+    """A package named `operator` in the working directory breaks Python itself."""
+    assert (ROOT / root).is_dir()
+    assert not (ROOT / root / "__init__.py").exists()
+
+
+def test_the_standard_library_is_found_from_the_root_of_the_repository() -> None:
+    code = "import operator, collections; print(operator.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={}, capture_output=True, text=True, check=True
+    )
+
+    assert Path(found.stdout.strip()).parent != ROOT / "operator"
+    assert found.stdout.strip().endswith("operator.py")
+
+
+def test_start_runs_without_any_package_but_the_two_of_ours() -> None:
+    """Every pod start waits for its imports; and the image may lack nothing that it needs."""
+    code = (
+        "import sys, etcd_operator.start.__main__\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path += {_roots()}\n{code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    others = set(found.stdout.split()) - sys.stdlib_module_names - {"__main__"}
+    assert others == {"etcd_operator", "etcd_stateful"}
+
+
+def _roots() -> list[str]:
+    return [str(ROOT / "operator"), str(ROOT / "stateful")]
+
+
+def test_start_does_not_load_what_it_does_not_need() -> None:
+    code = "import sys, etcd_operator.start.__main__; print(*sorted(sys.modules))"
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path += {_roots()}\n{code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    loaded = {name for name in found.stdout.split() if name.startswith("etcd_stateful.")}
+    assert not {name for name in loaded if name.startswith("etcd_stateful.m") and "marker" not in name}
+    assert not {"asyncio", "ssl", "http.client"} & set(found.stdout.split())
+
+
+@pytest.mark.parametrize("path", modules(CORE), ids=lambda path: str(path.relative_to(CORE)))
+def test_the_core_imports_the_standard_library_alone(path: Path) -> None:
+    assert imported(path) - sys.stdlib_module_names <= {"etcd_stateful"}
+
+
+@pytest.mark.parametrize("path", modules(CORE), ids=lambda path: str(path.relative_to(CORE)))
+def test_the_core_has_no_clock_no_chance_and_no_io(path: Path) -> None:
+    outside = {
+        "asyncio",
+        "datetime",
+        "io",
+        "os",
+        "pathlib",
+        "random",
+        "secrets",
+        "socket",
+        "subprocess",
+        "sys",
+        "threading",
+        "time",
+        "uuid",
+    }
+    calls = {
+        node.func.id
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+
+    assert not imported(path) & outside
+    assert not calls & {"open", "print", "input", "exec", "eval"}
+
+
+@pytest.mark.parametrize("path", modules(CORE, SHELL), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_grows_beyond_what_one_can_read_in_one_go(path: Path) -> None:
+    text = path.read_text()
+    functions = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+    assert len(text.splitlines()) <= LONGEST_MODULE
+    assert not [
+        node.name
+        for node in functions
+        if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
+    ]
+
+
+def test_layers_are_kept() -> None:
+    """import-linter's contracts in pyproject.toml."""
+    code = "from importlinter.cli import lint_imports_command as run; run(['--no-cache'])"
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=ROOT,
+        env={"PYTHONPATH": ":".join(_roots())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert " kept, 0 broken" in found.stdout

@@ -1,0 +1,391 @@
+"""From nothing to a settled cluster, with the operator killed at every point.
+
+The operator keeps nothing: `decide` is asked anew with whatever is there. So a crash before a step
+is the same question again, and a crash after it, or a lost answer, is a stale view of the world.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from worlds import (
+    Conflict,
+    World,
+    body,
+    cluster,
+    drive,
+    formed,
+    is_write,
+    labels,
+)
+
+from etcd_stateful.membership import identity
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateSecret,
+    PushTicket,
+    RecordMember,
+    Settled,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+
+SIZES = range(1, 8)
+STORAGE = pytest.mark.parametrize("storage", [{}, {"pod": {"emptyDir": {}}}], ids=["claims", "emptyDir"])
+
+
+@STORAGE
+@pytest.mark.parametrize("size", SIZES)
+def test_a_cluster_of_any_size_settles_with_its_members_recorded(size: int, storage: dict) -> None:
+    world = formed(size, **storage)
+
+    assert world.record.latched
+    assert len(world.members[world.record.cluster_id]) == size
+    assert [member.member_id for member in world.record.members] == [
+        world.data(ordinal).member_id for ordinal in range(size)
+    ]
+
+
+def test_the_whole_chain_of_a_cluster_of_three() -> None:
+    assert labels(formed(3).history) == [
+        "CreateSecret",
+        "Service c",
+        "StatefulSet c",
+        "ledger 3",
+        "record data-c-0",
+        "push c-0 new",
+        "record data-c-1",
+        "push c-1 new",
+        "latch",
+        "Service c-client",
+        "record data-c-2",
+        "push c-2 existing",
+    ]
+
+
+def test_with_an_empty_dir_the_pod_is_recorded_in_place_of_the_claim() -> None:
+    assert labels(formed(1, pod={"emptyDir": {}}).history) == [
+        "CreateSecret",
+        "Service c",
+        "StatefulSet c",
+        "ledger 1",
+        "record c-0",
+        "push c-0 new",
+        "latch",
+        "Service c-client",
+    ]
+
+
+@STORAGE
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_overtakes_what_must_come_before_it(size: int, storage: dict) -> None:
+    history = formed(size, **storage).history
+    at = {label: index for index, label in reversed(list(enumerate(labels(history))))}
+
+    order = ["CreateSecret", "Service c", "StatefulSet c", f"ledger {size}", "latch"]
+    assert [at[label] for label in order] == sorted(at[label] for label in order)
+    assert at["Service c-client"] == at["latch"] + 1
+    for index, step in enumerate(history):
+        if isinstance(step, PushTicket):
+            before = history[:index]
+            assert any(_is_ledger_of(one, step) for one in before)
+            assert any(_is_record_of(one, step) for one in before)
+
+
+def _is_ledger_of(step: Step, push: PushTicket) -> bool:
+    ticket = push.ticket
+    return isinstance(step, WriteBootstrap) and (
+        step.record.challenge(ticket.member_id) == ticket.challenge
+    )
+
+
+def _is_record_of(step: Step, push: PushTicket) -> bool:
+    return isinstance(step, RecordMember) and step.record.member_id == push.ticket.member_id
+
+
+@STORAGE
+def test_the_same_view_always_leads_to_the_same_step(storage: dict) -> None:
+    world = World(body(3, **storage))
+
+    def again(step: Step) -> None:
+        assert decide(world.observe()) == step
+
+    assert drive(world, idle=2, each=again) == Settled()
+
+
+@STORAGE
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_a_step_whose_answer_was_lost_conflicts_or_changes_nothing(size: int, storage: dict) -> None:
+    """The operator was killed after the write and asks again with the view from before it."""
+    world = World(body(size, **storage))
+    for _ in range(60):
+        stale = world.observe()
+        step = decide(stale)
+        if not is_write(step):
+            world.turn()
+            continue
+        world.apply(step)
+        repeated = decide(stale)
+        assert repeated == step
+        _apply_again(world, repeated)
+
+    assert decide(world.observe()) == Settled()
+
+
+def _apply_again(world: World, step: Step) -> None:
+    before = _state(world)
+    try:
+        world.apply(step)
+    except Conflict:
+        pass
+    else:
+        assert isinstance(step, ApplyChild), f"{step} was done twice"
+    assert _state(world) == before
+
+
+def _state(world: World) -> object:
+    """Everything but the versions that a repeated server-side apply may count up."""
+    objects = copy.deepcopy(world.objects)
+    for one in objects.values():
+        del one["metadata"]["resourceVersion"]
+    return repr((world.secret, objects, world.claims, world.pods, world.members))
+
+
+@STORAGE
+def test_two_operators_that_take_turns_with_old_views_still_come_to_one_cluster(
+    storage: dict,
+) -> None:
+    """No lease, no order: each acts on what it saw one step before the other wrote."""
+    world = World(body(3, **storage))
+    views = [world.observe(), world.observe()]
+    for turn in range(200):
+        step = decide(views[turn % 2])
+        if is_write(step):
+            try:
+                world.apply(step)
+            except Conflict:
+                pass
+        else:
+            world.turn()
+        views[turn % 2] = world.observe()
+
+    assert drive(world) == Settled()
+    assert len(world.members) == 1
+
+
+def test_the_operator_may_die_at_every_point_and_stay_away_while_the_world_goes_on() -> None:
+    for point in range(1, 13):
+        world = World(body(3))
+        for _ in range(40):
+            if len(world.history) == point:
+                break
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        for _ in range(5):
+            world.turn()
+
+        assert drive(world) == Settled(), f"killed after step {point}"
+
+
+@pytest.mark.parametrize("point", range(12))
+def test_every_pod_restarts_at_any_point_and_the_cluster_still_forms_or_says_why(
+    point: int,
+) -> None:
+    world = World(body(3))
+    while len(world.history) < point:
+        step = decide(world.observe())
+        world.apply(step) if is_write(step) else world.turn()
+    for ordinal in list(world.pods):
+        world.restart_pod(ordinal)
+
+    rest = drive(world)
+
+    lost_in_between = {ordinal for ordinal in range(3) if world.data(ordinal) is None}
+    if lost_in_between:
+        assert getattr(rest, "reason", "") in {"MemberLost", "QuorumLost"}, rest
+    else:
+        assert rest == Settled()
+
+
+def test_what_is_in_the_record_is_what_the_members_get() -> None:
+    world = formed(3)
+    pushes = [step for step in world.history if isinstance(step, PushTicket)]
+
+    assert {push.ticket.token for push in pushes} == {world.record.token}
+    assert {push.ticket.cluster_id for push in pushes} == {world.record.cluster_id}
+    assert pushes[0].ticket.initial_cluster == (
+        "c-0=http://c-0.c.ns.svc:2380,c-1=http://c-1.c.ns.svc:2380,c-2=http://c-2.c.ns.svc:2380"
+    )
+
+
+def test_the_token_holds_the_uid_so_that_the_same_name_again_is_another_cluster() -> None:
+    first, second = formed(3).record, formed(3, uid="another-uid").record
+
+    assert first.token.startswith("4be0f3a2-")
+    assert first.cluster_id != second.cluster_id
+    assert not {one.member_id for one in first.members} & {one.member_id for one in second.members}
+
+
+def test_an_edited_size_does_not_change_what_was_recorded() -> None:
+    world = World(body(3))
+    world.apply(decide(world.observe()))
+    world.edit(size=5)
+
+    drive(world)
+
+    assert len(world.record.members) == 3
+    assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
+
+
+class TestGathering:
+    """Members that start together resolve each other's names at the first try."""
+
+    def world(self) -> World:
+        world = World(body(3))
+        while not world.pods:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        return world
+
+    def test_no_ticket_goes_out_before_every_pod_waits(self) -> None:
+        world = self.world()
+        world.pods[2].silent = True
+
+        step = decide(world.observe())
+
+        assert step == Wait("pod c-2 to answer from its init container start")
+
+    def test_a_pod_that_is_not_made_yet_is_waited_for(self) -> None:
+        world = self.world()
+        del world.pods[1]
+
+        assert decide(world.observe()) == Wait("pod c-1 to be made by the StatefulSet")
+
+    def test_all_tickets_are_due_once_all_wait(self) -> None:
+        step = decide(self.world().observe())
+
+        assert isinstance(step, WriteBootstrap)
+        assert len(step.record.issued) == 3
+        assert step.reason == "tickets are due to c-0, c-1, c-2"
+
+    @pytest.mark.parametrize(("age", "given"), [(9.0, False), (10.0, False), (10.1, True)])
+    def test_the_slowest_pod_is_waited_for_ten_seconds(self, age: float, given: bool) -> None:
+        world = self.world()
+        world.pods[2].silent = True
+        world.pods[0].age = age
+
+        assert isinstance(decide(world.observe()), WriteBootstrap) is given
+
+    def test_a_pod_with_trouble_is_not_waited_for(self) -> None:
+        world = self.world()
+        world.pods[2].silent = True
+        world.pods[2].trouble = "image x cannot be had"
+
+        step = decide(world.observe())
+
+        assert isinstance(step, WriteBootstrap)
+        assert len(step.record.issued) == 2
+
+    def test_a_pod_that_runs_already_ends_the_gathering(self) -> None:
+        world = World(body(3))
+        world.stuck = {1, 2}
+        drive(world)
+        assert labels(world.history)[-1] == "push c-0 new"
+        world.stuck = {2}
+        for pod in world.pods.values():
+            pod.age = 1.0
+        world.turn()
+
+        step = decide(world.observe())
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.reason == "tickets are due to c-1"
+
+    def test_a_pod_that_is_being_deleted_gets_no_ticket(self) -> None:
+        world = self.world()
+        world.pods[0].deleting = True
+        for pod in world.pods.values():
+            pod.age = 60.0
+
+        step = decide(world.observe())
+
+        assert isinstance(step, WriteBootstrap)
+        assert len(step.record.issued) == 2
+
+
+def test_a_pod_that_never_gets_up_does_not_keep_the_others_from_forming() -> None:
+    world = World(body(3))
+    world.stuck = {1}
+
+    rest = drive(world)
+
+    assert world.record.latched
+    assert rest == Wait("pod c-1 to become ready"), rest
+    assert "Service c-client" in labels(world.history)
+
+
+def test_a_late_first_member_joins_as_existing_with_the_id_it_was_given_in_advance() -> None:
+    world = World(body(3))
+    world.stuck = {2}
+    drive(world)
+    late = world.record.members[2]
+
+    world.stuck = set()
+    assert drive(world) == Settled()
+
+    push = world.history[-1]
+    assert isinstance(push, PushTicket)
+    assert push.ticket.state == "existing"
+    assert push.ticket.member_id == late.member_id
+    assert push.ticket.initial_cluster == world.record.initial_cluster
+
+
+def test_a_late_first_member_that_is_off_the_list_gets_no_ticket() -> None:
+    world = World(body(3))
+    world.stuck = {2}
+    drive(world)
+    del world.members[world.record.cluster_id][world.record.members[2].member_id]
+    world.stuck = set()
+
+    rest = drive(world)
+
+    assert rest.reason == "MemberLost"
+    assert "is not on the member list" in rest.message
+    assert world.data(2) is None
+
+
+def test_a_late_first_member_waits_for_a_quorum_to_answer() -> None:
+    world = World(body(3))
+    world.stuck = {2}
+    drive(world)
+    world.cut_off, world.stuck = True, set()
+
+    rest = drive(world)
+
+    assert rest == Wait("a quorum to answer, so that pod c-2 can join it")
+    assert world.data(2) is None
+
+
+def test_the_pods_that_hold_up_a_cluster_are_named_before_the_ones_that_wait_for_them() -> None:
+    """c-0 runs alone and can do nothing about it; c-1 cannot be scheduled."""
+    world = World(body(3))
+    world.stuck = {1, 2}
+    drive(world, idle=12)
+    world.pods[1].trouble = "cannot be scheduled: 0/1 nodes are available"
+
+    rest = decide(world.observe())
+
+    assert rest == Wait("pod c-1: cannot be scheduled: 0/1 nodes are available")
+
+
+def test_the_first_step_of_all_is_the_secret_with_the_record() -> None:
+    step = decide(World(body(3)).observe())
+
+    assert isinstance(step, CreateSecret)
+    assert step.name == "c-start"
+    assert step.record.cluster_id == identity.cluster_id(
+        identity.member_id([cluster().peer_url(ordinal)], step.record.token) for ordinal in range(3)
+    )

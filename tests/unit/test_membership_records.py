@@ -1,0 +1,199 @@
+"""The two records: what is written down comes back, and what others wrote is held, never guessed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etcd_stateful import naming
+from etcd_stateful.membership import records
+from etcd_stateful.membership.records import BadRecord, Bootstrap, MemberRecord
+
+PEERS = {f"c-{ordinal}": f"http://c-{ordinal}.c.ns.svc:2380" for ordinal in range(3)}
+FIRST = records.first_attempt("uid", PEERS, "3.7.3")
+MEMBER = MemberRecord("uid", "claim-uid", 0xAA, 0xBB)
+
+IDS = st.integers(0, 2**64 - 1)
+
+
+class TestBootstrap:
+    def test_a_first_attempt(self) -> None:
+        assert FIRST.attempt == 1
+        assert FIRST.token == "uid-1"
+        assert not FIRST.latched
+        assert FIRST.issued == ()
+        assert FIRST.version == "3.7.3"
+        assert FIRST.initial_cluster == ",".join(f"{name}={url}" for name, url in PEERS.items())
+
+    def test_another_attempt_shares_nothing_with_the_one_before(self) -> None:
+        second = records.next_attempt(records.issue(FIRST, {FIRST.members[0].member_id: "r"}), PEERS)
+
+        assert second.attempt == 2
+        assert second.token == "uid-2"
+        assert second.cluster_id != FIRST.cluster_id
+        assert second.issued == ()
+        assert not {one.member_id for one in second.members} & {
+            one.member_id for one in FIRST.members
+        }
+
+    def test_an_adopted_cluster_is_latched_and_has_no_first_members(self) -> None:
+        record = records.adopted("uid", 0xBB, "3.7.3")
+
+        assert record.latched
+        assert record.members == ()
+        assert record.cluster_id == 0xBB
+        assert record.attempt == 0
+        assert record.version == "3.7.3"
+
+    def test_members_are_found_by_name(self) -> None:
+        assert FIRST.member("c-1") == FIRST.members[1]
+        assert FIRST.member("c-3") is None
+
+    @given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=4), st.booleans())
+    def test_what_is_written_comes_back(self, peers: dict[str, str], latched: bool) -> None:
+        record = replace(records.first_attempt("uid", peers, "3.7.3"), latched=latched)
+        record = records.issue(record, {one.member_id: "run" for one in record.members[:2]})
+
+        assert records.load_bootstrap(records.dump_bootstrap(record)) == record
+
+    def test_the_text_is_stable(self) -> None:
+        once = records.dump_bootstrap(FIRST)
+
+        assert records.dump_bootstrap(records.load_bootstrap(once)) == once
+
+
+class TestLedger:
+    ID = FIRST.members[0].member_id
+
+    def test_a_ticket_is_noted_with_its_run(self) -> None:
+        record = records.issue(FIRST, {self.ID: "run-1"})
+
+        assert record.challenge(self.ID) == "run-1"
+        assert record.challenge(FIRST.members[1].member_id) is None
+
+    @pytest.mark.parametrize("run", ["run-1", "run-2"])
+    def test_no_member_is_ever_noted_twice(self, run: str) -> None:
+        record = records.issue(FIRST, {self.ID: "run-1"})
+
+        with pytest.raises(ValueError, match="had their ticket"):
+            records.issue(record, {self.ID: run})
+
+    @given(st.dictionaries(IDS, st.text(max_size=4)), st.dictionaries(IDS, st.text(max_size=4)))
+    def test_the_ledger_only_grows(self, first: dict[int, str], second: dict[int, str]) -> None:
+        record = records.issue(FIRST, first)
+        later = {member: run for member, run in second.items() if member not in first}
+
+        assert set(record.issued) <= set(records.issue(record, later).issued)
+
+    def test_latching_keeps_the_ledger(self) -> None:
+        record = records.issue(FIRST, {self.ID: "run-1"})
+
+        assert records.latch(record) == replace(record, latched=True)
+
+
+def broken(**changes: Any) -> str:
+    raw = json.loads(records.dump_bootstrap(FIRST))
+    return json.dumps({key: value for key, value in (raw | changes).items() if value is not ...})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "5",
+        "[]",
+        '"x"',
+        "{}",
+        "{",
+        "not json",
+        "[" * 100_000,
+        broken(attempt=...),
+        broken(attempt="x"),
+        broken(attempt=None),
+        broken(attempt=float("inf")),
+        broken(attempt="9" * 5000),
+        broken(token=...),
+        broken(clusterUID=...),
+        broken(clusterID=...),
+        broken(clusterID="-1"),
+        broken(clusterID="0x1"),
+        broken(clusterID=5),
+        broken(clusterID="f" * 17),
+        broken(members=...),
+        broken(members=5),
+        broken(members=[["c-0", "http://x"]]),
+        broken(members=[["c-0", "http://x", "nonsense"]]),
+        broken(members=[5]),
+        broken(issued=...),
+        broken(issued=[["aa"]]),
+        broken(issued=[["nonsense", "run"]]),
+        broken(latched=...),
+        broken(latched="true"),
+        broken(latched=1),
+        broken(latched=None),
+        broken(version=...),
+    ],
+)
+def test_a_record_that_was_tampered_with_is_bad_and_nothing_else(text: str) -> None:
+    with pytest.raises(BadRecord, match="the bootstrap record cannot be read"):
+        records.load_bootstrap(text)
+
+
+@given(st.text(max_size=60) | st.recursive(st.none() | st.booleans() | st.text(max_size=4), st.lists).map(json.dumps))
+def test_any_text_is_a_record_or_bad(text: str) -> None:
+    with pytest.raises(BadRecord):
+        records.load_bootstrap(text)
+
+
+@given(st.sampled_from(["attempt", "members", "issued", "clusterID", "latched", "version"]), st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=4), lambda one: st.lists(one, max_size=3)))
+def test_any_value_in_a_record_is_read_or_bad(key: str, value: Any) -> None:
+    try:
+        assert isinstance(records.load_bootstrap(broken(**{key: value})), Bootstrap)
+    except BadRecord:
+        pass
+
+
+class TestMemberRecord:
+    @given(IDS, IDS)
+    def test_what_is_written_comes_back(self, member: int, cluster: int) -> None:
+        record = MemberRecord("uid", "claim-uid", member, cluster)
+
+        assert records.load_member(records.member_annotations(record)) == record
+
+    def test_a_claim_that_was_only_made_has_none(self) -> None:
+        assert records.load_member({}) is None
+        assert records.load_member({naming.CLUSTER_UID: "uid", "other": "x"}) is None
+
+    @pytest.mark.parametrize(
+        "missing", [naming.MEMBER_ID, naming.CLUSTER_ID, naming.CLAIM_UID, naming.CLUSTER_UID]
+    )
+    def test_half_of_one_is_bad(self, missing: str) -> None:
+        annotations = records.member_annotations(MEMBER)
+        del annotations[missing]
+
+        with pytest.raises(BadRecord, match="the member record on the claim cannot be read"):
+            records.load_member(annotations)
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (naming.MEMBER_ID, ""),
+            (naming.MEMBER_ID, "nonsense"),
+            (naming.MEMBER_ID, "-1"),
+            (naming.MEMBER_ID, "0" * 17),
+            (naming.CLUSTER_ID, ""),
+            (naming.CLUSTER_ID, "0xaa"),
+            (naming.CLAIM_UID, ""),
+            (naming.CLUSTER_UID, ""),
+        ],
+    )
+    def test_garbage_in_it_is_bad(self, key: str, value: str) -> None:
+        with pytest.raises(BadRecord):
+            records.load_member(records.member_annotations(MEMBER) | {key: value})

@@ -1,0 +1,472 @@
+"""Claims that a deleted cluster of the same name left behind: hold, adopt, discard.
+
+Each chain goes end to end, from the old cluster's last breath to the new one serving.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from worlds import OLDER, UID, World, body, drive, formed, is_write, labels
+
+from etcd_stateful import naming
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import (
+    CreateSecret,
+    DeleteClaim,
+    Hold,
+    PushTicket,
+    Settled,
+    Wait,
+)
+
+NEW = "e3c0ffee-0000-4000-8000-00000000000f"
+
+
+def again(old: World, **retained: str) -> World:
+    return old.remake(NEW, **({"retainedClaims": retained} if retained else {}))
+
+
+class TestHold:
+    def test_the_claims_the_uid_and_both_ways_on_are_named(self) -> None:
+        world = again(formed(3))
+
+        rest = drive(world)
+
+        assert rest == Hold(
+            "RetainedClaims",
+            "claims data-c-0, data-c-1, data-c-2 hold the data of a deleted cluster of this name "
+            f"(UID {UID}). To go on with that data set spec.retainedClaims.adopt to "
+            f'"{UID}"; to delete it for good and start empty set spec.retainedClaims.discard to '
+            f'"{UID}"',
+        )
+        assert world.history == []
+
+    @pytest.mark.parametrize("given", [{"adopt": OLDER}, {"discard": OLDER}])
+    def test_another_uid_than_theirs_is_no_word_on_them(self, given: dict[str, str]) -> None:
+        world = again(formed(3), **given)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "RetainedClaims"
+        assert world.history == []
+
+    def test_one_claim_is_enough_to_hold(self) -> None:
+        world = again(formed(3))
+        del world.claims[0], world.claims[2]
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.message.startswith("claims data-c-1 hold")
+
+    def test_claims_that_never_had_a_member_are_simply_used(self) -> None:
+        old = World(body(3))
+        while not old.pods:
+            step = decide(old.observe())
+            old.apply(step) if is_write(step) else old.turn()
+        world = again(old)
+        assert {claim.annotations[naming.CLUSTER_UID] for claim in world.claims.values()} == {UID}
+
+        assert drive(world) == Settled()
+
+    def test_claims_that_show_up_before_the_stateful_set_is_there_still_hold(self) -> None:
+        claims = formed(3).claims
+        world = World(body(3, uid=NEW))
+        for _ in range(2):
+            world.apply(decide(world.observe()))
+        world.claims = claims
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RetainedClaims"
+
+    @pytest.mark.parametrize("lost", ["secret", "stateful_set"])
+    def test_a_running_cluster_that_lost_a_child_is_not_held_for_its_own_claims(
+        self, lost: str
+    ) -> None:
+        world = formed(3)
+        world.lose_secret() if lost == "secret" else world.delete_stateful_set()
+
+        assert drive(world) == Settled()
+
+    def test_claims_whose_record_was_edited_hold_before_anything_is_made(self) -> None:
+        world = again(formed(3), adopt=UID)
+        world.claims[1].annotations[naming.MEMBER_ID] = "nonsense"
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ClaimRecordDamaged"
+        assert "data-c-1" in rest.message
+        assert "delete the claim" in rest.message
+        assert world.history == []
+
+
+class TestAdopt:
+    def test_the_old_data_is_served_again_under_its_own_ids(self) -> None:
+        old = formed(3)
+        members = {old.data(ordinal).member_id for ordinal in range(3)}
+        world = again(old, adopt=UID)
+
+        assert drive(world) == Settled()
+
+        assert labels(world.history) == [
+            "CreateSecret",
+            "Service c",
+            "StatefulSet c",
+            "Service c-client",
+            "record data-c-0",
+            "push c-0 adopt",
+            "record data-c-1",
+            "push c-1 adopt",
+            "record data-c-2",
+            "push c-2 adopt",
+        ]
+        assert world.record.cluster_id == old.record.cluster_id
+        assert {world.data(ordinal).member_id for ordinal in range(3)} == members
+        assert {world.data(ordinal).cluster_uid for ordinal in range(3)} == {NEW}
+
+    def test_the_record_is_latched_so_that_nothing_can_begin_beside_it(self) -> None:
+        step = decide(again(formed(3), adopt=UID).observe())
+
+        assert isinstance(step, CreateSecret)
+        assert step.record.latched
+        assert step.record.members == ()
+
+    def test_it_comes_up_with_as_many_members_as_there_were(self) -> None:
+        world = again(formed(5), adopt=UID)
+        world.edit(size=1)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ResizeNotAvailable"
+        assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 5
+        assert len({push.pod for push in world.history if isinstance(push, PushTicket)}) == 5
+
+    def test_the_word_may_be_taken_back_once_it_is_done(self) -> None:
+        world = again(formed(3), adopt=UID)
+        drive(world)
+        del world.body["spec"]["retainedClaims"]
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+
+        assert drive(world) == Settled()
+
+    def test_the_word_taken_back_half_way_holds_what_is_left(self) -> None:
+        world = again(formed(3), adopt=UID)
+        while labels(world.history)[-1:] != ["push c-0 adopt"]:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        del world.body["spec"]["retainedClaims"]
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ForeignData"
+        assert f'set spec.retainedClaims.adopt to "{UID}"' in rest.message
+        assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
+
+    @pytest.mark.parametrize("what", ["member_id", "cluster_id", "member", "cluster_uid"])
+    def test_a_log_that_disagrees_with_the_claim_is_not_adopted(self, what: str) -> None:
+        """Volumes were swapped or restored beneath the claims."""
+        old = formed(3)
+        wrong = {"member_id": 5, "cluster_id": 6, "member": "c-2", "cluster_uid": OLDER}[what]
+        old.claims[1].data = replace(old.claims[1].data, **{what: wrong})
+        world = again(old, adopt=UID)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ForeignData"
+        assert "the volume of pod c-1 holds data of" in rest.message
+        assert [push.pod for push in world.history if isinstance(push, PushTicket)] == ["c-0", "c-2"]
+
+    def test_claims_of_two_etcd_clusters_are_not_adopted(self) -> None:
+        old = formed(3)
+        old.claims[1].annotations[naming.CLUSTER_ID] = "00000000000000aa"
+        world = again(old, adopt=UID)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "SplitBrain"
+        assert world.history == []
+
+    def test_an_emptied_volume_among_them_is_held_after_the_others_serve(self) -> None:
+        old = formed(3)
+        old.claims[2].data = None
+        world = again(old, adopt=UID)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "MemberLost"
+        assert "pod c-2" in rest.message
+
+    def test_a_lost_claim_at_the_end_is_made_again_once_the_list_tells(self) -> None:
+        old = formed(3)
+        world = again(old, adopt=UID)
+        del world.claims[2]
+
+        rest = drive(world)
+
+        assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
+        assert isinstance(rest, Hold)
+        assert rest.reason == "MemberLost"
+
+    def test_with_nothing_to_adopt_no_empty_cluster_is_begun_in_its_place(self) -> None:
+        world = World(body(3, uid=NEW, retainedClaims={"adopt": UID}))
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "NothingToAdopt"
+        assert UID in rest.message
+        assert world.history == []
+
+    def test_without_the_field_it_begins_empty_as_told(self) -> None:
+        world = World(body(3, uid=NEW, retainedClaims={"adopt": UID}))
+        drive(world)
+        del world.body["spec"]["retainedClaims"]
+
+        assert drive(world) == Settled()
+
+    def test_a_secret_lost_afterwards_is_made_anew_with_the_field_still_there(self) -> None:
+        world = again(formed(3), adopt=UID)
+        drive(world)
+        world.lose_secret()
+
+        assert drive(world) == Settled()
+
+
+class TestDiscard:
+    def test_every_claim_of_that_uid_goes_by_uid_and_version_and_an_empty_cluster_begins(
+        self,
+    ) -> None:
+        old = formed(3)
+        uids = [claim.uid for claim in old.claims.values()]
+        world = again(old, discard=UID)
+
+        assert drive(world) == Settled()
+
+        deletions = [step for step in world.history if isinstance(step, DeleteClaim)]
+        assert labels(world.history)[:4] == [
+            "delete data-c-0",
+            "delete data-c-1",
+            "delete data-c-2",
+            "CreateSecret",
+        ]
+        assert [step.uid for step in deletions] == uids
+        assert all(step.resource_version for step in deletions)
+        assert world.record.cluster_id != old.record.cluster_id
+        assert world.record.attempt == 1
+
+    def test_a_claim_that_is_held_by_a_pod_is_waited_for(self) -> None:
+        world = again(formed(1), discard=UID)
+        world.claims[0].deleting = True
+
+        assert decide(world.observe()) == Wait("claim data-c-0 to be gone")
+
+    def test_nothing_begins_before_the_last_one_is_gone(self) -> None:
+        world = again(formed(2), discard=UID)
+        world.apply(decide(world.observe()))
+        assert world.claims[0].deleting
+
+        assert isinstance(decide(world.observe()), Wait)
+
+
+class TestTwoOldClusters:
+    @pytest.fixture
+    def world(self) -> World:
+        world = again(formed(3))
+        world.claims[2].annotations[naming.CLUSTER_UID] = OLDER
+        return world
+
+    @pytest.mark.parametrize("adopt", [None, UID, OLDER])
+    def test_both_are_named_and_the_way_out_is_to_discard_one_first(
+        self, world: World, adopt: str | None
+    ) -> None:
+        """Naming one of them for adoption is not enough: what is to become of the other?"""
+        if adopt:
+            world.edit(retainedClaims={"adopt": adopt})
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "RetainedClaims"
+        assert "2 deleted clusters of this name" in rest.message
+        assert UID in rest.message
+        assert OLDER in rest.message
+        assert "set spec.retainedClaims.discard to the UID of one" in rest.message
+
+    def test_that_way_leads_out(self, world: World) -> None:
+        world.edit(retainedClaims={"discard": OLDER})
+        rest = drive(world)
+        assert isinstance(rest, Hold)
+        assert sorted(world.claims) == [0, 1]
+
+        world.edit(retainedClaims={"adopt": UID})
+        drive(world)
+
+        adopted = [push.pod for push in world.history if isinstance(push, PushTicket)]
+        assert adopted == ["c-0", "c-1"]
+
+
+class TestTamperedClaims:
+    def test_a_restored_claim_is_held(self) -> None:
+        """Its annotations came with it, its UID did not."""
+        world = formed(3)
+        world.claims[1].uid = "restored"
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ClaimRestored"
+        assert "claim data-c-1 is not the one its record was written for" in rest.message
+
+    def test_a_restored_claim_is_not_adopted_either(self) -> None:
+        old = formed(3)
+        old.claims[1].uid = "restored"
+        world = again(old, adopt=UID)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ClaimRestored"
+        assert not [step for step in world.history if isinstance(step, PushTicket)]
+
+    @pytest.mark.parametrize("missing", [naming.CLUSTER_UID, naming.CLAIM_UID, naming.CLUSTER_ID])
+    def test_a_record_that_lacks_a_part_is_held(self, missing: str) -> None:
+        world = formed(3)
+        del world.claims[1].annotations[missing]
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ClaimRecordDamaged"
+
+    def test_children_are_put_back_all_the_same(self) -> None:
+        world = formed(3)
+        world.claims[1].uid = "restored"
+        del world.objects["Service", "c-client"]
+
+        assert labels([decide(world.observe())]) == ["Service c-client"]
+
+
+class TestForeignData:
+    def test_another_members_volume_is_not_started(self) -> None:
+        """A clone of c-0's volume beneath c-1's claim."""
+        world = formed(3)
+        world.claims[1].data = world.claims[0].data
+        world.restart_pod(1)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ForeignData"
+        assert "the volume of pod c-1 holds data of c-0" in rest.message
+        assert rest.message.endswith("Give the pod its own volume back")
+
+    def test_data_without_a_name_is_said_to_be_unknown(self) -> None:
+        world = formed(3)
+        world.claims[1].data = replace(world.claims[1].data, member="", cluster_uid="")
+        world.restart_pod(1)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "holds data of an unknown member: " in rest.message
+
+    def test_adoption_is_not_offered_where_it_could_not_be_done(self) -> None:
+        """This cluster has an ID of its own by now; that data has another."""
+        world = formed(3)
+        world.claims[1].data = replace(world.claims[1].data, cluster_uid=OLDER, cluster_id=9)
+        world.restart_pod(1)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "adopt" not in rest.message
+
+    def test_an_unreadable_volume_is_waited_for_in_words(self) -> None:
+        world = formed(3)
+        world.claims[1].unreadable = "log: cut short"
+        world.restart_pod(1)
+
+        assert drive(world) == Wait("pod c-1: its volume cannot be read: log: cut short")
+
+    def test_the_answer_of_a_pod_that_is_being_deleted_counts_for_nothing(self) -> None:
+        world = formed(3)
+        world.claims[1].data = world.claims[0].data
+        world.run_start(1)
+        world.pods[1].deleting = True
+
+        assert decide(world.observe()) == Wait("pod c-1 to stop; the StatefulSet then makes it again")
+
+    def test_a_pod_beyond_the_replicas_is_not_called_lost(self) -> None:
+        """It is about to be taken away: someone had scaled the StatefulSet by hand."""
+        world = formed(3)
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 4
+        world.turn()
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 3
+
+        assert decide(world.observe()) == Settled()
+
+
+def test_a_claim_that_nobody_shows_is_waited_for() -> None:
+    world = World(body(1))
+    while not world.pods:
+        step = decide(world.observe())
+        world.apply(step) if is_write(step) else world.turn()
+
+    step = decide(replace(world.observe(), claims=()))
+
+    assert step == Wait("claim data-c-0 of pod c-0 to be seen")
+
+
+def test_a_late_first_member_on_a_claim_that_is_being_deleted_is_held() -> None:
+    world = World(body(3))
+    world.stuck = {2}
+    drive(world)
+    world.stuck = set()
+    world.claims[2].deleting = True
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "ClaimDeleted"
+
+
+@pytest.mark.parametrize(
+    ("waits", "words"),
+    [
+        ("pending", "pod c-1 to become ready"),
+        ("start", "pod c-1 to answer from its init container start"),
+        ("etcd", "pod c-1 to become ready"),
+    ],
+)
+def test_a_pod_that_does_not_serve_is_waited_for_in_words(waits: str, words: str) -> None:
+    world = formed(3)
+    world.pods[1].where, world.pods[1].silent = waits, True
+    world.claims[1].data = None if waits == "etcd" else world.claims[1].data
+
+    assert decide(world.observe()) == Wait(words)
+
+
+def test_a_pod_with_a_cause_is_waited_for_with_it() -> None:
+    world = formed(3)
+    world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be had"
+
+    assert decide(world.observe()) == Wait("pod c-1: image x cannot be had")
+
+
+def test_all_pods_ready_and_nobody_reachable_is_not_settled_before_the_first_answer() -> None:
+    world = World(body(1))
+    world.cut_off = True
+
+    assert drive(world) == Wait("a quorum to answer for the first time")

@@ -1,0 +1,895 @@
+"""The safety rules of the design, one class each, at the states where they are easiest to break.
+
+`worlds.World.apply` raises RuleBroken for a write that breaks one; these tests bring about the
+states, and say what must be chosen instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from worlds import (
+    OLD,
+    UID,
+    Data,
+    World,
+    body,
+    drive,
+    formed,
+    is_write,
+    labels,
+)
+
+from etcd_stateful import naming
+from etcd_stateful.membership import bootstrap, records
+from etcd_stateful.membership.observation import (
+    EtcdView,
+    Foreign,
+    Member,
+    MemberStatus,
+)
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateSecret,
+    DeleteClaim,
+    Hold,
+    PushTicket,
+    Settled,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+
+def before(world: World, label: str) -> World:
+    """The world just before the step of that label."""
+    for _ in range(60):
+        step = decide(world.observe())
+        if labels([step]) == [label]:
+            return world
+        world.apply(step) if is_write(step) else world.turn()
+    raise AssertionError(f"never came to {label}")
+
+
+def pushes(world: World) -> list[PushTicket]:
+    return [step for step in world.history if isinstance(step, PushTicket)]
+
+
+class TestI3OneTicketForOneMember:
+    def test_a_claim_deleted_and_made_anew_gets_no_second_ticket(self) -> None:
+        world = formed(3)
+        world.empty(1)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "MemberLost"
+        assert "pod c-1 is empty" in rest.message
+        assert "had its ticket before" in rest.message
+        assert len(pushes(world)) == 3
+
+    def test_a_restarted_pod_on_an_empty_dir_gets_no_second_ticket(self) -> None:
+        world = formed(3, **EMPTY_DIR)
+        world.restart_pod(2)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "MemberLost"
+        assert len(pushes(world)) == 3
+
+    def test_start_running_again_in_the_same_pod_gets_no_second_ticket(self) -> None:
+        """The container was restarted on a volume that was emptied under it."""
+        world = formed(3)
+        world.claims[0].data = None
+        world.run_start(0)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "MemberLost"
+        assert len(pushes(world)) == 3
+
+    def test_before_the_latch_the_ticket_of_a_run_that_is_over_goes_to_no_other_run(self) -> None:
+        world = before(World(body(3)), "record data-c-1")
+        world.restart_pod(1)
+        world.turn()
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "MemberLost"
+        assert [push.pod for push in pushes(world)] == ["c-0", "c-2"]
+
+    def test_the_same_run_may_have_the_same_ticket_again(self) -> None:
+        world = before(World(body(1)), "push c-0 new")
+        first = decide(world.observe())
+
+        assert decide(world.observe()) == first
+
+    def test_nothing_is_recorded_or_pushed_for_a_run_that_is_not_in_the_ledger(self) -> None:
+        world = before(World(body(1)), "record data-c-0")
+        world.pods[0].challenge = "another-run"
+        world.stuck = {0}
+
+        step = decide(world.observe())
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.record.attempt == 2
+
+    def test_a_ticket_is_never_pushed_without_its_record_on_the_claim(self) -> None:
+        world = before(World(body(1)), "push c-0 new")
+        del world.claims[0].annotations[naming.MEMBER_ID]
+        del world.claims[0].annotations[naming.CLAIM_UID]
+        del world.claims[0].annotations[naming.CLUSTER_ID]
+
+        assert labels([decide(world.observe())]) == ["record data-c-0"]
+
+    @pytest.mark.parametrize("key", [naming.MEMBER_ID, naming.CLAIM_UID, naming.CLUSTER_ID])
+    def test_half_a_record_on_a_claim_holds(self, key: str) -> None:
+        world = before(World(body(1)), "push c-0 new")
+        del world.claims[0].annotations[key]
+
+        rest = decide(world.observe())
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ClaimRecordDamaged"
+        assert "claim data-c-0" in rest.message
+
+
+class TestI4NewOnlyBeforeTheLatch:
+    def test_no_ticket_after_the_latch_says_new(self) -> None:
+        world = formed(5)
+
+        states = [push.ticket.state for push in pushes(world)]
+        latch = labels(world.history).index("latch")
+        after = [one for one in world.history[latch:] if isinstance(one, PushTicket)]
+
+        assert states == ["new", "new", "new", "existing", "existing"]
+        assert [one.ticket.state for one in after] == ["existing", "existing"]
+
+    def test_a_run_with_its_ledger_entry_from_before_the_latch_joins_as_existing(self) -> None:
+        world = before(World(body(3)), "push c-2 existing")
+
+        step = decide(world.observe())
+
+        assert isinstance(step, PushTicket)
+        assert world.record.challenge(step.ticket.member_id) == step.ticket.challenge
+        assert step.ticket.state == "existing"
+
+    def test_the_latch_is_taken_off_by_nothing(self) -> None:
+        world = formed(3)
+        for ordinal in range(3):
+            world.empty(ordinal)
+        drive(world)
+
+        assert world.record.latched
+
+
+class TestAnotherAttempt:
+    """A crash on the first day needs no human, as long as no volume has data."""
+
+    def test_every_volume_empty_again_starts_another_attempt(self) -> None:
+        world = before(World(body(3)), "record data-c-0")
+        first = world.record
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+
+        assert drive(world) == Settled()
+
+        assert world.record.attempt == 2
+        assert world.record.token != first.token
+        assert world.record.cluster_id != first.cluster_id
+        assert "ledger 0" in labels(world.history)
+
+    def test_volumes_that_were_emptied_before_the_latch_are_begun_anew_under_new_ids(self) -> None:
+        world = World(body(1))
+        world.cut_off = True
+        drive(world)
+        assert world.data(0) is not None
+        first = world.record.members[0].member_id
+        world.empty(0)
+        world.turn()
+        world.cut_off = False
+
+        assert drive(world) == Settled()
+        assert world.data(0).member_id != first
+
+    def test_nothing_is_begun_anew_while_no_ticket_was_spent(self) -> None:
+        """All wait, but none can be served: another attempt would get no further."""
+        world = World(body(1))
+        while not world.pods:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        world.claims[0].deleting = True
+
+        rest = drive(world)
+
+        assert rest == Hold(
+            "ClaimDeleted",
+            "claim data-c-0 is being deleted and pod c-0 still holds it: delete the pod, and the "
+            "StatefulSet makes both anew",
+        )
+        assert world.record.attempt == 1
+
+    def test_a_claim_that_is_being_deleted_under_a_ledgered_run_costs_no_attempt(self) -> None:
+        world = before(World(body(1)), "record data-c-0")
+        world.claims[0].deleting = True
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ClaimDeleted"
+        assert world.record.attempt == 1
+
+    def test_deleting_the_pod_as_told_gets_the_cluster_going(self) -> None:
+        world = before(World(body(1)), "record data-c-0")
+        world.claims[0].deleting = True
+        drive(world)
+        world.restart_pod(0)
+
+        assert drive(world) == Settled()
+
+    def test_one_pod_with_data_forbids_another_attempt(self) -> None:
+        """What it holds may be writes that a quorum has acknowledged."""
+        world = before(World(body(3)), "record data-c-1")
+        world.restart_pod(1)
+        world.restart_pod(2)
+
+        rest = drive(world)
+
+        assert rest == Hold(
+            "QuorumLost",
+            "the volumes of c-1, c-2 are empty although they had their tickets, and too few are "
+            "left to form the cluster. c-0 may hold data, so nothing begins anew by itself: to "
+            "begin without that data, delete the claims and pods of c-0",
+        )
+        assert world.record.attempt == 1
+
+    def test_giving_that_data_up_as_told_begins_anew(self) -> None:
+        world = before(World(body(3)), "record data-c-1")
+        world.restart_pod(1)
+        world.restart_pod(2)
+        drive(world)
+        world.empty(0)
+
+        assert drive(world) == Settled()
+        assert world.record.attempt == 2
+
+    def test_one_lost_of_three_is_no_reason_to_stop_forming(self) -> None:
+        world = before(World(body(3)), "push c-2 existing")
+        assert world.record.latched
+
+        world = before(World(body(3)), "record data-c-1")
+        world.restart_pod(2)
+        world.turn()
+
+        assert labels([decide(world.observe())]) == ["record data-c-1"]
+
+    def test_a_pod_that_does_not_wait_forbids_another_attempt(self) -> None:
+        world = before(World(body(3)), "record data-c-0")
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+        world.stuck = {2}
+
+        drive(world)
+
+        assert world.record.attempt == 1
+
+    @pytest.mark.parametrize("wrong", ["unreadable", "foreign"])
+    def test_a_volume_that_is_not_known_to_be_empty_forbids_another_attempt(self, wrong: str) -> None:
+        world = before(World(body(3)), "record data-c-0")
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+        if wrong == "unreadable":
+            world.claims[2].unreadable = "I/O error"
+        else:
+            world.claims[2].data = Data(OLD, "c-2", 7, 8)
+
+        drive(world)
+
+        assert world.record.attempt == 1
+
+    def test_an_answering_etcd_forbids_another_attempt(self) -> None:
+        world = before(World(body(1)), "record data-c-0")
+        world.restart_pod(0)
+        world.turn()
+        seen = world.observe()
+        view = EtcdView(world.record.cluster_id, ())
+        record = replace(world.record, latched=False)
+        assert labels([decide(seen)]) == ["ledger 0"]
+
+        step = decide(replace(seen, etcd=view))
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.record == records.latch(record)
+
+    @pytest.mark.parametrize(("edited", "expected"), [(1, 3), (5, 5)])
+    def test_a_size_edited_meanwhile_only_adds_members(self, edited: int, expected: int) -> None:
+        """Replicas are never lowered, and a pod beyond the record could never start."""
+        world = before(World(body(3)), "record data-c-0")
+        world.edit(size=edited)
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+
+        rest = drive(world)
+
+        assert len(world.record.members) == expected
+        assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == expected
+        assert rest == Settled() if expected == edited else rest.reason == "ResizeNotAvailable"
+
+
+class TestI5ReplicasAreNotLowered:
+    def replicas(self, world: World) -> int:
+        return world.objects["StatefulSet", "c"]["spec"]["replicas"]
+
+    @pytest.mark.parametrize("size", [1, 2, 5, 7])
+    def test_an_edited_size_is_held_with_a_sentence(self, size: int) -> None:
+        world = formed(3)
+        world.edit(size=size)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ResizeNotAvailable"
+        assert f"runs with 3 members and spec.size is {size}" in rest.message
+        assert "Set spec.size back to 3" in rest.message
+        assert self.replicas(world) == 3
+
+    @pytest.mark.parametrize("size", [1, 3, 5])
+    @pytest.mark.parametrize("with_pods", [False, True])
+    def test_a_stateful_set_made_anew_has_as_many_as_before(
+        self, size: int, *, with_pods: bool
+    ) -> None:
+        world = formed(3)
+        world.delete_stateful_set(with_pods=with_pods)
+        world.edit(size=size)
+
+        drive(world)
+
+        assert self.replicas(world) == 3
+
+    def test_scaled_down_by_hand_is_put_back_at_once(self) -> None:
+        world = formed(3)
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 1
+
+        step = decide(world.observe())
+
+        assert isinstance(step, ApplyChild)
+        assert step.reason == "StatefulSet c differs at spec.replicas"
+        assert step.manifest["spec"]["replicas"] == 3
+
+    def test_scaled_up_by_hand_is_put_back_with_the_member_list_at_hand(self) -> None:
+        world = formed(3)
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 50
+
+        assert drive(world) == Settled()
+        assert self.replicas(world) == 3
+
+    def test_scaled_up_by_hand_stays_while_nobody_can_tell_who_is_a_member(self) -> None:
+        world = formed(3)
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
+        world.cut_off = True
+
+        drive(world)
+
+        assert self.replicas(world) == 5
+
+    def test_a_list_of_another_cluster_lowers_nothing(self) -> None:
+        world = formed(3)
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
+        stranger = EtcdView(77, (Member(1, "c-0", ("http://x:2380",), learner=False),))
+
+        step = decide(replace(world.observe(), etcd=stranger))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+
+    def test_a_member_beyond_the_record_keeps_its_pod(self) -> None:
+        world = formed(3)
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
+        listed = world.members[world.record.cluster_id]
+        listed[99] = Member(99, "c-4", ("http://c-4.c.ns.svc:2380",), learner=False)
+
+        drive(world)
+
+        assert self.replicas(world) == 5
+
+    def test_a_claim_with_a_member_keeps_its_pod(self) -> None:
+        world = formed(3)
+        seen = world.observe()
+        record = records.MemberRecord(UID, "v-4", 5, world.record.cluster_id)
+        claim = replace(seen.claims[0], ordinal=4, name="data-c-4", uid="v-4", record=record)
+
+        step = decide(replace(seen, claims=(*seen.claims, claim)))
+
+        assert isinstance(step, ApplyChild)
+        assert step.manifest["spec"]["replicas"] == 5
+
+    @pytest.mark.parametrize("name", ["c-7", "c-50", "c-999999999", "c-" + "9" * 5000, "d-4", "c-04"])
+    def test_a_member_that_calls_itself_something_absurd_makes_no_pods(self, name: str) -> None:
+        world = formed(3)
+        listed = world.members[world.record.cluster_id]
+        listed[99] = Member(99, name, ("http://x:2380",), learner=False)
+
+        assert drive(world) == Settled()
+        assert self.replicas(world) == 3
+
+    def test_the_first_members_keep_their_pods_even_off_the_list(self) -> None:
+        world = formed(3)
+        listed = world.members[world.record.cluster_id]
+        del listed[world.record.members[2].member_id]
+
+        drive(world)
+
+        assert self.replicas(world) == 3
+
+
+class TestI6NoClaimGoesWithoutAWord:
+    def test_no_state_of_a_cluster_without_discard_deletes_a_claim(self) -> None:
+        world = formed(3)
+        drive(world)
+        world.lose_secret()
+        world.delete_stateful_set(with_pods=True)
+        drive(world)
+
+        assert not [step for step in world.history if isinstance(step, DeleteClaim)]
+
+    @pytest.mark.parametrize("key", [naming.CLUSTER_UID, naming.CLAIM_UID])
+    def test_a_record_with_a_blank_uid_is_not_what_an_unset_discard_names(self, key: str) -> None:
+        """`discard` reads as empty text where it is not set."""
+        world = formed(1).remake("new-uid")
+        world.claims[0].annotations[key] = ""
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ClaimRecordDamaged"
+        assert 0 in world.claims
+
+    def test_a_blank_uid_that_got_through_is_neither_discarded_nor_adopted(self) -> None:
+        world = formed(1).remake("new-uid")
+        seen = world.observe()
+        record = replace(seen.claims[0].record, cluster_uid="")
+        claim = replace(seen.claims[0], record=record)
+
+        rest = decide(replace(seen, claims=(claim,)))
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "RetainedClaims"
+
+    def test_a_running_cluster_keeps_its_claims_whatever_discard_says(self) -> None:
+        world = formed(3)
+        world.edit(retainedClaims={"discard": UID})
+
+        assert drive(world) == Settled()
+
+    def test_claims_of_another_uid_than_the_one_named_stay(self) -> None:
+        world = formed(2).remake("new-uid", retainedClaims={"discard": OLD})
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "RetainedClaims"
+        assert len(world.claims) == 2
+
+
+class TestI7TheClusterIdStays:
+    def test_etcd_answering_with_another_id_is_split_brain(self) -> None:
+        world = formed(3)
+        seen = world.observe()
+        other = EtcdView(0x77, seen.etcd.members)
+
+        step = decide(replace(seen, etcd=other))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+        assert "0000000000000077" in step.message
+        assert f"{world.record.cluster_id:016x}" in step.message
+
+    def test_one_member_in_another_cluster_is_split_brain(self) -> None:
+        world = formed(3)
+        seen = world.observe()
+        stray = replace(seen.statuses[2], cluster_id=0x77)
+
+        step = decide(replace(seen, statuses={**seen.statuses, 2: stray}))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+
+    def test_split_brain_before_the_latch_latches_nothing(self) -> None:
+        world = before(World(body(3)), "latch")
+        seen = world.observe()
+
+        step = decide(replace(seen, etcd=EtcdView(0x77, ())))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+
+    def test_a_stray_member_before_the_latch_stops_the_tickets(self) -> None:
+        world = before(World(body(3)), "push c-1 new")
+        seen = world.observe()
+        stray = MemberStatus(1, 0x77, "3.7.3", 1, 2, 8, learner=False, db_size=1)
+
+        step = decide(replace(seen, statuses={0: stray}))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+
+    def test_a_secret_written_for_another_cluster_holds(self) -> None:
+        world = formed(3)
+        world.secret = (world.secret[0], replace(world.record, cluster_uid=OLD))
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SecretOfAnotherCluster"
+        assert OLD in step.message
+
+
+class TestI9TheVersionStays:
+    def versions(self, world: World) -> set[str]:
+        live = world.objects["StatefulSet", "c"]
+        image = live["spec"]["template"]["spec"]["containers"][0]["image"]
+        return {live["metadata"]["annotations"][naming.VERSION_ANNOTATION], image.partition(":v")[2]}
+
+    @pytest.mark.parametrize("version", ["3.5.33", "3.6.14", "3.7.1", "3.7.2"])
+    def test_an_edited_version_changes_nothing_and_is_held_with_a_sentence(
+        self, version: str
+    ) -> None:
+        world = formed(3)
+        world.history.clear()
+        world.edit(version=version)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "VersionChangeNotAvailable"
+        assert f"runs etcd 3.7.3 and spec.version is {version}" in rest.message
+        assert world.history == []
+
+    @pytest.mark.parametrize("with_pods", [False, True])
+    def test_a_stateful_set_made_anew_runs_the_version_it_ran(self, *, with_pods: bool) -> None:
+        """A silent downgrade, or a jump over the gates, for who deletes it after an edit."""
+        world = formed(3, version="3.6.14")
+        world.edit(version="3.7.3")
+        world.delete_stateful_set(with_pods=with_pods)
+
+        drive(world)
+
+        assert self.versions(world) == {"3.6.14"}
+
+    @pytest.mark.parametrize("noted", ["3.5.33", "", "nonsense", None])
+    def test_an_altered_note_of_the_version_is_put_back(self, noted: str | None) -> None:
+        world = formed(3)
+        notes = world.objects["StatefulSet", "c"]["metadata"]["annotations"]
+        notes[naming.VERSION_ANNOTATION] = noted
+        if noted is None:
+            notes.clear()
+
+        step = decide(world.observe())
+
+        assert isinstance(step, ApplyChild)
+        assert step.manifest["metadata"]["annotations"][naming.VERSION_ANNOTATION] == "3.7.3"
+        assert drive(world) == Settled()
+
+    def test_a_lost_secret_does_not_lose_the_version(self) -> None:
+        world = formed(3, version="3.6.14")
+        world.edit(version="3.7.3")
+        world.lose_secret()
+
+        drive(world)
+
+        assert self.versions(world) == {"3.6.14"}
+        assert world.record.version == "3.6.14"
+
+    def test_another_attempt_keeps_the_version(self) -> None:
+        world = before(World(body(3, version="3.6.14")), "record data-c-0")
+        world.edit(version="3.7.3")
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+
+        drive(world)
+
+        assert world.record.version == "3.6.14"
+        assert self.versions(world) == {"3.6.14"}
+
+    def test_a_record_from_before_versions_were_recorded_goes_by_the_stateful_set(self) -> None:
+        world = formed(3, version="3.6.14")
+        world.secret = (world.secret[0], replace(world.record, version=""))
+        world.edit(version="3.7.3")
+
+        drive(world)
+
+        assert self.versions(world) == {"3.6.14"}
+
+
+class TestI10OthersObjectsAreLeftAlone:
+    @pytest.mark.parametrize(
+        ("kind", "name"), [("Secret", "c-start"), ("Service", "c"), ("StatefulSet", "c")]
+    )
+    def test_a_name_that_is_taken_holds_before_anything_is_written(self, kind: str, name: str) -> None:
+        world = World(body(3))
+        world.foreign = (Foreign(kind, name, "Deployment x"),)
+
+        rest = drive(world)
+
+        assert rest == Hold(
+            "NameTaken",
+            f"{kind} {name} belongs to Deployment x. It is left alone; delete or rename it, or "
+            "give the cluster another name",
+        )
+        assert world.history == []
+
+    @pytest.mark.parametrize(
+        ("kind", "name"), [("Secret", "c-start"), ("Service", "c"), ("StatefulSet", "c")]
+    )
+    def test_what_is_about_to_go_is_waited_for(self, kind: str, name: str) -> None:
+        world = World(body(3))
+        world.foreign = (Foreign(kind, name, "the deleted cluster", passing=True),)
+
+        rest = drive(world)
+
+        assert rest == Wait(f"{kind} {name} of the deleted cluster is being deleted")
+        assert world.history == []
+
+        world.foreign = ()
+        assert drive(world) == Settled()
+
+    def test_a_taken_client_service_does_not_keep_the_members_from_forming(self) -> None:
+        world = World(body(3))
+        world.foreign = (Foreign("Service", "c-client", "EtcdCluster c-client"),)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "NameTaken"
+        assert "Service c-client" in rest.message
+        assert world.record.latched
+        assert "Service c-client" not in labels(world.history)
+
+    def test_a_client_service_that_is_about_to_go_is_waited_for(self) -> None:
+        world = World(body(3))
+        world.foreign = (Foreign("Service", "c-client", "x", passing=True),)
+
+        assert drive(world) == Wait("Service c-client of x is being deleted")
+
+        world.foreign = ()
+        assert drive(world) == Settled()
+
+    def test_the_one_that_goes_is_told_before_the_one_that_stays(self) -> None:
+        world = World(body(3))
+        world.foreign = (
+            Foreign("Service", "c", "x"),
+            Foreign("StatefulSet", "c", "y", passing=True),
+        )
+
+        assert isinstance(decide(world.observe()), Wait)
+
+
+class TestI11NothingBeginsEmptyOnItsOwn:
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_a_lost_secret_of_a_running_cluster_is_made_anew_and_knows_it(
+        self, storage: dict
+    ) -> None:
+        world = formed(3, **storage)
+        before_it = world.record
+        world.lose_secret()
+
+        assert drive(world) == Settled()
+
+        assert world.record.latched
+        assert world.record.cluster_id == before_it.cluster_id
+        assert labels(world.history)[-1] == "CreateSecret"
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_with_the_secret_and_every_volume_lost_the_status_remembers(self, storage: dict) -> None:
+        world = formed(3, **storage)
+        world.body["status"] = {"clusterID": f"{world.record.cluster_id:016x}"}
+        world.lose_secret()
+        world.claims.clear()
+        world.pods.clear()
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+        assert len(pushes(world)) == 3
+
+    def test_with_secret_and_status_lost_and_every_volume_emptied_the_claims_remember(self) -> None:
+        world = formed(3)
+        world.lose_secret()
+        for claim in world.claims.values():
+            claim.data = None
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+        assert "bring the other members back" in rest.message
+        assert {push.ticket.state for push in pushes(world)} == {"new", "existing"}
+        assert len(pushes(world)) == 3
+
+    def test_the_secret_lost_while_tickets_were_out_never_says_new_again(self) -> None:
+        world = before(World(body(3)), "record data-c-1")
+        world.lose_secret()
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+        assert len(pushes(world)) == 1
+
+    def test_all_members_lost_at_once_is_held(self) -> None:
+        world = formed(3)
+        for ordinal in range(3):
+            world.empty(ordinal)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+        assert len(pushes(world)) == 3
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_with_every_record_lost_a_running_etcd_is_not_begun_beside(self, storage: dict) -> None:
+        world = formed(3, **storage)
+        world.lose_secret()
+        world.cut_off = True
+        for holder in (*world.claims.values(), *world.pods.values()):
+            holder.annotations = {}
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "RecordsLost"
+        assert "pod c-0" in rest.message
+        assert world.secret is None
+
+    def test_the_way_out_of_lost_records_works(self) -> None:
+        world = formed(3)
+        cluster_id = world.record.cluster_id
+        world.lose_secret()
+        world.cut_off = True
+        for claim in world.claims.values():
+            claim.annotations = {}
+        drive(world)
+        world.body["status"] = {"clusterID": f"{cluster_id:016x}"}
+        world.cut_off = False
+
+        assert drive(world) == Settled()
+        assert world.record.cluster_id == cluster_id
+
+    def test_with_every_record_lost_the_answer_of_etcd_counts(self) -> None:
+        world = formed(3)
+        cluster_id = world.record.cluster_id
+        world.lose_secret()
+        for claim in world.claims.values():
+            claim.annotations = {}
+
+        assert drive(world) == Settled()
+        assert world.record.cluster_id == cluster_id
+        assert world.record.latched
+
+    def test_claims_of_two_etcd_clusters_are_split_brain(self) -> None:
+        world = formed(3)
+        world.lose_secret()
+        world.claims[2].annotations[naming.CLUSTER_ID] = "00000000000000aa"
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "SplitBrain"
+        assert "00000000000000aa" in rest.message
+        assert world.secret is None
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_a_damaged_secret_is_held(self, storage: dict) -> None:
+        world = formed(3, **storage)
+        world.damage = "its data has no 'bootstrap' in base64"
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "SecretDamaged"
+        assert "no 'bootstrap'" in rest.message
+        assert "delete it" in rest.message
+
+    def test_a_secret_without_a_record_is_held(self) -> None:
+        world = formed(1)
+        seen = world.observe()
+
+        rest = decide(replace(seen, secret=replace(seen.secret, bootstrap=None)))
+
+        assert isinstance(rest, Hold)
+        assert "no record" in rest.message
+
+
+class TestPaused:
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_nothing_is_written_from_any_point_on(self, storage: dict) -> None:
+        world = World(body(3, **storage))
+        for _ in range(40):
+            seen = world.observe()
+            paused = replace(seen, cluster=replace(seen.cluster, paused=True))
+            held = decide(paused)
+            assert held == Hold("Paused", "spec.paused is true: nothing is written until it is false")
+            step = decide(seen)
+            world.apply(step) if is_write(step) else world.turn()
+
+    def test_damage_waits_and_is_mended_when_the_pause_is_over(self) -> None:
+        world = formed(3)
+        world.edit(paused=True)
+        del world.objects["Service", "c-client"]
+        assert decide(world.observe()).reason == "Paused"
+
+        world.edit(paused=False)
+
+        assert labels([decide(world.observe())]) == ["Service c-client"]
+
+
+class TestDeleting:
+    def test_nothing_is_made_again_while_the_cluster_is_being_deleted(self) -> None:
+        world = formed(3)
+        world.body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        world.delete_stateful_set(with_pods=True)
+
+        assert decide(world.observe()) == Wait("the cluster's objects to be deleted")
+
+
+class TestOneWriteAtATime:
+    def test_a_step_is_one_write_and_children_come_one_by_one(self) -> None:
+        world = formed(3)
+        world.objects.clear()
+        done: list[Step] = []
+        while is_write(step := decide(world.observe())):
+            world.apply(step)
+            done.append(step)
+
+        assert labels(done) == ["Service c", "StatefulSet c", "Service c-client"]
+
+    @pytest.mark.parametrize(
+        ("kind", "name"), [("Service", "c"), ("StatefulSet", "c"), ("Service", "c-client")]
+    )
+    def test_a_child_that_is_being_deleted_is_waited_for(self, kind: str, name: str) -> None:
+        world = formed(3)
+        world.objects[kind, name]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+        step = decide(world.observe())
+
+        assert step == Wait(f"{kind} {name} is being deleted; it is made again when it is gone")
+
+    def test_no_client_service_before_the_cluster_has_formed(self) -> None:
+        world = World(body(3))
+        world.cut_off = True
+
+        drive(world)
+
+        assert ("Service", "c-client") not in world.objects
+
+    def test_a_settled_cluster_is_written_to_no_more(self) -> None:
+        world = formed(3)
+        world.history.clear()
+
+        assert drive(world, idle=40) == Settled()
+        assert world.history == []
+
+
+def test_the_record_is_asked_for_only_after_there_is_one() -> None:
+    seen = World(body(1)).observe()
+
+    assert isinstance(decide(seen), CreateSecret)
+    with pytest.raises(LookupError, match="before the Secret"):
+        bootstrap.latch(seen)
+
+
+def test_a_cluster_whose_pods_are_not_seen_is_not_settled() -> None:
+    step = decide(replace(formed(3).observe(), pods=()))
+
+    assert step == Wait("pod c-0 to be made by the StatefulSet")

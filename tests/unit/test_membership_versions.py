@@ -1,0 +1,106 @@
+"""Which versions of etcd are run, and how they are written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etcd_stateful.membership.versions import (
+    DEFAULT_VERSION,
+    FLOORS,
+    Version,
+    is_supported,
+    parse_version,
+    supported_in_words,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "supported"),
+    [
+        ("3.1.8", False),
+        ("3.2.13", False),
+        ("3.4.45", False),
+        ("3.5.0", False),
+        ("3.5.31", False),
+        ("3.5.32", True),
+        ("3.5.33", True),
+        ("3.5.999999", True),
+        ("3.6.0", False),
+        ("3.6.11", False),
+        ("3.6.12", True),
+        ("3.6.32", True),
+        ("3.7.0", False),
+        ("3.7.1", True),
+        ("3.7.3", True),
+        ("3.8.0", False),
+        ("3.8.99", False),
+        ("2.7.3", False),
+        ("4.7.3", False),
+        ("0.0.0", False),
+    ],
+)
+def test_the_floors_of_each_minor(text: str, supported: bool) -> None:
+    version = parse_version(text)
+
+    assert version is not None
+    assert is_supported(version) is supported
+
+
+def test_the_floors_themselves_and_the_default_are_supported() -> None:
+    default = parse_version(DEFAULT_VERSION)
+
+    assert default is not None
+    assert is_supported(default)
+    assert all(is_supported(floor) for floor in FLOORS)
+
+
+def test_versions_compare_by_number() -> None:
+    assert Version(3, 7, 10) > Version(3, 7, 9)
+    assert Version(3, 10, 0) > Version(3, 9, 99)
+
+
+@given(st.integers(0, 9999), st.integers(0, 9999), st.integers(0, 999_999), st.sampled_from(["", "v"]))
+def test_a_version_is_read_back_from_its_text(major: int, minor: int, patch: int, v: str) -> None:
+    version = Version(major, minor, patch)
+
+    assert parse_version(f"{v}{version}") == version
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "3",
+        "3.7",
+        "3.7.",
+        ".7.3",
+        "3.7.3.4",
+        "3.7.3-rc.1",
+        "3.7.3+x",
+        "V3.7.3",
+        "vv3.7.3",
+        " 3.7.3",
+        "3.7.3 ",
+        "3.7.3\n",
+        "3.-7.3",
+        "3.7.x",
+        "٣.٧.٣",
+        "latest",
+        "3.7." + "9" * 5000,
+    ],
+)
+def test_anything_else_is_no_version(text: str) -> None:
+    assert parse_version(text) is None
+
+
+@given(st.text(max_size=16))
+def test_any_text_is_a_version_or_none(text: str) -> None:
+    version = parse_version(text)
+
+    assert version is None or parse_version(str(version)) == version
+
+
+def test_the_supported_versions_in_words() -> None:
+    assert supported_in_words() == "3.5.32+, 3.6.12+, 3.7.1+"

@@ -1,0 +1,169 @@
+"""Random walks: whatever happens in whatever order, no rule is broken and no state is silent.
+
+Two operators with views of any age, pods and claims that come and go, a Secret and a StatefulSet
+that vanish, specs that are edited half way. `worlds` holds every write against the rules. When the
+faults are over, the cluster must come to rest with a word on what it waits for; a write that is
+repeated for ever shows as a walk that never rests.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+
+import pytest
+from worlds import Conflict, World, body, drive, is_write
+
+from etcd_stateful.conditions import Outcome
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+from etcd_stateful.status import render
+
+WALKS = 80
+EVENTS = 60
+
+
+class Walk:
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        storage = {"pod": {"emptyDir": {}}} if seed % 3 == 0 else {}
+        self.world = World(body(self.chance.choice([1, 2, 3, 3, 5]), **storage))
+        self.views: list[Observation] = [self.world.observe()] * 2
+
+    def run(self) -> None:
+        for _ in range(EVENTS):
+            self.chance.choices(list(self.EVENTS), weights=list(self.EVENTS.values()))[0](self)
+
+    def operator(self) -> None:
+        """One of two operators looks, or acts on what it saw some time ago."""
+        which = self.chance.randrange(2)
+        if self.chance.random() < 0.7:
+            self.views[which] = self.world.observe()
+        view = self.views[which]
+        step = decide(view)
+        if not is_write(step) or self.world.cluster.paused:
+            return
+        try:
+            self.world.apply(step)
+        except Conflict:
+            self.views[which] = self.world.observe()
+
+    def turn(self) -> None:
+        self.world.turn()
+
+    def status(self) -> None:
+        seen = self.world.observe()
+        self.world.body["status"] = render(self.world.body, Outcome(seen, decide(seen)), "now")
+
+    def pod_dies(self) -> None:
+        if ordinal := self._one(self.world.pods):
+            self.world.restart_pod(ordinal - 1)
+
+    def container_restarts_on_an_emptied_volume(self) -> None:
+        if (ordinal := self._one(self.world.claims)) and ordinal - 1 in self.world.pods:
+            self.world.claims[ordinal - 1].data = None
+            if self.world.pods[ordinal - 1].where == "etcd":
+                self.world.run_start(ordinal - 1)
+
+    def volume_is_lost(self) -> None:
+        if ordinal := self._one(self.world.pods):
+            self.world.empty(ordinal - 1)
+
+    def claim_is_deleted_under_a_pod(self) -> None:
+        if ordinal := self._one(self.world.claims):
+            self.world.claims[ordinal - 1].deleting = True
+
+    def secret_is_lost(self) -> None:
+        """Not along with the StatefulSet: the version would be known to nobody."""
+        self.status()
+        if self._has("StatefulSet", "c"):
+            self.world.lose_secret()
+
+    def stateful_set_is_deleted(self) -> None:
+        if self._has("StatefulSet", "c") and self.world.secret:
+            self.world.delete_stateful_set(with_pods=self.chance.random() < 0.5)
+
+    def stateful_set_is_scaled(self) -> None:
+        if self._has("StatefulSet", "c"):
+            self.world.alter("StatefulSet", "c")["spec"]["replicas"] = self.chance.randrange(7)
+
+    def service_is_altered(self) -> None:
+        name = self.chance.choice(["c", "c-client"])
+        if self._has("Service", name):
+            self.world.alter("Service", name)["spec"]["selector"]["x"] = "y"
+
+    def size_is_edited(self) -> None:
+        self.world.edit(size=self.chance.randint(1, 7))
+
+    def version_is_edited(self) -> None:
+        self.world.edit(version=self.chance.choice(["3.5.33", "3.6.14", "3.7.3"]))
+
+    def pause(self) -> None:
+        self.world.edit(paused=self.chance.random() < 0.5)
+
+    def network(self) -> None:
+        self.world.cut_off = self.chance.random() < 0.5
+
+    def scheduling(self) -> None:
+        self.world.stuck = {one for one in range(7) if self.chance.random() < 0.3}
+
+    def _has(self, kind: str, name: str) -> bool:
+        return (kind, name) in self.world.objects
+
+    def _one(self, ordinals: dict[int, object]) -> int:
+        """One more than an ordinal; 0 where there is none."""
+        return self.chance.choice(sorted(ordinals)) + 1 if ordinals else 0
+
+    EVENTS: dict[Callable[[Walk], None], float] = {
+        operator: 40,
+        turn: 20,
+        status: 3,
+        pod_dies: 3,
+        container_restarts_on_an_emptied_volume: 0.4,
+        volume_is_lost: 0.6,
+        claim_is_deleted_under_a_pod: 0.5,
+        secret_is_lost: 0.5,
+        stateful_set_is_deleted: 1,
+        stateful_set_is_scaled: 1,
+        service_is_altered: 1,
+        size_is_edited: 0.7,
+        version_is_edited: 0.7,
+        pause: 1,
+        network: 2,
+        scheduling: 2,
+    }
+
+
+@functools.cache
+def end_of(seed: int) -> tuple[World, Step]:
+    """Where a walk comes to rest when its faults are over."""
+    walk = Walk(seed)
+    walk.run()
+    walk.world.cut_off, walk.world.stuck = False, set()
+    walk.world.edit(paused=False)
+    return walk.world, drive(walk.world, idle=12)
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_word(seed: int) -> None:
+    world, rest = end_of(seed)
+
+    if isinstance(rest, Settled):
+        seen = world.observe()
+        assert all(seen.pod(one).ready for one in range(seen.cluster.size))
+    elif isinstance(rest, Hold):
+        assert rest.reason.isidentifier()
+        assert len(rest.message) > 40
+    else:
+        assert isinstance(rest, Wait)
+        assert "to reach a quorum" in rest.reason
+
+
+def test_walks_come_to_different_ends() -> None:
+    """Walks that always end the same way would look at nothing."""
+    rests = [end_of(seed)[1] for seed in range(WALKS)]
+    ends = {rest.reason if isinstance(rest, Hold) else type(rest).__name__ for rest in rests}
+
+    assert {"Settled", "ResizeNotAvailable", "MemberLost", "QuorumLost"} <= ends

@@ -1,0 +1,267 @@
+"""What an observation holds, what it costs, and whose objects it believes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
+
+from etcd_operator.apply import Applier
+from etcd_operator.finder import ABSENT_SECONDS, Finder
+from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, SERVICES, STATEFUL_SETS
+from etcd_operator.observe import Observer
+from etcd_operator.store import Store
+from etcd_operator.sweep import Network
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold, Settled, Wait
+
+
+class World:
+    """A cluster that is brought to rest by the real planner and applier."""
+
+    def __init__(self, **spec):
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.store = self.kube.store = Store()
+        self.start, self.etcd = FakeStart(self.clock), FakeEtcd()
+        self.nodes = Nodes(self.kube, self.start, self.etcd)
+        self.finder = Finder(self.kube, self.store, self.clock)
+        self.observer = Observer(
+            self.store,
+            self.finder,
+            Network(self.start, self.etcd, self.clock),
+            "operator:1",
+            wall_clock=self.clock,
+            clock=self.clock,
+        )
+        self.kube.put(ETCD_CLUSTERS, cluster_body(**spec))
+
+    @property
+    def body(self):
+        return self.kube.live(ETCD_CLUSTERS, "a")
+
+    async def see(self, *, quiet=False):
+        return await self.observer.observe(self.body, parse_cluster(self.body), quiet=quiet)
+
+    async def seen(self):
+        return (await self.see()).observation
+
+    async def rest(self):
+        applier = Applier(self.kube, self.finder, self.start, self.clock)
+        for _ in range(60):
+            step = decide(await self.seen())
+            if isinstance(step, Settled):
+                break
+            if not isinstance(step, Wait | Hold):
+                await applier.apply(parse_cluster(self.body), step)
+            self.nodes.turn()
+        else:
+            raise AssertionError(f"no rest: {step}")
+        await self.see()
+        self.forget_costs()
+
+    def forget_costs(self):
+        self.kube.calls.clear()
+        self.etcd.calls.clear()
+        self.start.asked = 0
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture
+async def settled():
+    world = World()
+    await world.rest()
+    return world
+
+
+async def test_a_settled_cluster_in_full(settled):
+    seen = await settled.seen()
+    assert [pod.name for pod in seen.pods] == ["a-0", "a-1", "a-2"]
+    assert [claim.name for claim in seen.claims] == ["data-a-0", "data-a-1", "data-a-2"]
+    assert seen.secret.bootstrap.latched
+    assert seen.etcd.cluster_id == seen.secret.bootstrap.cluster_id
+    assert len(seen.etcd.members) == 3
+    assert sorted(seen.statuses) == [0, 1, 2]
+    assert (seen.replicas, seen.operator_image, seen.foreign) == (3, "operator:1", ())
+    assert seen.stateful_set
+    assert seen.headless_service
+    assert seen.client_service
+
+
+class TestCost:
+    async def test_a_settled_cluster_reads_nothing_and_asks_nobody(self, settled):
+        for _ in range(20):
+            seen = await settled.see(quiet=True)
+            assert not seen.fresh
+        assert not settled.kube.calls
+        assert not settled.etcd.calls
+        assert not settled.start.asked
+
+    async def test_ten_minutes_of_a_settled_cluster_stay_within_the_budget(self, settled):
+        began = settled.clock.now
+        while settled.clock.now < began + 600:
+            seen = await settled.see(quiet=True)
+            settled.clock.now += seen.next_sweep
+        assert not settled.kube.calls
+        assert 0 < len(settled.etcd.calls) <= 0.1 * 600 + 4
+
+    async def test_what_is_used_again_is_the_same_and_marked(self, settled):
+        fresh = await settled.see()
+        again = await settled.see(quiet=True)
+        assert fresh.fresh
+        assert not again.fresh
+        assert again.observation == fresh.observation
+        assert 0 < again.next_sweep <= fresh.next_sweep
+
+    async def test_not_quiet_means_fresh(self, settled):
+        assert (await settled.see(quiet=False)).fresh
+
+    @pytest.mark.parametrize("change", ["ready", "generation", "new pod", "in start"])
+    async def test_a_pod_or_a_spec_that_changed_ends_the_rest(self, settled, change):
+        pod = settled.kube.live(PODS, "a-1")
+        if change == "ready":
+            settled.kube.put(PODS, {**pod, "status": {**pod["status"], "conditions": []}})
+        elif change == "generation":
+            settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 5}})
+        elif change == "new pod":
+            settled.nodes.kill("a-1")
+        else:
+            settled.nodes.kill("a-1")
+            settled.nodes.disks.clear()
+            settled.nodes.turn()
+        assert (await settled.see(quiet=True)).fresh
+
+    async def test_a_pod_that_was_only_touched_does_not(self, settled):
+        """Annotations of others and the passing of time say nothing of etcd."""
+        pod = settled.kube.live(PODS, "a-1")
+        pod["metadata"]["annotations"] = {"theirs": "1"}
+        settled.kube.put(PODS, pod)
+        settled.clock.now += 5
+        assert not (await settled.see(quiet=True)).fresh
+
+    async def test_etcd_is_not_asked_before_anything_runs(self, world):
+        await world.see()
+        assert not world.etcd.calls
+        assert not world.start.asked
+
+    async def test_a_paused_cluster_costs_nothing(self, settled):
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 3, "paused": True}})
+        seen = settled.observer.from_store(settled.body, parse_cluster(settled.body))
+        assert len(seen.pods) == 3
+        assert seen.etcd is None
+        assert not settled.kube.calls
+
+
+class TestNames:
+    """Names are looked up with the API server before they count as free."""
+
+    async def test_of_children_and_claims_are_read_once(self, world):
+        await world.see()
+        await world.see()
+        assert world.kube.calls == {
+            "get StatefulSet": 1,
+            "get Service": 1,
+            "get Secret": 1,
+            "get PersistentVolumeClaim": 3,
+        }
+
+    async def test_of_the_client_service_is_not_read_before_it_is_due(self, settled):
+        settled.kube.remove(SERVICES, "default", "a-client")
+        await settled.see()
+        assert settled.kube.calls == {"get Service": 1}
+
+    async def test_are_read_again_after_a_while(self, world):
+        await world.see()
+        world.clock.now += ABSENT_SECONDS + 1
+        await world.see()
+        assert world.kube.calls["get Secret"] == 2
+
+    async def test_a_child_without_our_label_is_found(self, world):
+        service = {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
+        world.kube.put(SERVICES, service)
+        seen = await world.seen()
+        assert seen.headless_service is None
+        assert [(one.kind, one.name, one.passing) for one in seen.foreign] == [
+            ("Service", "a", False)
+        ]
+        assert world.store.get(SERVICES, "default", "a") is None, "it would stay there for ever"
+
+    async def test_a_child_that_lost_our_label_is_still_ours(self, settled):
+        stripped = settled.kube.live(STATEFUL_SETS, "a")
+        stripped["metadata"]["labels"] = {}
+        settled.kube.put(STATEFUL_SETS, stripped)
+        seen = await settled.seen()
+        assert seen.stateful_set["metadata"]["labels"] == {}
+        assert not seen.foreign
+        assert len(seen.pods) == 3
+
+    async def test_a_claim_without_our_label_is_found_before_there_are_pods(self, world):
+        world.kube.put(
+            CLAIMS, {"metadata": {"name": "data-a-2", "namespace": "default"}, "status": {}}
+        )
+        seen = await world.seen()
+        assert [(claim.name, claim.labelled) for claim in seen.claims] == [("data-a-2", False)]
+
+    async def test_claims_are_not_looked_for_with_an_empty_dir(self):
+        world = World(pod={"emptyDir": {}})
+        await world.see()
+        assert "get PersistentVolumeClaim" not in world.kube.calls
+
+    async def test_a_store_that_lags_behind_is_no_absence(self, world):
+        """Right after a start: the object is there, its event has not come."""
+        await world.rest()
+        world.observer._store = world.finder._store = Store()
+        seen = await world.seen()
+        assert seen.stateful_set is not None
+        assert seen.secret is not None
+
+
+class TestOwners:
+    async def test_the_secret_of_another_owner_is_not_used(self, settled):
+        secret = settled.kube.live(SECRETS, "a-start")
+        secret["metadata"]["ownerReferences"][0] |= {"uid": "uid-x", "name": "b"}
+        settled.kube.put(SECRETS, secret)
+        settled.nodes.kill("a-0")
+        settled.nodes.disks.clear()
+        settled.nodes.turn()
+        settled.forget_costs()
+
+        seen = await settled.seen()
+        assert seen.secret is None
+        assert [one.name for one in seen.foreign] == ["a-start"]
+        assert not settled.start.asked, "no key of ours, no question"
+        assert not settled.etcd.calls, "no record of ours, no telling who answers"
+
+    async def test_children_of_the_deleted_cluster_of_this_name_are_passing(self, settled):
+        for resource, name in ((STATEFUL_SETS, "a"), (SERVICES, "a-client")):
+            raw = settled.kube.live(resource, name)
+            raw["metadata"]["ownerReferences"][0]["uid"] = "uid-old"
+            settled.kube.put(resource, raw)
+        seen = await settled.seen()
+        assert {one.name for one in seen.foreign if one.passing} == {"a", "a-client"}
+        assert seen.stateful_set is None
+        assert seen.client_service is None
+        assert seen.pods == (), "pods of another StatefulSet are not ours"
+
+    async def test_pods_of_an_earlier_set_are_not_ours(self, settled):
+        pod = settled.kube.live(PODS, "a-1")
+        pod["metadata"]["ownerReferences"][0]["uid"] = "uid-older"
+        settled.kube.put(PODS, pod)
+        assert [one.name for one in (await settled.seen()).pods] == ["a-0", "a-2"]
+
+    async def test_pods_that_only_carry_our_labels_are_not_members(self, settled):
+        pod = copy.deepcopy(settled.kube.live(PODS, "a-1"))
+        pod["metadata"] = {
+            "name": "debug",
+            "namespace": "default",
+            "labels": naming.labels("a"),
+        }
+        settled.kube.put(PODS, pod)
+        assert len((await settled.seen()).pods) == 3

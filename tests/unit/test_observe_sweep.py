@@ -1,0 +1,237 @@
+"""Whom the network round asks, whom it believes, and what it leaves out."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+import pytest
+from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
+
+from etcd_operator.etcd import READ_SECONDS
+from etcd_operator.sweep import LIST_TRIES, YOUNG_PATIENCE, Network, endpoints
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.membership import identity, records
+from etcd_stateful.membership.observation import (
+    Claim,
+    Member,
+    Observation,
+    Pod,
+    Secret,
+)
+
+KEY = b"k" * 32
+PEERS = {f"a-{n}": f"http://a-{n}.a.default.svc:2380" for n in range(3)}
+BOOTSTRAP = records.first_attempt("uid-a", PEERS, "3.7.3")
+IDS = [member.member_id for member in BOOTSTRAP.members]
+
+
+def make_cluster(**spec):
+    body = cluster_body(**spec)
+    body["metadata"] |= {"uid": "uid-a", "generation": 1}
+    return parse_cluster(body)
+
+
+def pod(ordinal, **changes):
+    base = Pod(
+        ordinal=ordinal,
+        name=f"a-{ordinal}",
+        uid=f"uid-{ordinal}",
+        resource_version="1",
+        address=f"10.0.0.{ordinal}",
+        deleting=False,
+        ready=True,
+        in_start=False,
+        etcd_started=True,
+    )
+    return replace(base, **changes)
+
+
+def claim(ordinal, cluster_id=BOOTSTRAP.cluster_id):
+    record = records.MemberRecord("uid-a", f"claim-{ordinal}", IDS[ordinal], cluster_id)
+    return Claim(ordinal, f"data-a-{ordinal}", f"claim-{ordinal}", "1", "uid-a", record)
+
+
+def observation(**changes):
+    base = Observation(
+        cluster=make_cluster(),
+        secret=Secret("1", BOOTSTRAP),
+        stateful_set=None,
+        headless_service=None,
+        client_service=None,
+        claims=tuple(claim(n) for n in range(3)),
+        pods=tuple(pod(n) for n in range(3)),
+    )
+    return replace(base, **changes)
+
+
+@pytest.fixture
+def start():
+    return FakeStart(FakeClock())
+
+
+@pytest.fixture
+def etcd():
+    members = [Member(IDS[n], f"a-{n}", (PEERS[f"a-{n}"],), learner=False) for n in range(3)]
+    return FakeEtcd(
+        cluster_id=BOOTSTRAP.cluster_id,
+        members={f"10.0.0.{n}": member for n, member in enumerate(members)},
+        listed={member.member_id: member for member in members},
+        leader=IDS[1],
+    )
+
+
+@pytest.fixture
+def network(start, etcd):
+    return Network(start, etcd, FakeClock())
+
+
+async def test_every_member_and_one_list_of_the_leader(network, etcd):
+    sweep = await network.ask(observation(), KEY)
+    assert etcd.calls == [
+        "status 10.0.0.0",
+        "status 10.0.0.1",
+        "status 10.0.0.2",
+        "list 10.0.0.1",
+    ]
+    assert sweep.calls == 4
+    assert sweep.interval == 40
+    assert {status.member_id for status in sweep.statuses.values()} == set(IDS)
+    assert sweep.etcd.cluster_id == BOOTSTRAP.cluster_id
+
+
+async def test_a_member_that_is_down_is_left_out(network, etcd):
+    del etcd.members["10.0.0.1"]
+    sweep = await network.ask(observation(), KEY)
+    assert sorted(sweep.statuses) == [0, 2]
+    assert len(sweep.etcd.members) == 3, "down is not gone"
+
+
+async def test_the_next_voter_is_asked_for_the_list(network, etcd):
+    etcd.silent = {"10.0.0.1"}
+    sweep = await network.ask(observation(), KEY)
+    assert sweep.etcd is not None
+    assert sweep.calls == 5
+
+
+async def test_the_tries_for_a_list_are_bounded(network, etcd):
+    etcd.silent = set(etcd.members)
+    sweep = await network.ask(observation(), KEY)
+    assert sweep.etcd is None
+    assert sum(call.startswith("list") for call in etcd.calls) == LIST_TRIES
+    assert len(sweep.statuses) == 3
+
+
+async def test_a_young_pod_does_not_hold_up_the_pass(network, etcd):
+    """etcd takes connections before it serves; the others' tickets must not wait for it."""
+    pods = (pod(0, age=3.0), pod(1, age=300.0))
+    await network.ask(observation(pods=pods), KEY)
+    assert etcd.patience == {"10.0.0.0": YOUNG_PATIENCE, "10.0.0.1": READ_SECONDS}
+
+
+async def test_without_a_leader_nobody_is_kept_waiting_for_a_list(network, etcd):
+    for address in ("10.0.0.1", "10.0.0.2"):
+        del etcd.members[address]
+    sweep = await network.ask(observation(), KEY)
+    assert sweep.etcd is None
+    assert not any(call.startswith("list") for call in etcd.calls)
+
+
+async def test_a_learner_is_not_asked_for_the_list(network, etcd):
+    etcd.learners = {IDS[1]}
+    await network.ask(observation(), KEY)
+    assert "list 10.0.0.1" not in etcd.calls
+    assert "list 10.0.0.0" in etcd.calls
+
+
+async def test_another_cluster_at_a_members_address_is_no_answer(network, etcd):
+    etcd.cluster_id ^= 1
+    sweep = await network.ask(observation(), KEY)
+    assert sweep.etcd is None
+    assert not sweep.statuses
+
+
+async def test_two_pods_that_swapped_addresses_are_no_answer(network):
+    swapped = (pod(0, address="10.0.0.1"), pod(1, address="10.0.0.0"), pod(2))
+    sweep = await network.ask(observation(pods=swapped), KEY)
+    assert list(sweep.statuses) == [2]
+
+
+class TestEndpoints:
+    def test_hold_who_must_answer(self):
+        at = endpoints(observation())[1]
+        assert (at.address, at.cluster_id, at.member_id) == (
+            "10.0.0.1",
+            BOOTSTRAP.cluster_id,
+            IDS[1],
+        )
+
+    def test_without_a_record_only_the_cluster_is_known(self):
+        claims = (claim(0), replace(claim(1), record=None), claim(2, cluster_id=7))
+        found = endpoints(observation(claims=claims))
+        assert [at.member_id for at in found.values()] == [IDS[0], None, None]
+        assert {at.cluster_id for at in found.values()} == {BOOTSTRAP.cluster_id}
+
+    def test_with_an_empty_dir_the_pod_has_the_record(self):
+        record = claim(0).record
+        pods = (pod(0, record=record),)
+        found = endpoints(
+            observation(cluster=make_cluster(pod={"emptyDir": {}}), pods=pods, claims=())
+        )
+        assert found[0].member_id == IDS[0]
+
+    def test_are_none_without_the_record_of_the_cluster(self):
+        assert endpoints(observation(secret=None)) == {}
+        assert endpoints(observation(secret=Secret("1", None, "damaged"))) == {}
+
+    @pytest.mark.parametrize(
+        "changes", [{"etcd_started": False}, {"in_start": True}, {"address": ""}]
+    )
+    def test_leave_out_pods_without_a_running_etcd(self, changes):
+        assert list(endpoints(observation(pods=(pod(0), pod(1, **changes))))) == [0]
+
+    def test_keep_a_pod_that_is_stopping(self):
+        assert list(endpoints(observation(pods=(pod(0, deleting=True),)))) == [0]
+
+
+class TestStart:
+    WAITING = (
+        pod(0, in_start=True, etcd_started=False),
+        pod(1, in_start=True, etcd_started=False),
+        pod(2),
+    )
+
+    async def test_is_asked_in_pods_that_wait_in_it(self, network, start):
+        start.wait("10.0.0.0", "uid-0", "run-0")
+        sweep = await network.ask(observation(pods=self.WAITING), KEY)
+        assert start.asked == 2
+        assert list(sweep.answers) == ["uid-0"]
+        assert sweep.answers["uid-0"].challenge == "run-0"
+
+    async def test_of_another_pod_at_that_address_is_no_answer(self, network, start):
+        start.wait("10.0.0.0", "uid-of-another", "run-0")
+        assert not (await network.ask(observation(pods=self.WAITING), KEY)).answers
+
+    async def test_is_not_asked_without_a_key(self, network, start):
+        await network.ask(observation(pods=self.WAITING), None)
+        assert not start.asked
+
+    async def test_is_not_asked_in_a_pod_that_stops(self, network, start):
+        pods = (replace(self.WAITING[0], deleting=True), replace(self.WAITING[1], address=""))
+        await network.ask(observation(pods=pods), KEY)
+        assert not start.asked
+
+    async def test_answers_land_on_their_pods(self, network, start):
+        start.wait("10.0.0.1", "uid-1", "run-1")
+        base = observation(pods=self.WAITING)
+        seen = (await network.ask(base, KEY)).onto(base)
+        assert [pod.answer.challenge if pod.answer else None for pod in seen.pods] == [
+            None,
+            "run-1",
+            None,
+        ]
+
+
+def test_the_predicted_ids_are_those_of_the_record():
+    assert BOOTSTRAP.cluster_id == identity.cluster_id(IDS)
+    assert base64.b64encode(KEY)

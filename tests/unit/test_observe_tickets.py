@@ -1,0 +1,195 @@
+"""The client of `start` against a server that is honest, forging, late, or someone else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from dataclasses import replace
+
+import pytest
+
+from etcd_operator import tickets
+from etcd_operator.tickets import NoAnswer, TcpStart
+from etcd_stateful.ticket import (
+    MAX_LINE,
+    Answer,
+    Finding,
+    NotGenuine,
+    Receipt,
+    Ticket,
+    open_ticket,
+    read_greeting,
+    seal,
+)
+
+KEY = b"k" * 32
+TICKET = Ticket("run-1", "uid-a", 1, "a-0", 1, 2, "new", "a-0=http://a-0:2380", "token")
+
+
+class Server:
+    """`start`, with a fault of choice."""
+
+    def __init__(self, *, key=KEY, challenge="run-1", pod_uid="uid-pod", answer=None, receipt=None):
+        self.key, self.challenge, self.pod_uid = key, challenge, pod_uid
+        self.answer, self.receipt = answer, receipt
+        self.taken = []
+        self.conversations = []
+
+    async def serve(self, reader, writer):
+        self.conversations.append(asyncio.current_task())
+        with contextlib.suppress(ConnectionError, NotGenuine):
+            nonce = read_greeting(await reader.readline())
+            genuine = Answer(nonce, self.challenge, self.pod_uid, Finding("no-data"))
+            line = self.answer(genuine) if self.answer else seal(self.key, "answer", genuine)
+            if line is not None:
+                writer.write(line)
+                await writer.drain()
+            if ticket := await reader.readline():
+                self.taken.append(open_ticket(self.key, ticket))
+                receipt = Receipt(self.challenge)
+                line = self.receipt(receipt) if self.receipt else seal(self.key, "receipt", receipt)
+                if line is not None:
+                    writer.write(line)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    @contextlib.asynccontextmanager
+    async def running(self):
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        async with server:
+            yield TcpStart(port=server.sockets[0].getsockname()[1])
+            await asyncio.gather(*self.conversations)
+
+
+async def ask(server):
+    async with server.running() as start:
+        return await start.ask("127.0.0.1", "uid-pod", KEY)
+
+
+async def push(server, ticket=TICKET):
+    async with server.running() as start:
+        return await start.push("127.0.0.1", "uid-pod", KEY, ticket)
+
+
+async def test_an_answer():
+    answer = await ask(Server())
+    assert (answer.challenge, answer.pod_uid, answer.finding.found) == (
+        "run-1",
+        "uid-pod",
+        "no-data",
+    )
+
+
+async def test_every_question_has_a_nonce_of_its_own():
+    nonces = set()
+
+    def answer(genuine):
+        nonces.add(genuine.nonce)
+        return seal(KEY, "answer", genuine)
+
+    async with Server(answer=answer).running() as start:
+        for _ in range(3):
+            await start.ask("127.0.0.1", "uid-pod", KEY)
+    assert len(nonces) == 3
+
+
+async def test_a_ticket_and_its_receipt_over_one_connection():
+    server = Server()
+    assert await push(server) == Receipt("run-1")
+    assert server.taken == [TICKET]
+    assert len(server.conversations) == 1
+
+
+async def test_a_refusal_is_a_receipt():
+    server = Server(receipt=lambda it: seal(KEY, "receipt", replace(it, refusal="taken")))
+    assert (await push(server)).refusal == "taken"
+
+
+FORGED = {
+    "another key": {"key": b"x" * 32},
+    "another pod": {"pod_uid": "uid-other"},
+    "an answer to another nonce": {
+        "answer": lambda it: seal(KEY, "answer", replace(it, nonce="0" * 32))
+    },
+    "a receipt for an answer": {"answer": lambda _: seal(KEY, "receipt", Receipt("run-1"))},
+    "no signature": {"answer": lambda _: b'{"body": {}}\n'},
+    "no JSON": {"answer": lambda _: b"HTTP/1.1 400 Bad Request\r\n"},
+    "half a line": {"answer": lambda it: seal(KEY, "answer", it)[:-20] + b"\n"},
+    "a line without end": {"answer": lambda _: b"x" * (MAX_LINE + 1) + b"\n"},
+}
+
+
+@pytest.mark.parametrize("fault", FORGED.values(), ids=FORGED)
+async def test_what_is_not_genuine_is_no_answer(fault):
+    server = Server(**fault)
+    with pytest.raises(NoAnswer):
+        await ask(server)
+    with pytest.raises(NoAnswer):
+        await push(server)
+    assert server.taken == [], "no ticket to someone who has not proved itself"
+
+
+async def test_a_forgery_is_logged(caplog):
+    caplog.set_level(logging.WARNING)
+    with pytest.raises(NoAnswer):
+        await ask(Server(key=b"x" * 32))
+    assert "did not prove itself" in caplog.text
+
+
+async def test_another_run_gets_no_ticket():
+    server = Server(challenge="run-2")
+    with pytest.raises(NoAnswer, match="has run again"):
+        await push(server)
+    assert server.taken == []
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        lambda _: b"",
+        lambda _: seal(KEY, "receipt", Receipt("run-2")),
+        lambda _: seal(b"x" * 32, "receipt", Receipt("run-1")),
+        lambda _: seal(KEY, "ticket", TICKET),
+    ],
+    ids=["lost", "for another ticket", "forged", "a ticket played back"],
+)
+async def test_without_its_receipt_the_fate_of_a_ticket_is_unknown(receipt):
+    server = Server(receipt=receipt)
+    with pytest.raises(NoAnswer):
+        await push(server)
+    assert server.taken == [TICKET]
+
+
+async def test_nobody_there():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        began = time.monotonic()
+        with pytest.raises(NoAnswer):
+            await TcpStart(port=probe.getsockname()[1]).ask("127.0.0.1", "uid-pod", KEY)
+    assert time.monotonic() - began < tickets.CONNECT_SECONDS + 0.5
+
+
+async def test_someone_silent_is_left_within_the_deadline(monkeypatch):
+    monkeypatch.setattr(tickets, "TOTAL_SECONDS", 0.3)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        began = time.monotonic()
+        with pytest.raises(NoAnswer, match="TimeoutError"):
+            await TcpStart(port=listener.getsockname()[1]).ask("127.0.0.1", "uid-pod", KEY)
+    assert 0.2 < time.monotonic() - began < 1
+
+
+async def test_the_key_that_is_too_short_asks_in_vain():
+    async with Server().running() as start:
+        with pytest.raises(NoAnswer):
+            await start.ask("127.0.0.1", "uid-pod", b"short")
+
+
+async def test_an_address_that_is_none():
+    with pytest.raises(NoAnswer):
+        await TcpStart(port=1).ask("256.0.0.1.invalid", "uid-pod", KEY)

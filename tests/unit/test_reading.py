@@ -1,0 +1,273 @@
+"""API objects into the core's values."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+import pytest
+from fakes import cluster_body, running
+
+from etcd_operator import reading
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.membership import records
+
+NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+RECORD = records.MemberRecord("uid-a", "uid-claim", 0xABC, 0xDEF)
+
+
+def cluster(**spec):
+    body = cluster_body(**spec)
+    body["metadata"] |= {"uid": "uid-a", "generation": 1}
+    return parse_cluster(body)
+
+
+def pod(name="a-0", status=None, **metadata):
+    return {
+        "metadata": {
+            "name": name,
+            "uid": "uid-pod",
+            "resourceVersion": "7",
+            "creationTimestamp": "2025-12-31T23:59:55Z",
+            **metadata,
+        },
+        "spec": {},
+        "status": status or {},
+    }
+
+
+def claim(name="data-a-1", **metadata):
+    labels = naming.labels("a")
+    return {
+        "metadata": {
+            "name": name,
+            "uid": "uid-claim",
+            "resourceVersion": "9",
+            "labels": labels,
+            **metadata,
+        },
+        "status": {"phase": "Bound"},
+    }
+
+
+def secret(data):
+    return {"metadata": {"name": "a-start", "resourceVersion": "5"}, "data": data}
+
+
+def coded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+class TestPod:
+    def test_in_start(self):
+        seen = reading.pod(cluster(), pod(status=running("start", "10.0.0.1")), None, NOW)
+        assert (seen.ordinal, seen.address, seen.age) == (0, "10.0.0.1", 5.0)
+        assert seen.in_start
+        assert not seen.etcd_started
+        assert not seen.ready
+        assert not seen.deleting
+
+    def test_in_etcd(self):
+        status = running("etcd", "10.0.0.1")
+        status["conditions"] = [{"type": "Ready", "status": "True"}]
+        seen = reading.pod(cluster(), pod(status=status), None, NOW)
+        assert seen.etcd_started
+        assert seen.ready
+        assert not seen.in_start
+
+    def test_etcd_that_ran_once_and_waits_to_be_restarted_has_started(self):
+        status = running("etcd", "10.0.0.1")
+        status["containerStatuses"][0] |= {
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1}},
+        }
+        assert reading.pod(cluster(), pod(status=status), None, NOW).etcd_started
+
+    def test_a_new_pod_has_nothing_yet(self):
+        seen = reading.pod(cluster(), pod(), None, NOW)
+        found = (seen.in_start, seen.etcd_started, seen.ready, seen.address, seen.trouble)
+        assert found == (False, False, False, "", "")
+
+    def test_deleting(self):
+        raw = pod(deletionTimestamp="2026-01-01T00:00:30Z")
+        assert reading.pod(cluster(), raw, None, NOW).deleting
+
+    @pytest.mark.parametrize("name", ["a", "a-x", "a-01", "b-0", "a-client-0", "a--1"])
+    def test_other_names_are_no_ordinal_of_ours(self, name):
+        assert reading.pod(cluster(), pod(name), None, NOW) is None
+
+    def test_a_record_counts_only_where_the_pod_holds_the_data(self):
+        raw = pod(annotations=records.member_annotations(RECORD))
+        assert reading.pod(cluster(), raw, None, NOW).record is None
+        assert reading.pod(cluster(pod={"emptyDir": {}}), raw, None, NOW).record == RECORD
+
+    def test_a_damaged_record_is_trouble_not_an_exception(self):
+        raw = pod(annotations={naming.MEMBER_ID: "abc"})
+        seen = reading.pod(cluster(pod={"emptyDir": {}}), raw, None, NOW)
+        assert seen.record is None
+        assert "cannot be read" in seen.trouble
+
+    @pytest.mark.parametrize(
+        ("timestamp", "age"),
+        [
+            (None, 0.0),
+            ("2026-01-01T00:05:00Z", 0.0),
+            ("garbage", 0.0),
+            ("2025-12-31T23:00:00Z", 3600),
+        ],
+    )
+    def test_age_is_never_negative_nor_an_error(self, timestamp, age):
+        assert reading.seconds_since(timestamp, NOW) == age
+
+
+SET = {"metadata": {"name": "a", "uid": "uid-set"}}
+
+
+class TestOwnPod:
+    def owned(self, uid):
+        return pod(ownerReferences=[{"kind": "StatefulSet", "uid": uid, "controller": True}])
+
+    def test_of_our_set(self):
+        assert reading.is_own_pod(self.owned("uid-set"), SET)
+
+    def test_of_an_earlier_set_of_this_name(self):
+        assert not reading.is_own_pod(self.owned("uid-older"), SET)
+        assert not reading.is_own_pod(self.owned("uid-older"), None)
+
+    def test_an_orphan_is_about_to_be_taken_over(self):
+        assert reading.is_own_pod(pod(), SET)
+        assert reading.is_own_pod(pod(), None)
+
+
+class TestClaim:
+    def test_with_its_record(self):
+        raw = claim(annotations=records.member_annotations(RECORD))
+        seen = reading.claim("a", raw)
+        assert (seen.ordinal, seen.record, seen.cluster_uid) == (1, RECORD, "uid-a")
+        assert (seen.phase, seen.deleting, seen.labelled, seen.damage) == ("Bound", False, True, "")
+
+    def test_of_a_cluster_that_never_had_a_ticket(self):
+        seen = reading.claim("a", claim(annotations={naming.CLUSTER_UID: "uid-old"}))
+        assert (seen.record, seen.cluster_uid) == (None, "uid-old")
+
+    @pytest.mark.parametrize(
+        "annotations",
+        [
+            {naming.MEMBER_ID: "abc"},
+            {**records.member_annotations(RECORD), naming.MEMBER_ID: "xyz"},
+            {**records.member_annotations(RECORD), naming.CLUSTER_ID: "1" * 17},
+        ],
+    )
+    def test_half_a_record_is_damage(self, annotations):
+        seen = reading.claim("a", claim(annotations=annotations))
+        assert seen.record is None
+        assert "cannot be read" in seen.damage
+
+    @pytest.mark.parametrize("name", ["a-1", "data-a", "data-b-1", "data-a-1x", "data-a-01"])
+    def test_other_names_are_not_ours(self, name):
+        assert reading.claim("a", claim(name)) is None
+
+    def test_without_our_labels(self):
+        assert not reading.claim("a", claim(labels={"app": "etcd"})).labelled
+        assert not reading.claim("a", claim(labels=None)).labelled
+
+
+class TestSecret:
+    RECORD = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3")
+
+    def test_a_sound_one(self):
+        data = {
+            "key": coded(b"k" * 32),
+            "bootstrap": coded(records.dump_bootstrap(self.RECORD).encode()),
+        }
+        seen = reading.secret(secret(data))
+        assert (seen.bootstrap, seen.damage, seen.resource_version) == (self.RECORD, "", "5")
+        assert reading.start_key(secret(data)) == b"k" * 32
+
+    @pytest.mark.parametrize(
+        ("data", "words"),
+        [
+            (None, "'key'"),
+            ({}, "'key'"),
+            ({"key": coded(b"k" * 31)}, "32 bytes"),
+            ({"key": "?"}, "'key'"),
+            ({"key": coded(b"k" * 32)}, "'bootstrap'"),
+            ({"key": coded(b"k" * 32), "bootstrap": "?"}, "'bootstrap'"),
+            ({"key": coded(b"k" * 32), "bootstrap": coded(b"{}")}, "cannot be read"),
+            ({"key": coded(b"k" * 32), "bootstrap": coded(b"\xff\xfe")}, "utf-8"),
+            ({"key": coded(b"k" * 32), "bootstrap": coded(b"[]")}, "cannot be read"),
+        ],
+    )
+    def test_a_damaged_one_says_what_is_wrong(self, data, words):
+        seen = reading.secret(secret(data))
+        assert seen.bootstrap is None
+        assert words in seen.damage
+
+
+class TestForeign:
+    def owned(self, *owners, **metadata):
+        return {"metadata": {"name": "a", "ownerReferences": list(owners), **metadata}}
+
+    def owner(self, **fields):
+        return {"kind": "EtcdCluster", "name": "a", "uid": "uid-a", "controller": True, **fields}
+
+    def test_ours(self):
+        assert reading.foreign(cluster(), "Service", self.owned(self.owner())) is None
+
+    def test_ours_with_the_controller_flag_taken_off(self):
+        raw = self.owned(self.owner(controller=None))
+        assert reading.foreign(cluster(), "Service", raw) is None
+
+    def test_our_uid_beside_another_controller_is_not_ours(self):
+        other = self.owner(kind="Deployment", name="web", uid="uid-x")
+        found = reading.foreign(
+            cluster(), "Service", self.owned(self.owner(controller=None), other)
+        )
+        assert found.owner == "Deployment web"
+        assert not found.passing
+
+    def test_of_nobody(self):
+        found = reading.foreign(cluster(), "Service", {"metadata": {"name": "a"}})
+        assert "no owner" in found.owner
+        assert not found.passing
+
+    def test_of_the_deleted_cluster_of_this_name(self):
+        found = reading.foreign(cluster(), "Service", self.owned(self.owner(uid="uid-old")))
+        assert found.passing
+        assert "uid-old" in found.owner
+
+    def test_being_deleted(self):
+        raw = self.owned(
+            self.owner(kind="Deployment", name="web", uid="x"),
+            deletionTimestamp="2026-01-01T00:00:00Z",
+        )
+        assert reading.foreign(cluster(), "Service", raw).passing
+
+    def test_of_a_cluster_of_another_name(self):
+        found = reading.foreign(cluster(), "Service", self.owned(self.owner(name="b", uid="x")))
+        assert (found.owner, found.passing) == ("EtcdCluster b", False)
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        (None, None),
+        ({}, None),
+        ({"clusterID": ""}, None),
+        ({"clusterID": "00000000000000ff"}, 255),
+        ({"clusterID": "nonsense"}, None),
+        ({"clusterID": 7}, None),
+    ],
+)
+def test_the_last_cluster_id_is_a_hint_that_others_may_have_altered(status, found):
+    assert reading.last_cluster_id({"status": status}) == found
+
+
+def test_pods_that_differ_in_nothing_that_counts_are_equal():
+    """The observer compares them, to know whether an earlier answer of the network stands."""
+    one = reading.pod(cluster(), pod(), None, NOW)
+    other = reading.pod(cluster(), pod(resourceVersion="8"), None, NOW + 60)
+    assert replace(one, resource_version="", age=0.0) == replace(
+        other, resource_version="", age=0.0, trouble=""
+    )

@@ -1,0 +1,463 @@
+"""Whole passes with the real planner, among fakes: what is written, when, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from reconcile_bench import KEY, Bench
+
+from etcd_operator import patience
+from etcd_operator.kube import (
+    CLAIMS,
+    ETCD_CLUSTERS,
+    PODS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from etcd_operator.latency import asked_at
+from etcd_operator.reading import secret as read_secret
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+@pytest.fixture
+async def settled():
+    bench = Bench()
+    bench.declare()
+    await bench.run()
+    bench.kube.calls.clear()
+    bench.kube.log.clear()
+    bench.etcd.calls.clear()
+    bench.events.posted.clear()
+    return bench
+
+
+class TestCreation:
+    @pytest.mark.parametrize("size", [1, 2, 3, 7])
+    async def test_ends_in_a_cluster_that_runs(self, bench, size):
+        bench.declare(size=size)
+        delay = await bench.run(200)
+        assert bench.status["phase"] == "Running"
+        assert bench.status["readyMembers"] == size
+        assert bench.condition("Progressing")["reason"] == "AsDeclared"
+        assert len({ticket.member_id for ticket in bench.start.taken}) == size
+        assert len(bench.start.taken) == size, "one ticket for each"
+        assert delay == max(15.0, 10.0 * (size + 1))
+
+    async def test_writes_each_thing_once(self, bench):
+        bench.declare()
+        await bench.run()
+        writes = bench.kube.writes()
+        status = writes.pop("apply EtcdCluster/status")
+        assert writes == {
+            "create Secret": 1,
+            "apply Service": 2,
+            "apply StatefulSet": 1,
+            "patch Secret": 2,
+            "patch PersistentVolumeClaim": 3,
+        }
+        assert status <= 4
+
+    async def test_lets_clients_in_only_after_the_cluster_has_formed(self, bench):
+        bench.declare()
+        await bench.run()
+        log = bench.kube.log
+        latch = max(at for at, line in enumerate(log) if line == "patch Secret a-start")
+        assert log.index("apply Service a-client") > latch
+
+    async def test_with_an_empty_dir(self, bench):
+        bench.declare(pod={"emptyDir": {}})
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        assert bench.kube.calls["patch Pod"] == 3
+        assert bench.kube.calls["patch PersistentVolumeClaim"] == 0
+
+    async def test_tells_what_a_user_wants_to_read(self, bench):
+        bench.declare()
+        await bench.run()
+        reasons = bench.events.reasons()
+        assert reasons.count("TicketGiven") == 3
+        assert reasons.count("Created") == 3
+        assert reasons.count("Formed") == 1
+        assert reasons[-1] == "AsDeclared"
+        assert not [kind for kind, *_ in bench.events.posted if kind == "Warning"]
+
+    async def test_logs_one_line_for_each_decision(self, bench, caplog):
+        caplog.set_level(logging.INFO)
+        bench.declare()
+        bench.nodes.readiness = False
+        for _ in range(40):
+            delay = await bench.once()
+            bench.nodes.turn()
+            bench.clock.now += delay or 0
+        lines = [(record.getMessage(), record.reason) for record in caplog.records]
+        assert len(lines) == len(set(lines))
+        assert any("gave pod a-0 its ticket" in line for line, _ in lines)
+        assert all(hasattr(record, "generation") for record in caplog.records)
+
+    async def test_waits_for_pods_that_are_not_there_yet(self, bench):
+        bench.declare()
+        for _ in range(12):
+            delay = await bench.once()
+            bench.clock.now += delay
+        assert delay == patience.WAIT_SECONDS
+        assert "waiting for pod a-0" in bench.status["plan"]
+
+    async def test_polls_start_ever_more_slowly(self, bench):
+        """Kubernetes tells of the container, not of the moment when it listens."""
+        bench.declare()
+        for _ in range(6):
+            await bench.once()
+        bench.nodes.turn()
+        bench.start.deaf = True
+        delays = [await bench.once() for _ in range(14)]
+        assert delays[0] == patience.FIRST_POLL
+        assert delays == sorted(delays)
+        assert delays[-1] == patience.LAST_POLL
+
+    async def test_polls_quickly_again_when_pods_change(self, bench):
+        bench.declare()
+        for _ in range(6):
+            await bench.once()
+        bench.nodes.turn()
+        bench.start.deaf = True
+        for _ in range(14):
+            await bench.once()
+        bench.nodes.kill("a-0")
+        bench.nodes.turn()
+        assert await bench.once() <= patience.FIRST_POLL
+
+
+class Crash(BaseException):
+    """The process is killed."""
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("size", [1, 3])
+async def test_killed_at_any_write_a_new_process_goes_on(size, lost):
+    """At each write in turn, before it is done and after it is, with its answer lost."""
+    whole = Bench()
+    whole.declare(size=size)
+    await whole.run()
+    writes = whole.kube.writes().total()
+    for fatal in range(writes):
+        bench = Bench()
+        bench.declare(size=size)
+        _kill_at(bench, fatal, lost=lost)
+        for _ in range(80):
+            try:
+                await bench.run()
+                break
+            except Crash:
+                bench.begin_process()
+        assert bench.status["phase"] == "Running", fatal
+        tickets = {}
+        for ticket in bench.start.taken:
+            tickets.setdefault(ticket.member_id, set()).add(ticket.challenge)
+        assert len(tickets) == size
+        assert all(len(challenges) == 1 for challenges in tickets.values()), fatal
+
+
+def _kill_at(bench, fatal, *, lost):
+    kube = bench.kube
+    count = 0
+
+    def wrap(name):
+        real = getattr(kube, name)
+
+        async def wrapped(*args, **kwargs):
+            nonlocal count
+            count += 1
+            if count - 1 == fatal and not lost:
+                raise Crash
+            answer = await real(*args, **kwargs)
+            if count - 1 == fatal and lost:
+                raise Crash
+            return answer
+
+        setattr(kube, name, wrapped)
+
+    for name in ("apply", "create", "merge_patch", "delete"):
+        wrap(name)
+
+
+async def test_killed_between_ticket_and_receipt_the_cluster_still_forms():
+    bench = Bench()
+    bench.declare()
+    bench.start.lose_receipt = True
+    await bench.run()
+    assert bench.status["phase"] == "Running"
+    assert len(bench.start.taken) == 3
+
+
+class TestRest:
+    async def test_ten_minutes_cost_no_call_of_the_api(self, settled):
+        began = settled.clock.now
+        while settled.clock.now < began + 600:
+            settled.clock.now += await settled.once()
+        assert not settled.kube.calls
+        assert 0 < len(settled.etcd.calls) <= 60
+
+    async def test_events_that_change_nothing_cost_nothing_either(self, settled):
+        for _ in range(20):
+            await settled.once()
+        assert not settled.kube.calls
+        assert not settled.etcd.calls
+
+    async def test_a_new_process_only_looks(self, settled):
+        settled.begin_process()
+        await settled.run()
+        assert not settled.kube.calls
+        assert settled.events.posted == [], "a restart is no news of the cluster"
+
+    async def test_a_write_is_never_based_on_an_old_view(self, settled):
+        """The pods look the same; only etcd knows better, and is asked before anything is done."""
+        settled.kube.remove(SERVICES, "default", "a")
+        await settled.once()
+        assert settled.etcd.calls
+
+    @pytest.mark.parametrize("name", ["a", "a-client"])
+    async def test_a_deleted_service_is_put_back_in_one_pass(self, settled, name):
+        settled.kube.remove(SERVICES, "default", name)
+        assert await settled.once() == 0
+        assert settled.kube.find(SERVICES, name)
+        await settled.run()
+        assert settled.kube.writes()["apply Service"] == 1
+
+    async def test_a_deleted_stateful_set_is_put_back_with_its_replicas(self, settled):
+        settled.kube.remove(STATEFUL_SETS, "default", "a")
+        _orphan_pods(settled)
+        assert await settled.once() == 0
+        assert settled.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"] == 3
+        assert settled.events.reasons() == ["PutBack"]
+
+    async def test_a_stateful_set_deleted_with_its_pods_waits_for_them_to_stop(self, settled):
+        """Made at once it would run into their names, and its controller would back off from them."""
+        settled.kube.remove(STATEFUL_SETS, "default", "a")
+        await settled.once()
+        assert settled.kube.find(STATEFUL_SETS, "a") is None
+        for name in ("a-0", "a-1", "a-2"):
+            settled.nodes.kill(name)
+        assert await settled.once() == 0
+        assert settled.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"] == 3
+        await settled.run()
+        assert settled.status["readyMembers"] == 3
+        assert len(settled.start.taken) == 3, "no new tickets"
+
+    async def test_an_altered_child_is_put_back(self, settled):
+        altered = settled.kube.live(STATEFUL_SETS, "a")
+        altered["metadata"]["labels"]["app"] = "other"
+        altered["spec"]["replicas"] = 2
+        settled.kube.put(STATEFUL_SETS, altered)
+        await settled.once()
+        live = settled.kube.live(STATEFUL_SETS, "a")
+        assert (live["metadata"]["labels"]["app"], live["spec"]["replicas"]) == ("etcd", 3)
+
+    async def test_a_child_without_its_labels_gets_them_back(self, settled):
+        stripped = settled.kube.live(SERVICES, "a-client")
+        del stripped["metadata"]["labels"]
+        settled.kube.put(SERVICES, stripped)
+        await settled.run()
+        assert settled.kube.live(SERVICES, "a-client")["metadata"]["labels"]["etcd_cluster"] == "a"
+
+    async def test_a_killed_pod_comes_back_with_its_data_and_no_ticket(self, settled):
+        tickets = len(settled.start.taken)
+        settled.nodes.kill("a-1")
+        await settled.once()
+        assert settled.condition("Degraded")["status"] == "True"
+        await settled.run()
+        assert settled.condition("Degraded")["status"] == "False"
+        assert len(settled.start.taken) == tickets
+        assert settled.events.reasons()[-1] == "AsDeclared"
+
+    async def test_the_delay_of_a_step_counts_from_the_event_that_asked_for_it(self, settled):
+        settled.kube.remove(SERVICES, "default", "a")
+        asked_at.set(asyncio.get_running_loop().time() - 7.0)
+        await settled.once()
+        value = settled.metrics.registry.get_sample_value
+        name = "etcd_operator_step_delay_seconds_bucket"
+        quick = value(name, {"step": "ApplyChild", "le": "5.0"})
+        assert value(name, {"step": "ApplyChild", "le": "10.0"}) == quick + 1
+
+    async def test_metrics_show_the_cluster(self, settled):
+        value = settled.metrics.registry.get_sample_value
+        labels = {"namespace": "default", "cluster": "a"}
+        assert value("etcd_cluster_members_ready", labels) == 3
+        assert value("etcd_cluster_members", labels) == 3
+        assert value("etcd_cluster_available", labels) == 1
+
+
+class TestDeletion:
+    async def test_a_deleted_cluster_is_left_to_garbage_collection(self, settled):
+        settled.kube.remove(ETCD_CLUSTERS, "default", "a")
+        assert await settled.once() is None
+        assert not settled.kube.calls
+        labels = {"namespace": "default", "cluster": "a"}
+        registry = settled.metrics.registry
+        assert registry.get_sample_value("etcd_cluster_members_ready", labels) is None
+
+    async def test_a_cluster_that_is_being_deleted_is_not_touched(self, settled):
+        body = settled.body
+        body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        settled.kube.put(ETCD_CLUSTERS, body)
+        settled.kube.remove(STATEFUL_SETS, "default", "a")
+        assert await settled.once() is None
+        assert not settled.kube.calls
+
+    async def test_the_same_name_again_holds_and_names_the_two_ways_on(self, settled):
+        old = settled.body["metadata"]["uid"]
+        _garbage_collect(settled)
+        settled.declare()
+        delay = await settled.run()
+        blocked = settled.condition("Blocked")
+        assert blocked["reason"] == "RetainedClaims"
+        assert old in blocked["message"]
+        assert "data-a-0" in blocked["message"]
+        assert 0 < delay <= 30, "a claim that is deleted by hand must be noticed"
+        assert settled.kube.find(STATEFUL_SETS, "a") is None
+        assert settled.events.reasons().count("RetainedClaims") == 1
+
+    async def test_discard_deletes_the_claims_and_starts_empty(self, settled):
+        old = settled.body["metadata"]["uid"]
+        before = {ticket.cluster_id for ticket in settled.start.taken}
+        _garbage_collect(settled)
+        settled.declare(retainedClaims={"discard": old})
+        await settled.run()
+        assert settled.status["phase"] == "Running"
+        assert settled.kube.calls["delete PersistentVolumeClaim"] == 3
+        assert not before & {ticket.cluster_id for ticket in settled.start.taken[3:]}
+
+
+def _orphan_pods(bench):
+    """What the garbage collector does for `kubectl delete --cascade=orphan`."""
+    for resource, namespace, name in list(bench.kube.objects):
+        if resource == PODS:
+            pod = bench.kube.live(PODS, name, namespace)
+            del pod["metadata"]["ownerReferences"]
+            bench.kube.put(PODS, pod)
+
+
+def _garbage_collect(bench):
+    for resource, namespace, name in list(bench.kube.objects):
+        if resource == PODS:
+            bench.nodes.kill(name, namespace)
+        elif resource != CLAIMS:
+            bench.kube.remove(resource, namespace, name)
+    bench.etcd.listed.clear()
+
+
+class TestRefusal:
+    BAD = {"size": 3, "version": "3.2.13"}  # noqa: RUF012
+
+    async def test_is_told_in_one_pass_and_nothing_is_made(self, bench):
+        bench.declare(version="3.2.13")
+        assert await bench.once() is None
+        assert bench.condition("Accepted")["reason"] == "UnsupportedVersion"
+        assert "3.5.32" in bench.condition("Accepted")["message"]
+        assert bench.status["phase"] == "Failed"
+        assert bench.kube.calls == {"apply EtcdCluster/status": 1}
+        assert bench.events.reasons() == ["UnsupportedVersion"]
+
+    async def test_is_told_once(self, bench, caplog):
+        caplog.set_level(logging.INFO)
+        bench.declare(version="3.2.13")
+        for _ in range(5):
+            await bench.once()
+        assert bench.kube.calls == {"apply EtcdCluster/status": 1}
+        assert bench.events.reasons() == ["UnsupportedVersion"]
+        assert len(caplog.records) == 1
+        assert caplog.records[0].exc_info is None
+
+    async def test_ends_when_the_spec_is_mended(self, bench):
+        bench.declare(version="3.2.13")
+        await bench.once()
+        bench.kube.put(ETCD_CLUSTERS, {**bench.body, "spec": {"size": 1}})
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+
+    async def test_of_a_running_cluster_leaves_it_running(self, settled):
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": self.BAD})
+        assert await settled.once() is None
+        assert settled.status["phase"] == "Running"
+        assert settled.kube.writes() == {"apply EtcdCluster/status": 1}
+
+
+class TestPause:
+    async def test_stops_all_writes_but_the_status(self, settled):
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 3, "paused": True}})
+        settled.kube.remove(SERVICES, "default", "a")
+        assert await settled.once() is None
+        assert settled.kube.calls == {"apply EtcdCluster/status": 1}
+        assert settled.status["controlPaused"] is True
+        assert settled.condition("Paused")["status"] == "True"
+        assert settled.kube.find(SERVICES, "a") is None
+        assert settled.events.reasons() == ["Paused"]
+        assert not settled.etcd.calls
+
+    async def test_ends(self, settled):
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 3, "paused": True}})
+        settled.kube.remove(SERVICES, "default", "a")
+        await settled.once()
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 3}})
+        await settled.run()
+        assert settled.kube.find(SERVICES, "a")
+        assert settled.condition("Paused") is None
+        assert settled.status["controlPaused"] is False
+
+
+class TestForeign:
+    async def test_service_of_someone_else_is_reported_and_left_alone(self, bench):
+        theirs = bench.kube.put(
+            SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {"x": 1}}
+        )
+        bench.declare()
+        delay = await bench.run()
+        assert bench.condition("Blocked")["reason"] == "NameTaken"
+        assert bench.kube.live(SERVICES, "a") == theirs
+        assert bench.kube.writes() == {"apply EtcdCluster/status": 1}
+        assert delay == patience.FOREIGN_SECONDS
+
+    async def test_once_it_is_gone_the_cluster_is_made(self, bench):
+        bench.kube.put(SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}})
+        bench.declare()
+        bench.clock.now += await bench.run()
+        bench.kube.remove(SERVICES, "default", "a")
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+
+    async def test_stateful_set_of_someone_else(self, bench):
+        theirs = bench.kube.put(
+            STATEFUL_SETS,
+            {"metadata": {"name": "a", "namespace": "default"}, "spec": {"replicas": 0}},
+        )
+        bench.declare()
+        await bench.run()
+        assert bench.condition("Blocked")["reason"] == "NameTaken"
+        assert bench.kube.live(STATEFUL_SETS, "a") == theirs
+
+
+async def test_two_operators_at_once_give_each_member_one_ticket():
+    """The Lease is for order; safety must not depend on it."""
+    bench = Bench()
+    bench.declare()
+    first, second = bench.reconciler, Bench.begin_process
+    second(bench)
+    other = bench.reconciler
+    for _ in range(60):
+        for reconciler in (first, other):
+            await reconciler.reconcile(KEY)
+            bench.nodes.turn()
+        bench.clock.now += 0.5
+    assert bench.status["phase"] == "Running"
+    tickets = [(ticket.member_id, ticket.challenge) for ticket in bench.start.taken]
+    assert len(tickets) == len(set(tickets)) == 3
+    assert read_secret(bench.kube.objects[_secret(bench)]).bootstrap.attempt == 1
+
+
+def _secret(bench):
+    return next(name for name in bench.kube.objects if name[2] == "a-start")

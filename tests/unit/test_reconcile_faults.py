@@ -1,0 +1,310 @@
+"""Passes that cannot do what they would: how it is told, and how patiently it is tried again."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from reconcile_bench import KEY, Bench
+
+from etcd_operator import patience, reconcile
+from etcd_operator.brake import BURST, SECONDS_PER_WRITE, Brake
+from etcd_operator.kube import (
+    ETCD_CLUSTERS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Conflict,
+    Rejected,
+    Unavailable,
+)
+from etcd_stateful.membership.steps import ApplyChild, DeleteClaim
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    bench.declare()
+    return bench
+
+
+@pytest.fixture
+async def settled(bench):
+    await bench.run()
+    bench.kube.calls.clear()
+    bench.kube.log.clear()
+    bench.events.posted.clear()
+    return bench
+
+
+class TestRejected:
+    async def test_is_told_where_a_user_looks_and_tried_again_slowly(self, bench):
+        error = Rejected("spec.template: Invalid value", status=422)
+        bench.kube.failures["apply StatefulSet"] = [error, error]
+        for _ in range(10):
+            if (delay := await bench.once()) == patience.REJECTED_SECONDS:
+                break
+        assert delay == patience.REJECTED_SECONDS
+        assert "spec.template: Invalid value" in bench.condition("Progressing")["message"]
+        assert [kind for kind, *_ in bench.events.posted if kind == "Warning"] == ["Warning"]
+
+        assert await bench.once() == patience.REJECTED_SECONDS
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        assert "Invalid" not in str(bench.status)
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            Rejected("secrets is forbidden: namespace n is being terminated", status=403),
+            Rejected('namespaces "default" not found', status=404),
+        ],
+    )
+    async def test_because_the_namespace_goes_is_no_trouble(self, bench, caplog, error):
+        bench.kube.failures["create Secret"] = [error] * 3
+        for _ in range(3):
+            assert await bench.once() == patience.REJECTED_SECONDS
+        assert bench.events.posted == []
+        assert not bench.status
+        assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+    async def test_is_no_traceback(self, bench, caplog):
+        bench.kube.failures["apply StatefulSet"] = [Rejected("no", status=422)] * 3
+        for _ in range(6):
+            await bench.once()
+        assert not [record for record in caplog.records if record.exc_info]
+        assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) == 1
+
+    async def test_status_of_a_cluster_that_is_gone_is_no_error(self, bench, caplog):
+        bench.kube.failures["apply EtcdCluster/status"] = [Rejected("not found", status=404)]
+        await bench.once()
+        assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+    async def test_status_is_logged_and_the_work_goes_on(self, bench, caplog):
+        bench.kube.failures["apply EtcdCluster/status"] = [Rejected("bad", status=422)] * 99
+        for _ in range(30):
+            await bench.once()
+            bench.nodes.turn()
+        assert "status was rejected" in caplog.text
+        assert len(bench.start.taken) == 3
+
+
+class TestUnavailable:
+    async def test_goes_to_the_queue_which_backs_off(self, bench):
+        bench.kube.failures["create Secret"] = [Unavailable("late")]
+        with pytest.raises(Unavailable):
+            await bench.once()
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+
+    async def test_when_it_happened_all_the_same_nothing_is_done_twice(self, bench):
+        """A create whose answer is lost: the next pass must find the Secret, not make another."""
+        real = bench.kube.create
+
+        async def create(*args):
+            await real(*args)
+            bench.kube.create = real
+            raise Unavailable("the answer was lost")
+
+        bench.kube.create = create
+        bench.kube.watching = False
+        with pytest.raises(Unavailable):
+            await bench.once()
+        bench.kube.watching = True
+        key = bench.kube.live(SECRETS, "a-start")["data"]["key"]
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        assert bench.kube.live(SECRETS, "a-start")["data"]["key"] == key
+
+    async def test_of_a_read_before_a_name_counts_as_free_stops_the_pass(self, bench):
+        bench.kube.failures["get StatefulSet"] = [Unavailable("late")]
+        with pytest.raises(Unavailable):
+            await bench.once()
+        assert not bench.kube.writes()
+
+
+class TestConflict:
+    async def test_is_no_failure_and_the_pass_is_repeated_soon(self, bench, caplog):
+        bench.kube.failures["patch Secret"] = [Conflict("changed", status=409)]
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+    async def test_for_ever_is_not_a_hot_loop(self, settled):
+        settled.kube.remove(SERVICES, "default", "a")
+        settled.kube.failures["apply Service"] = [Conflict("changed", status=409)] * 100
+        delays = []
+        for _ in range(12):
+            delay = await settled.once()
+            delays.append(delay)
+            settled.clock.now += delay
+        assert delays[0] <= patience.FIRST_POLL
+        assert sum(delays) > 20
+        assert settled.kube.calls["apply Service"] <= BURST + 4
+
+
+class TestTicketRefused:
+    async def test_is_told_and_not_repeated_at_once(self, bench):
+        bench.start.refusal = "this run has taken another ticket"
+        delays = []
+        for _ in range(12):
+            delays.append(await bench.once())
+            bench.nodes.turn()
+        assert "taken another ticket" in bench.condition("Progressing")["message"]
+        assert delays[-1] >= patience.WAIT_SECONDS
+
+
+class TestUndone:
+    async def test_a_write_that_someone_undoes_is_slowed_down_and_told(self, settled):
+        for _ in range(40):
+            service = settled.kube.live(SERVICES, "a")
+            service["spec"]["publishNotReadyAddresses"] = False
+            settled.kube.put(SERVICES, service)
+            delay = await settled.once()
+        assert BURST - 1 <= settled.kube.calls["apply Service"] <= BURST
+        assert "undoes" in settled.condition("Progressing")["message"]
+        assert 0 < delay <= SECONDS_PER_WRITE
+
+    async def test_it_is_tried_again_all_the_same(self, settled):
+        for _ in range(40):
+            service = settled.kube.live(SERVICES, "a")
+            service["spec"]["publishNotReadyAddresses"] = False
+            settled.kube.put(SERVICES, service)
+            settled.clock.now += await settled.once()
+        assert BURST + 10 < settled.kube.calls["apply Service"] < 40
+
+
+class TestBrake:
+    STEP = ApplyChild("Service", "a", {}, "differs at x")
+
+    def test_lets_a_burst_through_and_then_one_at_a_time(self):
+        brake = Brake()
+        assert [brake.pause(self.STEP, 0.0) for _ in range(5)] == [0.0] * 5
+        assert brake.pause(self.STEP, 0.0) == SECONDS_PER_WRITE
+        assert brake.pause(self.STEP, SECONDS_PER_WRITE) == 0.0
+        assert brake.pause(self.STEP, SECONDS_PER_WRITE) > 0
+
+    def test_counts_each_object_by_itself(self):
+        brake = Brake()
+        for _ in range(5):
+            brake.pause(self.STEP, 0.0)
+        assert brake.pause(ApplyChild("Service", "b", {}, "differs at x"), 0.0) == 0.0
+        assert brake.pause(DeleteClaim("c", "u", "1", "x"), 0.0) == 0.0
+
+    def test_a_pause_is_not_counted(self):
+        brake = Brake()
+        for _ in range(50):
+            brake.pause(self.STEP, 0.0)
+        assert brake.pause(self.STEP, SECONDS_PER_WRITE) == 0.0
+
+
+class TestUnexpected:
+    @pytest.fixture
+    def broken(self, bench, monkeypatch):
+        def decide(_):
+            raise LookupError("a case nobody thought of")
+
+        monkeypatch.setattr(reconcile, "decide", decide)
+        return bench
+
+    async def test_is_a_condition_and_growing_patience(self, broken):
+        delays = [await broken.once() for _ in range(10)]
+        assert delays == sorted(delays)
+        assert delays[0] < 1
+        assert delays[-1] == patience.LAST_FAILURE
+        assert "a case nobody thought of" in broken.condition("Progressing")["message"]
+        assert broken.kube.calls["apply EtcdCluster/status"] == 1
+
+    async def test_is_one_traceback(self, broken, caplog):
+        for _ in range(10):
+            await broken.once()
+        assert len([record for record in caplog.records if record.exc_info]) == 1
+
+    async def test_is_forgotten_when_it_is_over(self, broken, monkeypatch):
+        await broken.once()
+        monkeypatch.undo()
+        await broken.run()
+        assert broken.status["phase"] == "Running"
+        assert "nobody thought of" not in str(broken.status)
+
+    async def test_in_reading_the_objects_too(self, bench):
+        await bench.run()
+        broken = bench.kube.live(SERVICES, "a")
+        broken["metadata"]["ownerReferences"] = ["nonsense"]
+        bench.kube.put(SERVICES, broken)
+        assert await bench.once() > 0
+        assert "internal error" in bench.condition("Progressing")["message"]
+
+
+class TestStatus:
+    async def test_that_the_api_server_prunes_is_not_written_for_ever(self, bench):
+        """An older CRD, upgraded after the operator: fields that it does not know are dropped."""
+        real = bench.kube.apply
+
+        async def apply(resource, manifest, *, status=False):
+            if status:
+                kept = {k: v for k, v in manifest["status"].items() if k != "plan"}
+                manifest = {**manifest, "status": kept}
+            return await real(resource, manifest, status=status)
+
+        bench.kube.apply = apply
+        await bench.run()
+        bench.kube.calls.clear()
+        for _ in range(5):
+            await bench.once()
+        assert not bench.kube.calls
+
+    async def test_that_someone_wiped_is_written_again(self, settled):
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "status": {}})
+        await settled.once()
+        assert settled.status["phase"] == "Running"
+        assert settled.status["clusterID"]
+
+    async def test_of_another_cluster_of_this_name_is_not_written(self, bench):
+        def replaced():
+            bench.kube.remove(ETCD_CLUSTERS, "default", "a")
+            bench.declare(size=5)
+
+        bench.kube.before["apply EtcdCluster/status"] = replaced
+        await bench.once()
+        assert not bench.status
+
+    async def test_is_not_written_on_every_step_of_a_chain(self, bench):
+        bench.declare(size=7)
+        await bench.run(200)
+        assert bench.kube.calls["apply EtcdCluster/status"] <= 5
+        assert bench.kube.writes().total() > 15
+
+    async def test_grows_no_older_than_a_second_in_a_long_chain(self, bench):
+        bench.declare(size=7)
+        for _ in range(30):
+            before = bench.kube.writes().total()
+            await bench.once()
+            bench.nodes.turn()
+            bench.clock.now += 1.1
+            if bench.kube.writes().total() > before:
+                assert bench.kube.log[-1].startswith("apply EtcdCluster/status")
+
+    async def test_that_differs_in_its_details_is_written_once_a_second(self, settled):
+        await _touch(settled, "one")
+        first = settled.kube.calls["apply EtcdCluster/status"]
+        delay = await _touch(settled, "two")
+        assert settled.kube.calls["apply EtcdCluster/status"] == first
+        assert 0 < delay <= 1, "the pass that writes it must not need an event"
+        settled.clock.now += delay
+        await settled.once()
+        assert settled.kube.calls["apply EtcdCluster/status"] == first + 1
+        assert "two" in settled.condition("Degraded")["message"]
+
+
+async def _touch(bench, words):
+    """Pod a-1 fails at something else."""
+    pod = bench.kube.live(PODS, "a-1")
+    status = {**pod["status"], "conditions": [], "phase": "Failed", "message": words}
+    bench.kube.put(PODS, {**pod, "status": status})
+    return await bench.once()
+
+
+async def test_a_key_that_nobody_knows_is_nothing_to_do(bench):
+    assert await bench.reconciler.reconcile(("default", "b")) is None
+    assert await bench.reconciler.reconcile(KEY) is not None

@@ -1,0 +1,97 @@
+"""Liveness hangs on the resync and the loop, readiness on what is known."""
+
+import asyncio
+import time
+
+import aiohttp
+import pytest
+
+from etcd_operator.health import BEAT_SECONDS, Health, health_app, metrics_app, serve
+from etcd_operator.metrics import Metrics
+
+
+@pytest.fixture
+def now():
+    return [1000.0]
+
+
+@pytest.fixture
+def health(now):
+    return Health(600, clock=lambda: now[0])
+
+
+def pass_time(health, now, seconds):
+    now[0] += seconds
+    health.beaten = now[0]
+
+
+def test_alive_from_the_start_and_through_an_outage(health, now):
+    assert health.problems() == []
+    pass_time(health, now, 1800)
+    assert health.problems() == []
+
+
+def test_not_alive_when_three_resyncs_failed(health, now):
+    pass_time(health, now, 1801)
+    assert health.problems() == ["the last resync is 1801 s old"]
+
+    health.resynced = now[0]
+    assert health.problems() == []
+
+
+def test_not_alive_when_the_loop_stalls(health, now):
+    now[0] += 16
+
+    assert health.problems() == ["the event loop has been late for 16 s"]
+
+
+async def test_the_beat_measures_a_blocked_loop(caplog):
+    metrics = Metrics()
+    health = Health(600)
+    task = asyncio.create_task(health.beat(metrics))
+    await asyncio.sleep(0.05)
+    time.sleep(BEAT_SECONDS + 1.2)  # noqa: ASYNC251 - this is the fault
+    await asyncio.sleep(0.05)
+    task.cancel()
+
+    assert metrics.registry.get_sample_value("etcd_operator_event_loop_lag_seconds_sum") > 1
+    assert "the event loop was late by" in caplog.text
+
+
+async def get(runner, path):
+    [port] = (address[1] for address in runner.addresses if len(address) == 2)  # IPv4
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}{path}") as response,
+    ):
+        return response.status, await response.text(), response.headers["Content-Type"]
+
+
+async def test_the_pages_of_health(health, now):
+    missing = ["no watch yet: /api/v1/pods"]
+    health.ready = lambda: missing
+    runner = await serve(health_app(health), 0)
+    try:
+        assert (await get(runner, "/healthz"))[:2] == (200, "ok\n")
+        assert (await get(runner, "/readyz"))[:2] == (503, "no watch yet: /api/v1/pods\n")
+        missing.clear()
+        now[0] += 5000
+        assert (await get(runner, "/readyz"))[:2] == (200, "ok\n")
+        status, text, _ = await get(runner, "/healthz")
+        assert (status, text.count("\n")) == (503, 2)
+    finally:
+        await runner.cleanup()
+
+
+async def test_the_page_of_metrics():
+    metrics = Metrics()
+    metrics.leader.set(1)
+    runner = await serve(metrics_app(metrics), 0)
+    try:
+        status, text, kind = await get(runner, "/metrics")
+    finally:
+        await runner.cleanup()
+
+    assert status == 200
+    assert "\netcd_operator_leader 1.0\n" in text
+    assert kind == "text/plain; version=0.0.4; charset=utf-8"

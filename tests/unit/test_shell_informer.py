@@ -1,0 +1,340 @@
+"""From events to keys: what is news, whose it is, and what a LIST sets right."""
+
+import asyncio
+import contextlib
+import itertools
+
+import pytest
+from shell_clock import jumping
+
+from etcd_operator import informer as informer_module
+from etcd_operator.health import Health
+from etcd_operator.informer import Informer
+from etcd_operator.kube import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    PODS,
+    SECRETS,
+    Listing,
+    Rejected,
+    Unavailable,
+)
+from etcd_operator.metrics import Metrics
+from etcd_operator.settings import Settings
+from etcd_operator.store import Store
+from etcd_operator.watches import OURS, SELECTORS, Scope
+
+
+def thing(version, name="a", *, namespace="ns", cluster="a", uid="u1"):
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": uid,
+            "resourceVersion": str(version),
+            "labels": {"app.kubernetes.io/instance": cluster} if cluster else {},
+        }
+    }
+
+
+class Kube:
+    """Lists what it is told to, and notes each request."""
+
+    def __init__(self):
+        self.objects = {}
+        self.version = 100
+        self.asked = []
+        self.trouble = {}
+
+    async def list_at(self, resource, namespace, selector=""):
+        self.asked.append((resource, namespace, selector))
+        await asyncio.sleep(0.01)
+        if (trouble := self.trouble.get(resource)) is not None:
+            raise trouble
+        return Listing(list(self.objects.get(resource, [])), self.version)
+
+
+class Watches:
+    """In place of kopf."""
+
+    def __init__(self, *_, **__):
+        self.started = 0
+        self.stopped = 0
+        self.restarted = 0
+        self.quiet = []
+        self.hopeless = False
+
+    def start(self):
+        self.started += 1
+
+    async def stop(self):
+        self.stopped += 1
+
+    def restart(self):
+        self.restarted += 1
+        self.quiet = []
+
+    def stuck(self):
+        return self.hopeless
+
+    def missing(self):
+        return self.quiet
+
+    def silent(self):
+        return self.quiet
+
+
+@pytest.fixture
+def keys():
+    return []
+
+
+@pytest.fixture
+def kube():
+    return Kube()
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture
+def make(monkeypatch, kube, keys, metrics):
+    monkeypatch.setattr(informer_module, "Watches", Watches)
+
+    def make(**settings):
+        return Informer(
+            kube,
+            None,
+            Store(),
+            settings=Settings(**settings),
+            metrics=metrics,
+            health=Health(600, clock=itertools.count().__next__),
+            enqueue=lambda resource, key: keys.append((resource.plural, key)),
+        )
+
+    return make
+
+
+@pytest.fixture
+def informer(make):
+    return make()
+
+
+@contextlib.asynccontextmanager
+async def running(informer):
+    task = asyncio.create_task(informer.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", None])
+def test_news_of_a_child_asks_for_its_cluster(informer, keys, kind):
+    informer.on_event(PODS, kind, thing(5, "a-0"))
+
+    assert keys == [("pods", ("ns", "a"))]
+
+
+def test_the_echo_of_an_own_write_asks_for_nothing(informer, keys):
+    informer._store.put(PODS, thing(5, "a-0"))
+    informer.on_event(PODS, "MODIFIED", thing(5, "a-0"))
+    informer.on_event(PODS, "MODIFIED", thing(4, "a-0"))
+
+    assert keys == []
+
+
+def test_a_deleted_child_asks_for_its_cluster_once(informer, keys):
+    informer.on_event(PODS, "ADDED", thing(5, "a-0"))
+    keys.clear()
+    informer.on_event(PODS, "DELETED", thing(6, "a-0"))
+    informer.on_event(PODS, "DELETED", thing(6, "a-0"))
+
+    assert keys == [("pods", ("ns", "a"))]
+    assert informer._store.get(PODS, "ns", "a-0") is None
+
+
+def test_a_child_whose_instance_label_changed_asks_for_both_clusters(informer, keys):
+    informer.on_event(PODS, "ADDED", thing(5, "a-0"))
+    keys.clear()
+    informer.on_event(PODS, "MODIFIED", thing(6, "a-0", cluster="b"))
+
+    assert set(keys) == {("pods", ("ns", "a")), ("pods", ("ns", "b"))}
+
+
+def test_a_child_whose_instance_label_vanished_asks_for_the_cluster_it_had(informer, keys):
+    informer.on_event(PODS, "ADDED", thing(5, "a-0"))
+    keys.clear()
+    informer.on_event(PODS, "MODIFIED", thing(6, "a-0", cluster=""))
+
+    assert keys == [("pods", ("ns", "a"))]
+
+
+def test_a_custom_resource_asks_for_itself(informer, keys):
+    informer.on_event(ETCD_CLUSTERS, "ADDED", thing(5, "mine", cluster=""))
+    informer.on_event(ETCD_BACKUPS, "ADDED", thing(6, "b", cluster="mine"))
+    informer.on_event(ETCD_CLUSTERS, "DELETED", thing(7, "mine", cluster=""))
+
+    assert keys == [
+        ("etcdclusters", ("ns", "mine")),
+        ("etcdbackups", ("ns", "b")),
+        ("etcdclusters", ("ns", "mine")),
+    ]
+
+
+def test_an_object_of_nobodys_asks_for_nothing(informer, keys):
+    informer.on_event(SECRETS, "ADDED", thing(5, "s", cluster=""))
+
+    assert keys == []
+
+
+@jumping
+async def test_it_lists_everything_with_its_selector_before_the_watches_begin(informer, kube):
+    kube.objects = {PODS: [thing(5, "a-0")], ETCD_CLUSTERS: [thing(6, "a")]}
+    async with running(informer):
+        await asyncio.sleep(0.05)
+        assert not informer.synced.is_set()
+        assert informer._watches.started == 0
+        assert informer.not_ready()
+        await asyncio.sleep(0.1)
+        assert informer.synced.is_set()
+        assert informer._watches.started == 1
+        assert informer.not_ready() == []
+
+    assert kube.asked == [(resource, None, selector) for resource, selector in SELECTORS.items()]
+    assert SELECTORS[PODS] == OURS == "app.kubernetes.io/managed-by=etcd-operator"
+    assert SELECTORS[ETCD_CLUSTERS] == ""
+    assert informer._watches.stopped == 1
+
+
+@jumping
+async def test_it_lists_each_namespace_that_it_serves_and_no_other(make, kube):
+    informer = make(watch_namespaces=("x", "y"))
+    async with running(informer):
+        await asyncio.sleep(1)
+
+    assert {(resource, namespace) for resource, namespace, _ in kube.asked} == {
+        (resource, namespace) for resource in SELECTORS for namespace in ("x", "y")
+    }
+
+
+@jumping
+async def test_it_waits_for_an_api_server_and_for_crds(informer, kube, caplog):
+    kube.trouble[ETCD_CLUSTERS] = Rejected("the server could not find it", status=404)
+    async with running(informer):
+        await asyncio.sleep(100)
+        assert not informer.synced.is_set()
+        assert informer._watches.started == 0
+        assert len(caplog.records) < 10
+        kube.trouble.clear()
+        await asyncio.sleep(31)
+        assert informer.synced.is_set()
+
+
+@jumping
+async def test_a_resync_in_each_interval_asks_for_every_cluster_once(make, kube, keys):
+    informer = make(resync_seconds=600)
+    kube.objects = {ETCD_CLUSTERS: [thing(5, "a"), thing(6, "b")]}
+    async with running(informer):
+        await asyncio.sleep(1)
+        keys.clear()
+        kube.asked.clear()
+        await asyncio.sleep(600 * 3)
+
+    assert len(kube.asked) == 3 * len(SELECTORS)
+    assert keys == 3 * [("etcdclusters", ("ns", "a")), ("etcdclusters", ("ns", "b"))]
+
+
+@jumping
+async def test_a_resync_heals_what_no_watch_told(make, kube, keys, metrics):
+    informer = make(resync_seconds=600)
+    kube.objects = {PODS: [thing(5, "a-0")]}
+    async with running(informer):
+        await asyncio.sleep(1)
+        keys.clear()
+        kube.objects = {}
+        kube.version = 200
+        await asyncio.sleep(601)
+
+    assert keys == [("pods", ("ns", "a"))]
+    assert informer._store.get(PODS, "ns", "a-0") is None
+    name = "etcd_operator_resync_changes_total"
+    assert metrics.registry.get_sample_value(name, {"resource": "pods"}) == 1
+
+
+@jumping
+async def test_a_resync_that_fails_is_tried_again_soon_and_not_taken_for_one(make, kube, keys):
+    informer = make(resync_seconds=600)
+    async with running(informer):
+        await asyncio.sleep(1)
+        before = informer._health.resynced
+        kube.trouble[PODS] = Unavailable("away")
+        await asyncio.sleep(640)
+        assert informer._health.resynced == before
+        kube.trouble.clear()
+        await asyncio.sleep(31)
+        assert informer._health.resynced > before
+
+
+@jumping
+async def test_a_list_of_kopfs_is_followed_by_one_of_ours(informer, kube, keys):
+    kube.objects = {PODS: [thing(5, "a-0")]}
+    async with running(informer):
+        await asyncio.sleep(1)
+        kube.asked.clear()
+        keys.clear()
+        kube.objects = {}
+        kube.version = 200
+        for _ in range(3):
+            informer.on_listed(Scope(PODS, None))
+        await asyncio.sleep(2)
+
+    assert kube.asked == [(PODS, None, OURS)]
+    assert keys == [("pods", ("ns", "a"))]
+
+
+@jumping
+async def test_a_list_after_kopfs_that_fails_is_tried_again(informer, kube):
+    async with running(informer):
+        await asyncio.sleep(1)
+        kube.asked.clear()
+        kube.trouble[PODS] = Unavailable("away")
+        informer.on_listed(Scope(PODS, None))
+        await asyncio.sleep(3)
+        kube.trouble.clear()
+        await asyncio.sleep(3)
+        tries = len(kube.asked)
+        await asyncio.sleep(100)
+
+    assert 2 <= tries == len(kube.asked) <= 5
+
+
+@jumping
+async def test_silent_watches_are_started_anew_once_the_api_server_answers(informer, kube, metrics):
+    async with running(informer):
+        await asyncio.sleep(1)
+        informer._watches.quiet = ["/api/v1/pods"]
+        kube.trouble[PODS] = Unavailable("away")
+        await asyncio.sleep(100)
+        assert informer._watches.restarted == 0
+        assert informer.not_ready() == ["no watch yet: /api/v1/pods"]
+        kube.trouble.clear()
+        await asyncio.sleep(60)
+        assert informer._watches.restarted == 1
+
+    name = "etcd_operator_informer_restarts_total"
+    assert metrics.registry.get_sample_value(name) == 1
+
+
+@jumping
+async def test_watches_beyond_help_end_the_process(informer):
+    async with running(informer) as task:
+        await asyncio.sleep(1)
+        informer._watches.hopeless = True
+        await asyncio.wait([task], timeout=60)
+
+        assert task.done()
+        assert task.exception() is not None

@@ -1,0 +1,286 @@
+"""Leader election over an API server that is slow, away, or contended; on a clock of its own."""
+
+import asyncio
+import copy
+import types
+
+import pytest
+from kubernetes.aio.leaderelection import leaderelection
+from shell_clock import jumping
+
+from etcd_operator import lease
+from etcd_operator.kube import LEASES, Conflict, Rejected, Unavailable
+
+NAME = {"name": "etcd-operator", "namespace": "system"}
+
+
+class Leases:
+    """One Lease, its resourceVersion checked as the API server does."""
+
+    def __init__(self):
+        self.lease = None
+        self.version = 0
+        self.trouble = None
+        self.delay = 0.0
+        self.writes = []
+
+    async def _answer(self):
+        await asyncio.sleep(self.delay)
+        if self.trouble is not None:
+            raise self.trouble
+
+    async def get(self, resource, namespace, name):
+        assert (resource, namespace, name) == (LEASES, "system", "etcd-operator")
+        await self._answer()
+        return copy.deepcopy(self.lease)
+
+    async def create(self, _resource, manifest):
+        await self._answer()
+        if self.lease is not None:
+            raise Conflict("exists", status=409, reason="AlreadyExists")
+        return self._store(manifest)
+
+    async def merge_patch(self, _resource, _namespace, _name, patch):
+        await self._answer()
+        if patch["metadata"]["resourceVersion"] != str(self.version):
+            raise Conflict("the object has been modified", status=409, reason="Conflict")
+        return self._store(
+            {"metadata": self.lease["metadata"], "spec": self.lease["spec"] | patch["spec"]}
+        )
+
+    def _store(self, manifest):
+        self.version += 1
+        metadata = manifest["metadata"] | {"resourceVersion": str(self.version)}
+        self.lease = {"metadata": metadata, "spec": dict(manifest["spec"])}
+        self.writes.append((asyncio.get_running_loop().time(), self.lease["spec"]))
+        return copy.deepcopy(self.lease)
+
+    @property
+    def spec(self):
+        return self.lease["spec"]
+
+
+class Candidate:
+    def __init__(self, leases, identity):
+        self.lock = lease.Lock(leases, identity=identity, **NAME)
+        self.acquired = None
+        self.lost = None
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self):
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await lease.hold(self.lock, lambda: setattr(self, "acquired", loop.time() - began))
+        self.lost = loop.time() - began
+
+    @property
+    def leads(self):
+        return self.acquired is not None and self.lost is None
+
+
+@pytest.fixture
+def leases():
+    return Leases()
+
+
+@pytest.fixture
+def candidate(leases, monkeypatch):
+    # The election reads the wall clock.
+    clock = types.SimpleNamespace(time=lambda: 1e9 + asyncio.get_running_loop().time())
+    monkeypatch.setattr(leaderelection, "time", clock)
+    return lambda identity: Candidate(leases, identity)
+
+
+@jumping
+async def test_the_first_one_makes_the_lease_and_leads_at_once(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(0.1)
+
+    assert one.leads
+    assert one.lock.held
+    assert leases.spec["holderIdentity"] == "one"
+    assert leases.spec["leaseDurationSeconds"] == lease.DURATION
+    for when in ("acquireTime", "renewTime"):
+        # metav1.MicroTime: exactly six digits, and UTC.
+        assert len(leases.spec[when]) == len("2026-11-21T06:04:46.395839Z")
+        assert leases.spec[when].endswith("Z")
+
+
+@jumping
+async def test_it_is_renewed_and_remembers_since_when(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(20.5)
+
+    assert one.leads
+    specs = [spec for _, spec in leases.writes]
+    assert len(specs) == 12  # once more right after taking it
+    assert len({spec["acquireTime"] for spec in specs}) == 1
+    assert len({spec["renewTime"] for spec in specs}) == 12
+    assert {spec["leaseTransitions"] for spec in specs} == {0}
+
+
+@jumping
+async def test_another_waits_while_it_is_held(candidate):
+    one, two = candidate("one"), candidate("two")
+    await asyncio.sleep(600)
+
+    assert one.leads
+    assert not two.leads
+
+
+@jumping
+async def test_another_takes_over_from_one_that_was_killed(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    one.task.cancel()
+    two = candidate("two")
+    await asyncio.sleep(60)
+
+    assert two.leads
+    assert lease.DURATION <= two.acquired <= lease.DURATION + 2 * lease.RETRY_PERIOD
+    assert leases.spec["holderIdentity"] == "two"
+    assert leases.spec["leaseTransitions"] == 1
+
+
+@jumping
+async def test_the_successor_of_a_graceful_end_does_not_wait(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    one.task.cancel()
+
+    assert await one.lock.release()
+    assert leases.spec["holderIdentity"] == ""
+    assert not one.lock.held
+    two = candidate("two")
+    await asyncio.sleep(0.1)
+    assert two.leads
+
+
+@jumping
+async def test_a_container_restarted_in_the_same_pod_does_not_wait(leases, candidate):
+    one = candidate("pod_uid")
+    await asyncio.sleep(1)
+    one.task.cancel()
+    again = candidate("pod_uid")
+    await asyncio.sleep(0.1)
+
+    assert again.leads
+    assert leases.spec["leaseTransitions"] == 0
+
+
+@jumping
+async def test_of_two_that_want_it_at_the_same_moment_one_gets_it(leases, candidate):
+    leases.delay = 0.1
+    one, two = candidate("one"), candidate("two")
+    await asyncio.sleep(1)
+
+    assert one.leads != two.leads
+    leader = one if one.leads else two
+    leader.task.cancel()
+    leases.lease["spec"] |= {"holderIdentity": "gone"}
+    three = candidate("three")
+    await asyncio.sleep(60)
+    rest = [each for each in (one, two, three) if each is not leader]
+    assert sum(each.leads for each in rest) == 1
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Unavailable("connection refused"),
+        Unavailable("slow down", status=429),
+        Rejected("forbidden for a moment", status=403),
+        Conflict("somebody annotated it"),
+    ],
+)
+@jumping
+async def test_a_short_trouble_does_not_end_it(leases, candidate, trouble):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    leases.trouble = trouble
+    await asyncio.sleep(lease.RENEW_DEADLINE - 1)
+    leases.trouble = None
+    await asyncio.sleep(60)
+
+    assert one.leads
+
+
+@jumping
+async def test_a_long_trouble_ends_it_before_another_may_lead(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    leases.trouble = Unavailable("connection refused")
+    renewed = leases.writes[-1][0]
+    await asyncio.wait([one.task], timeout=60)
+
+    assert one.lost is not None
+    assert asyncio.get_running_loop().time() - renewed <= lease.DURATION
+
+
+@jumping
+async def test_an_api_server_that_hangs_ends_it_before_another_may_lead(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    leases.delay = 1e6
+    renewed = leases.writes[-1][0]
+    await asyncio.wait([one.task], timeout=60)
+
+    assert one.lost is not None
+    assert asyncio.get_running_loop().time() - renewed <= lease.DURATION
+
+
+@jumping
+async def test_a_lease_given_to_another_is_lost(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    leases.lease["spec"]["holderIdentity"] = "usurper"
+    await asyncio.wait([one.task], timeout=60)
+
+    assert one.lost is not None
+    assert leases.spec["holderIdentity"] == "usurper"
+
+
+@jumping
+async def test_it_waits_for_an_api_server_that_is_away_and_says_so_once(leases, candidate, caplog):
+    leases.trouble = Unavailable("connection refused")
+    one = candidate("one")
+    await asyncio.sleep(600)
+    assert not one.leads
+    leases.trouble = None
+    await asyncio.sleep(3)
+
+    assert one.leads
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert lines == ["the Lease system/etcd-operator cannot be read: connection refused"]
+
+
+@jumping
+async def test_only_the_holder_releases(leases, candidate):
+    candidate("one")
+    await asyncio.sleep(1)
+    two = candidate("two")
+    await asyncio.sleep(1)
+
+    assert not await two.lock.release()
+    assert leases.spec["holderIdentity"] == "one"
+
+
+@jumping
+async def test_a_release_that_fails_raises_nothing(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    leases.trouble = Unavailable("connection refused")
+
+    assert not await one.lock.release()
+
+
+@jumping
+async def test_a_release_does_not_take_it_from_a_successor(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    one.task.cancel()
+    leases.lease["spec"]["holderIdentity"] = "two"
+    leases.version += 1
+
+    assert not await one.lock.release()
+    assert leases.spec["holderIdentity"] == "two"

@@ -1,0 +1,118 @@
+"""One line per decision, for people or machines, and never a body."""
+
+import asyncio
+import io
+import json
+import logging
+import re
+
+import pytest
+
+from etcd_operator import logs
+
+
+@pytest.fixture
+def written():
+    """What is logged, with the root logger and the noisy ones put back afterwards."""
+    names = (None, *logs._NOISY, "kopf._core.reactor.running")
+    before = [(n, logging.getLogger(n).level, logging.getLogger(n).filters[:]) for n in names]
+    handlers = logging.getLogger().handlers[:]
+    yield io.StringIO()
+    logging.getLogger().handlers[:] = handlers
+    for name, level, filters in before:
+        logging.getLogger(name).setLevel(level)
+        logging.getLogger(name).filters[:] = filters
+
+
+def test_text_is_level_time_cluster_message(written):
+    logs.setup("INFO", "text", written)
+    logging.getLogger("x").info("member %d is promoted", 3, extra={"cluster": "ns/a"})
+
+    assert re.fullmatch(
+        r"INFO    \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z cluster=ns/a member 3 is promoted\n",
+        written.getvalue(),
+    )
+
+
+def test_json_is_one_object_per_line(written):
+    logs.setup("INFO", "json", written)
+    with logs.about(cluster="ns/a"):
+        logging.getLogger("x").warning("two\nlines", extra={"step": "Promote"})
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        logging.getLogger("x").exception("odd")
+
+    first, second = (json.loads(line) for line in written.getvalue().splitlines())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("time"))
+    assert first == {
+        "level": "WARNING",
+        "message": "two\nlines",
+        "cluster": "ns/a",
+        "step": "Promote",
+        "logger": "x",
+    }
+    assert "ZeroDivisionError" in second["exc_info"]
+
+
+async def test_whatever_is_logged_in_a_pass_is_about_its_cluster(written):
+    logs.setup("INFO", "text", written)
+
+    async def deep(name):
+        await asyncio.sleep(0)
+        logging.getLogger("deep").info("from %s", name)
+
+    async def one_pass(name):
+        with logs.about(cluster=name):
+            await asyncio.create_task(deep(name))
+
+    await asyncio.gather(one_pass("ns/a"), one_pass("ns/b"))
+    logging.getLogger("deep").info("from nobody")
+
+    lines = [line.split("Z ", 1)[1] for line in written.getvalue().splitlines()]
+    assert sorted(lines) == ["cluster=ns/a from ns/a", "cluster=ns/b from ns/b", "from nobody"]
+
+
+def test_what_a_line_says_itself_wins(written):
+    logs.setup("INFO", "text", written)
+    with logs.about(cluster="ns/a"):
+        logging.getLogger("x").info("hello", extra={"cluster": "ns/b"})
+
+    assert "cluster=ns/b hello" in written.getvalue()
+
+
+@pytest.mark.parametrize("name", ["kopf", "kopf.objects", "kopf._cogs.clients", "kubernetes.aio"])
+def test_libraries_that_log_bodies_are_silent_even_when_debugging(written, name):
+    logs.setup("DEBUG", "text", written)
+    logging.getLogger(name).info("a Secret's body")
+    logging.getLogger(name).debug("a Secret's body")
+    assert written.getvalue() == ""
+
+    logging.getLogger(name).warning("trouble")
+    assert "trouble" in written.getvalue()
+
+
+def test_the_level_counts(written):
+    logs.setup("WARNING", "text", written)
+    logging.getLogger("etcd_operator").info("chatter")
+
+    assert written.getvalue() == ""
+
+
+def test_kopf_does_not_complain_of_its_thread(written):
+    logs.setup("INFO", "text", written)
+    logger = logging.getLogger("kopf._core.reactor.running")
+    logger.warning("OS signals are ignored: running not in the main thread.")
+    assert written.getvalue() == ""
+
+    logger.warning("something else")
+    assert "something else" in written.getvalue()
+
+
+def test_a_line_about_a_process_has_a_traceback_only_if_asked(written):
+    logs.setup("INFO", "text", written)
+    fault = ZeroDivisionError("oops")
+    logging.getLogger("x").error("with", exc_info=fault)
+    logging.getLogger("x").error("without")
+
+    assert written.getvalue().count("ZeroDivisionError: oops") == 1

@@ -1,0 +1,74 @@
+"""Metrics on a registry of their own."""
+
+import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.exposition import generate_latest
+
+from etcd_operator.kube import PODS
+from etcd_operator.metrics import Metrics
+
+A, B = ("ns", "a"), ("ns", "b")
+
+
+def value(metrics, name, /, **labels):
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_two_operators_in_one_process_do_not_share_anything():
+    one, two = Metrics(), Metrics()
+    one.queue("clusters").adds.inc()
+    two.queue("clusters")
+
+    assert value(one, "workqueue_adds_total", name="clusters") == 1
+    assert value(two, "workqueue_adds_total", name="clusters") == 0
+    assert REGISTRY.get_sample_value("workqueue_adds_total", {"name": "clusters"}) is None
+
+
+def test_the_queues_metrics_bear_client_gos_names():
+    metrics = Metrics()
+    metrics.queue("clusters")
+    page = generate_latest(metrics.registry).decode()
+
+    for name in (
+        "workqueue_depth",
+        "workqueue_adds_total",
+        "workqueue_queue_duration_seconds_bucket",
+        "workqueue_work_duration_seconds_bucket",
+        "workqueue_unfinished_work_seconds",
+        "workqueue_longest_running_processor_seconds",
+        "workqueue_retries_total",
+    ):
+        assert f'{name}{{name="clusters"' in page or f'{name}{{le="' in page, name
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("etcd_cluster_size", 3),
+        ("etcd_cluster_members", 2),
+        ("etcd_cluster_members_ready", 1),
+        ("etcd_cluster_available", 0),
+    ],
+)
+def test_a_cluster_is_reported_until_it_is_gone(name, expected):
+    metrics = Metrics()
+    for key in (A, B):
+        metrics.cluster(key, size=3, members=2, ready=1, available=False)
+    assert value(metrics, name, namespace="ns", cluster="a") == expected
+
+    metrics.forget(A)
+    metrics.forget(A)
+    assert value(metrics, name, namespace="ns", cluster="a") is None
+    assert value(metrics, name, namespace="ns", cluster="b") == expected
+
+
+def test_requests_are_measured_by_verb_resource_and_status():
+    metrics = Metrics()
+    metrics.request("apply", PODS, 200, 0.02)
+
+    name = "etcd_operator_kubernetes_request_seconds_sum"
+    assert value(metrics, name, verb="apply", resource="pods", status="200") == 0.02
+
+
+def test_the_process_itself_is_reported():
+    assert value(Metrics(), "process_resident_memory_bytes") > 0

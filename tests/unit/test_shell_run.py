@@ -1,0 +1,220 @@
+"""The process as a whole: order of things, and every way to end."""
+
+import asyncio
+import contextlib
+
+import pytest
+from shell_clock import jumping
+
+from etcd_operator import run
+from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, PODS
+from etcd_operator.metrics import Metrics
+from etcd_operator.settings import Settings
+
+KEY = ("ns", "a")
+
+
+class Parts:
+    """Stands in for the informer, the election and the passes; the tests play them."""
+
+    def __init__(self, monkeypatch):
+        self.log = []
+        self.synced = asyncio.Event()
+        self.acquire = asyncio.Event()
+        self.lose = asyncio.Event()
+        self.die = asyncio.Event()
+        self.pass_seconds = 0.0
+        self.drain_seconds = 0.0
+        self.held = False
+        monkeypatch.setattr(run, "Informer", self.informer)
+        monkeypatch.setattr(run.lease, "Lock", lambda *_, **__: self)
+        monkeypatch.setattr(run.lease, "hold", self.hold)
+
+    def informer(self, *_, enqueue, **__):
+        self.enqueue = enqueue
+        return self
+
+    def not_ready(self):
+        return []
+
+    async def run(self):
+        try:
+            await self.die.wait()
+            raise RuntimeError("the watches can neither be used nor ended")
+        finally:
+            self.log.append("informer ended")
+
+    async def hold(self, _lock, acquired):
+        await self.acquire.wait()
+        self.held = True
+        acquired()
+        await self.lose.wait()
+        self.held = False
+
+    async def release(self):
+        self.log.append("released")
+        return self.held
+
+    async def one_pass(self, key):
+        self.log.append(f"pass over {key[1]}")
+        try:
+            await asyncio.sleep(self.pass_seconds)
+        except asyncio.CancelledError:
+            self.log.append("pass cut short")
+            raise
+        self.log.append("pass done")
+
+    async def drain(self):
+        await asyncio.sleep(self.drain_seconds)
+        self.log.append("drained")
+
+    def make(self, *_):
+        resources = (ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES)
+        return run.Work(dict.fromkeys(resources, self.one_pass), self.drain)
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    return Parts(monkeypatch)
+
+
+@contextlib.asynccontextmanager
+async def operating(parts, *, lead=True):
+    operator = run.Operator(None, Settings(), Metrics())
+    stop = asyncio.Event()
+    task = asyncio.create_task(operator.run(parts.make, stop))
+    task.operator, task.stop = operator, stop.set
+    if lead:
+        parts.synced.set()
+        parts.acquire.set()
+    await asyncio.sleep(1)
+    yield task
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@jumping
+async def test_passes_begin_once_everything_is_listed_and_the_lease_is_held(parts):
+    async with operating(parts, lead=False) as task:
+        parts.enqueue(ETCD_CLUSTERS, KEY)
+        await asyncio.sleep(10)
+        parts.acquire.set()
+        await asyncio.sleep(10)
+        assert parts.log == []
+        assert leader(task) == 0
+        parts.synced.set()
+        await asyncio.sleep(0.1)
+        assert parts.log == ["pass over a", "pass done"]
+        assert leader(task) == 1
+
+
+@jumping
+async def test_a_standby_works_nothing_and_releases_nothing_of_anothers(parts):
+    async with operating(parts, lead=False) as task:
+        parts.synced.set()
+        parts.enqueue(ETCD_CLUSTERS, KEY)
+        await asyncio.sleep(100)
+        task.stop()
+        assert await task == 0
+        assert "pass over a" not in parts.log
+        assert "drained" not in parts.log
+
+
+@jumping
+async def test_children_ask_for_clusters_and_backups_for_themselves(parts):
+    async with operating(parts) as task:
+        seen = {name: [] for name in ("clusters", "backups", "restores")}
+        for queue in task.operator.queues.values():
+            queue.add = seen[queue.name].append
+        for resource in (PODS, ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES):
+            parts.enqueue(resource, ("ns", resource.plural))
+
+    assert seen == {
+        "clusters": [("ns", "pods"), ("ns", "etcdclusters")],
+        "backups": [("ns", "etcdbackups")],
+        "restores": [("ns", "etcdrestores")],
+    }
+
+
+@jumping
+async def test_asked_to_stop_it_ends_its_passes_then_gives_up_the_lease(parts):
+    parts.pass_seconds = 5
+    async with operating(parts) as task:
+        parts.enqueue(ETCD_CLUSTERS, KEY)
+        await asyncio.sleep(1)
+        task.stop()
+        await asyncio.sleep(0.1)
+        parts.enqueue(ETCD_CLUSTERS, ("ns", "too-late"))
+
+        assert await task == 0
+    assert parts.log == ["pass over a", "pass done", "drained", "released", "informer ended"]
+
+
+@jumping
+async def test_a_pass_that_does_not_end_holds_nothing_up_for_long(parts):
+    parts.pass_seconds = 1e6
+    async with operating(parts) as task:
+        parts.enqueue(ETCD_CLUSTERS, KEY)
+        await asyncio.sleep(1)
+        task.stop()
+        began = asyncio.get_running_loop().time()
+
+        assert await task == 0
+        assert asyncio.get_running_loop().time() - began == run.GRACE_SECONDS
+    assert parts.log[-3:] == ["pass cut short", "released", "informer ended"]
+
+
+@jumping
+async def test_a_drain_that_does_not_end_holds_nothing_up_for_long(parts):
+    parts.drain_seconds = 1e6
+    async with operating(parts) as task:
+        task.stop()
+
+        assert await asyncio.wait_for(task, run.GRACE_SECONDS + 1) == 0
+    assert parts.log == ["released", "informer ended"]
+
+
+@jumping
+async def test_without_the_lease_no_pass_goes_on_and_the_process_ends(parts):
+    parts.pass_seconds = 1e6
+    async with operating(parts) as task:
+        parts.enqueue(ETCD_CLUSTERS, KEY)
+        await asyncio.sleep(1)
+        parts.lose.set()
+        began = asyncio.get_running_loop().time()
+
+        assert await task == 1
+        assert asyncio.get_running_loop().time() == began
+    assert "pass cut short" in parts.log
+
+
+@jumping
+async def test_a_part_that_dies_ends_the_process_and_says_why(parts, caplog):
+    async with operating(parts) as task:
+        parts.die.set()
+
+        assert await task == 1
+    assert "informer ended, so the operator does" in caplog.text
+    assert "can neither be used nor ended" in caplog.text
+    assert "released" in parts.log
+
+
+@jumping
+async def test_a_fault_in_a_queue_ends_the_process(parts, caplog):
+    async with operating(parts) as task:
+
+        async def broken():
+            raise ZeroDivisionError("a fault of the queue's own")
+
+        task.operator.queues[ETCD_CLUSTERS]._ready.get = broken
+        parts.enqueue(ETCD_CLUSTERS, KEY)
+        parts.enqueue(ETCD_CLUSTERS, ("ns", "b"))
+        for number in range(20):
+            parts.enqueue(ETCD_CLUSTERS, ("ns", str(number)))
+
+        assert await task == 1
+    assert "queues ended" in caplog.text
+
+
+def leader(task):
+    return task.operator.metrics.registry.get_sample_value("etcd_operator_leader")

@@ -1,0 +1,115 @@
+"""The operator's settings: read once, refused in one line."""
+
+import subprocess
+import sys
+
+import pytest
+
+from etcd_operator.settings import BadSettings, Settings, from_environment
+
+
+def test_nothing_set_is_a_working_default():
+    assert from_environment({}) == Settings()
+
+
+def test_everything_can_be_set():
+    environment = {
+        "WATCH_NAMESPACES": "team-a, team-b,team-a",
+        "POD_NAME": "operator-0",
+        "POD_NAMESPACE": "etcd-system",
+        "POD_UID": "12-34",
+        "OPERATOR_IMAGE": "example.org/operator:1",
+        "LOG_LEVEL": "debug",
+        "LOG_FORMAT": "JSON",
+        "RESYNC_SECONDS": "90.5",
+        "METRICS_PORT": "9000",
+        "HEALTH_PORT": "9001",
+        "LEASE_NAME": "other",
+        "WORKERS": "3",
+        "REQUEST_SECONDS": "7",
+    }
+
+    assert from_environment(environment) == Settings(
+        watch_namespaces=("team-a", "team-b"),
+        pod_name="operator-0",
+        pod_namespace="etcd-system",
+        pod_uid="12-34",
+        operator_image="example.org/operator:1",
+        log_level="DEBUG",
+        log_format="json",
+        resync_seconds=90.5,
+        metrics_port=9000,
+        health_port=9001,
+        lease_name="other",
+        workers=3,
+        request_seconds=7.0,
+    )
+
+
+def test_an_asterisk_is_all_namespaces_and_blanks_are_unset():
+    settings = from_environment({"WATCH_NAMESPACES": " * ", "WORKERS": "  ", "LOG_LEVEL": ""})
+
+    assert settings == Settings(watch_namespaces=None)
+
+
+def test_a_restarted_container_of_the_same_pod_has_the_same_identity():
+    assert Settings(pod_name="a", pod_uid="1").identity == "a_1"
+    assert (
+        Settings(pod_name="a", pod_uid="1").identity != Settings(pod_name="a", pod_uid="2").identity
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("WATCH_NAMESPACES", "a,", "names of namespaces"),
+        ("WATCH_NAMESPACES", "a,*", "names of namespaces"),
+        ("WATCH_NAMESPACES", "Team", "names of namespaces"),
+        ("WATCH_NAMESPACES", "a/../b", "names of namespaces"),
+        ("WATCH_NAMESPACES", "a" * 64, "names of namespaces"),
+        ("LOG_LEVEL", "verbose", "DEBUG, INFO, WARNING, ERROR"),
+        ("LOG_FORMAT", "xml", "text, json"),
+        ("RESYNC_SECONDS", "often", "number from 10 to 86400"),
+        ("RESYNC_SECONDS", "9", "number from 10 to 86400"),
+        ("RESYNC_SECONDS", "nan", "number from 10 to 86400"),
+        ("RESYNC_SECONDS", "inf", "number from 10 to 86400"),
+        ("METRICS_PORT", "0", "whole number from 1 to 65535"),
+        ("METRICS_PORT", "65536", "whole number from 1 to 65535"),
+        ("HEALTH_PORT", "80.5", "whole number from 1 to 65535"),
+        ("HEALTH_PORT", "\N{FULLWIDTH DIGIT EIGHT}0", "whole number from 1 to 65535"),
+        ("WORKERS", "-1", "whole number from 1 to 256"),
+        ("WORKERS", "0", "whole number from 1 to 256"),
+        ("REQUEST_SECONDS", "0", "number from 1 to 300"),
+    ],
+)
+def test_a_bad_value_is_refused_in_one_line_that_names_it(variable, value, told):
+    with pytest.raises(BadSettings) as refused:
+        from_environment({variable: value})
+
+    message = str(refused.value)
+    assert message.startswith(f"{variable}={value!r}: ")
+    assert told in message
+    assert "\n" not in message
+
+
+def test_two_servers_cannot_share_a_port():
+    with pytest.raises(BadSettings, match="must differ"):
+        from_environment({"METRICS_PORT": "8081"})
+
+
+def test_the_command_ends_with_2_and_one_line_before_it_imports_anything_heavy():
+    code = (
+        "import sys; from etcd_operator.__main__ import main; code = main(['run']);"
+        "sys.exit(99 if {'kopf', 'kubernetes', 'aiohttp'} & set(sys.modules) else code)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(sys.path), "WORKERS": "many"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("etcd_operator: WORKERS='many': must be a whole number")

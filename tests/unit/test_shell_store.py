@@ -1,0 +1,259 @@
+"""The store never goes back in time, whoever overtakes whom."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, PODS
+from etcd_operator.store import Store, owner_of
+
+INSTANCE = "app.kubernetes.io/instance"
+
+
+def pod(version, name="a-0", *, namespace="ns", cluster="a", uid="u1"):
+    labels = {INSTANCE: cluster} if cluster else {}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": uid,
+            "resourceVersion": str(version),
+            "labels": labels,
+        }
+    }
+
+
+def version_in(store, name="a-0", namespace="ns"):
+    found = store.get(PODS, namespace, name)
+    return int(found["metadata"]["resourceVersion"]) if found else None
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+def test_news_is_taken_and_an_echo_is_not_news(store):
+    assert store.put(PODS, pod(5))
+    assert not store.put(PODS, pod(5))
+    assert store.put(PODS, pod(6))
+    assert version_in(store) == 6
+
+
+def test_an_older_event_does_not_undo_an_own_write(store):
+    store.put(PODS, pod(10))
+
+    assert not store.put(PODS, pod(9))
+    assert version_in(store) == 10
+
+
+def test_versions_are_numbers_not_strings(store):
+    store.put(PODS, pod(9))
+
+    assert store.put(PODS, pod(10))
+
+
+def test_a_late_event_does_not_bring_a_deleted_object_back(store):
+    store.put(PODS, pod(5))
+    assert store.remove(PODS, "ns", "a-0", "u1", 8)
+
+    assert not store.put(PODS, pod(7))
+    assert version_in(store) is None
+
+
+def test_a_deletion_that_comes_before_the_object_still_counts(store):
+    assert not store.remove(PODS, "ns", "a-0", "u1", 8)
+
+    assert not store.put(PODS, pod(7))
+
+
+def test_an_object_made_again_is_taken(store):
+    store.put(PODS, pod(5))
+    store.remove(PODS, "ns", "a-0", "u1", 8)
+
+    assert store.put(PODS, pod(9, uid="u2"))
+
+
+def test_the_deletion_of_its_predecessor_does_not_remove_an_object(store):
+    store.put(PODS, pod(9, uid="u2"))
+
+    assert not store.remove(PODS, "ns", "a-0", "u1", 8)
+    assert not store.remove(PODS, "ns", "a-0", "u1")
+    assert version_in(store) == 9
+
+
+def test_labels_restored_faster_than_the_watch_told_that_they_were_gone(store):
+    store.put(PODS, pod(5))
+    store.put(PODS, pod(7))  # the answer of the write that restored them
+
+    assert not store.remove(PODS, "ns", "a-0", "u1", 6)  # out of the selected watch at 6
+    assert version_in(store) == 7
+
+
+def test_a_removal_without_a_version_is_as_of_what_is_known(store):
+    store.put(PODS, pod(5))
+
+    assert store.remove(PODS, "ns", "a-0", "u1")
+    assert not store.put(PODS, pod(5))
+    assert store.put(PODS, pod(6))
+
+
+def test_a_list_heals_a_missed_deletion(store):
+    store.put(PODS, pod(5))
+    store.put(PODS, pod(6, "a-1"))
+
+    assert store.replace(PODS, None, [pod(6, "a-1")], 20) == {("ns", "a")}
+    assert version_in(store) is None
+    assert version_in(store, "a-1") == 6
+
+
+def test_a_list_leaves_alone_what_is_newer_than_itself(store):
+    store.put(PODS, pod(25))
+
+    assert store.replace(PODS, None, [], 20) == set()
+    assert version_in(store) == 25
+
+
+def test_a_list_does_not_bring_back_what_was_deleted_after_it(store):
+    store.put(PODS, pod(5))
+    store.remove(PODS, "ns", "a-0", "u1", 21)
+
+    assert store.replace(PODS, None, [pod(5)], 20) == set()
+    assert version_in(store) is None
+
+
+def test_a_list_proves_wrong_a_404_that_was_older_than_the_object(store):
+    store.put(PODS, pod(5))
+    store.remove(PODS, "ns", "a-0", "u1")  # asked before it was made, answered after
+
+    assert store.replace(PODS, None, [pod(5)], 20) == {("ns", "a")}
+    assert version_in(store) == 5
+
+
+def test_what_a_list_did_not_show_does_not_come_back_by_an_older_event(store):
+    store.replace(PODS, None, [], 20)
+
+    assert not store.put(PODS, pod(19))
+    assert store.put(PODS, pod(21))
+
+
+def test_a_list_of_one_namespace_says_nothing_of_another(store):
+    store.put(PODS, pod(5))
+    store.put(PODS, pod(5, namespace="other"))
+
+    assert store.replace(PODS, "other", [], 20) == {("other", "a")}
+    assert version_in(store) == 5
+    assert store.put(PODS, pod(6, "a-1"))
+    assert not store.put(PODS, pod(6, "a-1", namespace="other"))
+
+
+def test_a_list_without_change_changes_nothing(store):
+    store.put(PODS, pod(5))
+
+    assert store.replace(PODS, None, [pod(5)], 20) == set()
+
+
+def test_a_list_names_the_old_and_the_new_owner(store):
+    store.put(PODS, pod(5))
+
+    assert store.replace(PODS, None, [pod(6, cluster="b")], 20) == {("ns", "a"), ("ns", "b")}
+    assert store.of_cluster(PODS, "ns", "a") == []
+    assert [p["metadata"]["name"] for p in store.of_cluster(PODS, "ns", "b")] == ["a-0"]
+
+
+def test_a_tombstone_goes_with_the_list_that_makes_it_superfluous(store):
+    store.remove(PODS, "ns", "a-0", "u1", 8)
+    store.remove(PODS, "ns", "a-1", "u1", 30)
+    store.replace(PODS, None, [], 20)
+
+    assert store._shelf(PODS).gone == {("ns", "a-1"): 30}
+
+
+def test_a_cluster_has_its_own_objects_sorted_and_no_others(store):
+    for each in (
+        pod(1, "a-10"),
+        pod(2, "a-1"),
+        pod(3, "b-0", cluster="b"),
+        pod(4, "x", cluster=""),
+    ):
+        store.put(PODS, each)
+    store.put(PODS, pod(5, "a-2", namespace="other"))
+    store.put(CLAIMS, pod(6, "data-a-0"))
+
+    assert [p["metadata"]["name"] for p in store.of_cluster(PODS, "ns", "a")] == ["a-1", "a-10"]
+
+
+def test_the_index_forgets_what_is_gone(store):
+    store.put(PODS, pod(5))
+    store.remove(PODS, "ns", "a-0", "u1", 6)
+
+    assert store.of_cluster(PODS, "ns", "a") == []
+    assert dict(store._shelf(PODS).by_owner) == {}
+
+
+def test_reading_leaves_no_trace(store):
+    store.of_cluster(PODS, "ns", "nobody")
+
+    assert dict(store._shelf(PODS).by_owner) == {}
+
+
+def test_a_custom_resource_is_its_own_owner(store):
+    cluster = pod(5, "a", cluster="something-else")
+
+    assert owner_of(ETCD_CLUSTERS, cluster) == ("ns", "a")
+    assert owner_of(PODS, cluster) == ("ns", "something-else")
+    assert owner_of(PODS, pod(1, cluster="")) is None
+    store.put(ETCD_CLUSTERS, cluster)
+    assert store.clusters() == [("ns", "a")]
+
+
+def test_managed_fields_are_dropped_and_the_callers_object_is_not_touched(store):
+    told = pod(5)
+    told["metadata"]["managedFields"] = [{"manager": "kubelet"}]
+    store.put(PODS, told)
+
+    assert "managedFields" not in store.get(PODS, "ns", "a-0")["metadata"]
+    assert "managedFields" in told["metadata"]
+
+
+# One object's true history, delivered by three writers in any order that they can really arrive in.
+
+HISTORY = st.lists(st.sampled_from(["write", "delete"]), min_size=1, max_size=12)
+
+
+def states_of(history):
+    """What was there after each version; versions start at 1."""
+    states, life, alive = [], 0, False
+    for version, what in enumerate(history, 1):
+        if what == "delete":
+            alive = False
+        elif not alive:
+            alive, life = True, life + 1
+        states.append(pod(version, uid=f"u{life}") if alive else None)
+    return states
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=st.data(), history=HISTORY)
+def test_whatever_overtakes_whatever_it_never_goes_back_and_the_last_list_is_right(data, history):
+    store, states = Store(), states_of(history)
+    seen = 0
+    for _ in range(data.draw(st.integers(0, 20))):
+        version = data.draw(st.integers(1, len(states)))
+        state = states[version - 1]
+        how = data.draw(st.sampled_from(["event", "list"]))
+        if how == "list":
+            store.replace(PODS, None, [state] if state else [], version)
+            seen = max(seen, version)
+        elif state is not None:
+            store.put(PODS, state)
+            seen = max(seen, version)
+        elif version > 1 and (before := states[version - 2]) is not None:
+            store.remove(PODS, "ns", "a-0", before["metadata"]["uid"], version)
+            seen = max(seen, version)
+        shown = states[seen - 1] if seen else None
+        assert store.get(PODS, "ns", "a-0") == shown
+
+    final = states[-1]
+    store.replace(PODS, None, [final] if final else [], len(states))
+    assert store.get(PODS, "ns", "a-0") == final

@@ -1,0 +1,333 @@
+"""The work queue, on a clock of its own: seconds pass at once and exactly."""
+
+import asyncio
+import contextlib
+import logging
+
+import pytest
+from shell_clock import jumping
+
+from etcd_operator.kube import Rejected, Unavailable
+from etcd_operator.metrics import Metrics
+from etcd_operator.workqueue import LAST_DELAY, WorkQueue
+
+A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
+
+
+class Passes:
+    """A worker that notes when each pass began, and does as it is told."""
+
+    def __init__(self, *, seconds=0.0, answers=()):
+        self.log = []
+        self.running = set()
+        self.most = 0
+        self.seconds = seconds
+        self.answers = list(answers)
+
+    async def __call__(self, key):
+        assert key not in self.running, f"two passes over {key} at the same time"
+        self.running.add(key)
+        self.most = max(self.most, len(self.running))
+        self.log.append((round(asyncio.get_running_loop().time() - self.began, 3), key))
+        try:
+            await asyncio.sleep(self.seconds)
+            answer = self.answers.pop(0) if self.answers else None
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        finally:
+            self.running.discard(key)
+
+    @property
+    def times(self):
+        return [when for when, _ in self.log]
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture
+def queue(metrics):
+    return WorkQueue("clusters", metrics, workers=2, jitter=lambda: 0.5)
+
+
+@contextlib.asynccontextmanager
+async def working(queue, passes):
+    passes.began = asyncio.get_running_loop().time()
+    task = asyncio.create_task(queue.run(passes))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@jumping
+async def test_many_events_are_one_pass(queue):
+    passes = Passes()
+    for _ in range(100):
+        queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(1)
+
+    assert passes.log == [(0, A)]
+
+
+@jumping
+async def test_an_event_during_a_pass_is_one_more_pass_after_it(queue):
+    passes = Passes(seconds=10)
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(1)
+        for _ in range(5):
+            queue.add(A)
+        await asyncio.sleep(50)
+
+    assert passes.times == [0, 10]
+
+
+@jumping
+async def test_slow_keys_wait_for_each_other_only_when_all_workers_are_busy(queue):
+    passes = Passes(seconds=10)
+    for key in (A, B, C):
+        queue.add(key)
+    async with working(queue, passes):
+        await asyncio.sleep(50)
+
+    assert passes.log == [(0, A), (0, B), (10, C)]
+    assert passes.most == 2
+
+
+@jumping
+async def test_a_key_that_always_asks_for_more_does_not_starve_the_others(metrics):
+    queue = WorkQueue("clusters", metrics, workers=1)
+    passes = Passes(seconds=1, answers=[0.0] * 100)
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(0.5)
+        queue.add(B)
+        await asyncio.sleep(2)
+
+    assert passes.log[:3] == [(0, A), (1, B), (2, A)]
+
+
+@jumping
+async def test_it_asks_again_when_a_pass_says_so(queue):
+    passes = Passes(answers=[7.0, 0.0, None])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(100)
+
+    assert passes.times == [0, 7, 7]
+
+
+@jumping
+async def test_an_event_makes_the_timer_superfluous(queue):
+    passes = Passes(answers=[60.0])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(5)
+        queue.add(A)
+        await asyncio.sleep(200)
+
+    assert passes.times == [0, 5]
+
+
+@jumping
+async def test_of_two_timers_the_earlier_one_counts(queue):
+    passes = Passes()
+    async with working(queue, passes):
+        queue.add_after(A, 30)
+        queue.add_after(A, 10)
+        queue.add_after(A, 20)
+        await asyncio.sleep(100)
+
+    assert passes.times == [10]
+
+
+@jumping
+async def test_failures_back_off_doubling_up_to_a_limit(queue):
+    passes = Passes(answers=[Unavailable("away")] * 12)
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(1000)
+
+    gaps = [round(b - a, 3) for a, b in zip(passes.times, passes.times[1:], strict=False)]
+    assert gaps[:6] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4]
+    assert max(gaps) == LAST_DELAY
+    assert len(passes.times) == 13
+
+
+@jumping
+async def test_delays_of_many_clusters_spread(metrics):
+    spread = iter([0.0, 1.0])
+    queue = WorkQueue("clusters", metrics, workers=2, jitter=lambda: next(spread))
+    passes = Passes(answers=[Unavailable("away")] * 2)
+    queue.add(A)
+    queue.add(B)
+    async with working(queue, passes):
+        await asyncio.sleep(10)
+
+    assert passes.times == [0, 0, pytest.approx(0.16), pytest.approx(0.24)]
+
+
+@jumping
+async def test_a_success_forgives_the_failures(queue):
+    passes = Passes(answers=[*[Unavailable("away")] * 4, None, Unavailable("away"), None])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(50)
+        queue.add(A)
+        await asyncio.sleep(50)
+
+    assert passes.times[-1] - passes.times[-2] == pytest.approx(0.2)
+
+
+@jumping
+async def test_an_event_ends_the_wait_after_a_failure(queue):
+    passes = Passes(answers=[Unavailable("away")] * 8)
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(13)  # the next one would be at 25.4
+        assert len(passes.times) == 7
+        queue.add(A)
+        await asyncio.sleep(0.1)
+
+        assert passes.times[-1] == 13
+
+
+@jumping
+async def test_a_failing_pass_that_causes_events_of_its_own_still_backs_off(queue):
+    passes = Passes(answers=[Rejected("no")] * 5)
+
+    async def worker(key):
+        queue.add(key)
+        return await passes(key)
+
+    queue.add(A)
+    passes.began = asyncio.get_running_loop().time()
+    task = asyncio.create_task(queue.run(worker))
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert passes.times == [0, 0.2, 0.6]
+
+
+@jumping
+async def test_the_server_may_ask_for_more_patience(queue):
+    passes = Passes(answers=[Unavailable("busy", status=429, retry_after=17)])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(60)
+
+    assert passes.times == [0, 17]
+
+
+@jumping
+async def test_any_exception_of_a_pass_leaves_the_queue_working(queue, caplog):
+    passes = Passes(answers=[ZeroDivisionError("oops"), KeyError("x")])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(5)
+        queue.add(B)
+        await asyncio.sleep(5)
+
+    assert [key for _, key in passes.log] == [A, A, A, B]
+    assert caplog.records[0].exc_info is not None
+
+
+@jumping
+async def test_an_expected_failure_is_one_line_that_names_the_cluster(queue, caplog):
+    passes = Passes(answers=[Rejected("pods is forbidden", status=403)])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(5)
+
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.cluster == "ns/a"
+    assert "pods is forbidden" in record.getMessage()
+    assert record.exc_info is None
+
+
+@jumping
+async def test_a_pass_that_hangs_is_ended_and_counted(metrics):
+    queue = WorkQueue("clusters", metrics, workers=1, pass_seconds=30, jitter=lambda: 0.5)
+    passes = Passes(seconds=1e6)
+    queue.add(A)
+    queue.add(B)
+    async with working(queue, passes):
+        await asyncio.sleep(31)
+
+    assert passes.log[:2] == [(0, A), (30, B)]
+    assert sample(metrics, "etcd_operator_reconciles_total", result="timeout") == 1
+
+
+@jumping
+async def test_a_timeout_of_a_call_is_an_error_and_not_the_passs_own(queue, metrics):
+    passes = Passes(answers=[TimeoutError("a call")])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(1)
+
+    assert sample(metrics, "etcd_operator_reconciles_total", result="error") == 1
+    assert sample(metrics, "etcd_operator_reconciles_total", result="timeout") is None
+
+
+@jumping
+async def test_stop_lets_passes_end_and_begins_no_other(queue):
+    passes = Passes(seconds=10, answers=[0.0, Unavailable("away")])
+    for key in (A, B, C):
+        queue.add(key)
+    async with working(queue, passes) as task:
+        await asyncio.sleep(1)
+        queue.add(A)
+        queue.add_after(("ns", "d"), 2)
+        queue.stop()
+        await asyncio.wait([task], timeout=100)
+
+        assert task.done()
+        assert task.exception() is None
+    assert passes.log == [(0, A), (0, B)]
+
+
+@jumping
+async def test_the_metrics_tell_what_client_gos_do(metrics):
+    queue = WorkQueue("clusters", metrics, workers=1, jitter=lambda: 0.5)
+    passes = Passes(seconds=10, answers=[Unavailable("away")])
+    for key in (A, A, B, C):
+        queue.add(key)
+    assert sample(metrics, "workqueue_depth") == 3
+    assert sample(metrics, "workqueue_adds_total") == 3
+    async with working(queue, passes):
+        await asyncio.sleep(4)
+        assert sample(metrics, "workqueue_depth") == 2
+        assert sample(metrics, "workqueue_unfinished_work_seconds") == pytest.approx(4)
+        assert sample(metrics, "workqueue_longest_running_processor_seconds") == pytest.approx(4)
+        await asyncio.sleep(46)
+
+    assert sample(metrics, "workqueue_retries_total") == 1
+    assert sample(metrics, "workqueue_work_duration_seconds_count") == 4
+    assert sample(metrics, "workqueue_work_duration_seconds_sum") == pytest.approx(40)
+    # B waits for A, C for both, A's second pass from 10.2 for B and C.
+    assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(10 + 20 + 19.8)
+    assert sample(metrics, "workqueue_depth") == 0
+
+
+@jumping
+async def test_nothing_is_kept_of_keys_that_are_through(queue):
+    passes = Passes(answers=[Unavailable("away"), 5.0])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(100)
+
+    for kept in (queue._waiting, queue._running, queue._again, queue._timers, queue._failures):
+        assert not kept
+
+
+def sample(metrics, name, **labels):
+    base = {"name": "clusters"} if name.startswith("workqueue") else {"queue": "clusters"}
+    return metrics.registry.get_sample_value(name, base | labels)

@@ -1,0 +1,280 @@
+"""What `start` decides, branch by branch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from start_helpers import (
+    CHALLENGE,
+    CLUSTER_ID,
+    FIRST_SEGMENT,
+    LATER_SEGMENT,
+    MARKER,
+    MEMBER_ID,
+    SETTINGS,
+    TICKET,
+)
+
+from etcd_stateful import marker, start, ticket
+from etcd_stateful.start_config import run_config, ticket_config
+
+MARKED = marker.serialise(MARKER)
+EMPTY = start.VolumeFacts()
+LEFT = start.VolumeFacts(leftovers=True)
+OURS = start.VolumeFacts(heads=(FIRST_SEGMENT,), marker=MARKED)
+UNMARKED = replace(OURS, marker=None)
+OURS_IN_WORDS = f"member {MEMBER_ID:016x} of etcd cluster {CLUSTER_ID:016x}"
+GARBLED = replace(OURS, heads=(b"noise" * 20,))
+BROKEN = start.VolumeFacts(problem="/var/etcd/data/member/wal: Permission denied")
+
+
+def marked(**changes: Any) -> start.VolumeFacts:
+    """A log of MEMBER_ID beside a marker that differs from ours."""
+    return replace(OURS, marker=marker.serialise(replace(MARKER, **changes)))
+
+
+def found(facts: start.VolumeFacts) -> ticket.Finding:
+    verdict = start.inspect(SETTINGS, facts)
+    assert isinstance(verdict, start.Wait)
+    return verdict.finding
+
+
+def refused(facts: start.VolumeFacts, offered: ticket.Ticket) -> str:
+    decision = start.accept(SETTINGS, facts, CHALLENGE, offered)
+    assert isinstance(decision, start.Refusal)
+    return decision.why
+
+
+@pytest.mark.parametrize("heads", [(FIRST_SEGMENT,), (LATER_SEGMENT, FIRST_SEGMENT)])
+def test_a_volume_with_this_member_s_data_just_runs(heads: tuple[bytes, ...]) -> None:
+    verdict = start.inspect(SETTINGS, replace(OURS, heads=heads))
+    assert verdict == start.Run(MARKER, run_config(SETTINGS))
+
+
+@pytest.mark.parametrize("left", [None, MARKED, b"noise"])
+def test_without_a_log_there_is_no_data_whatever_the_marker_says(left: bytes | None) -> None:
+    """A crash between the marker and etcd's first write: the ticket is spent, there is no data."""
+    assert found(replace(EMPTY, marker=left)) == ticket.Finding("no-data")
+
+
+def test_left_overs_of_a_refused_join_are_no_data() -> None:
+    finding = found(LEFT)
+    assert finding.found == "no-data"
+    assert "left-overs" in finding.detail
+
+
+def test_a_log_without_a_marker_is_held() -> None:
+    assert found(UNMARKED) == ticket.Finding(
+        "foreign-data", "a log without a marker", member_id=MEMBER_ID, cluster_id=CLUSTER_ID
+    )
+
+
+@pytest.mark.parametrize("noise", [b"", b"noise", b"{}", b"[]", MARKED[:-5], MARKED * 100])
+def test_a_log_with_a_malformed_marker_is_held(noise: bytes) -> None:
+    finding = found(replace(OURS, marker=noise))
+    assert finding.found == "foreign-data"
+    assert "marker" in finding.detail
+    assert (finding.member_id, finding.cluster_id) == (MEMBER_ID, CLUSTER_ID)
+    assert (finding.cluster_uid, finding.epoch, finding.member) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"cluster_uid": "another"}, "the marker names cluster another"),
+        ({"epoch": 2}, "the marker is of epoch 2, not 3"),
+        ({"epoch": 4}, "the marker is of epoch 4, not 3"),
+        ({"member": "c-0"}, "the marker names pod c-0"),
+        ({"member_id": 1}, "the marker names member 0000000000000001 of etcd cluster"),
+        ({"cluster_id": 1}, "of etcd cluster 0000000000000001, the log another"),
+        ({"member_id": CLUSTER_ID, "cluster_id": MEMBER_ID}, "the log another"),
+    ],
+    ids=["cluster", "old-epoch", "new-epoch", "clone", "member-id", "cluster-id", "swapped"],
+)
+def test_data_of_another_is_held(changes: dict[str, Any], why: str) -> None:
+    named = replace(MARKER, **changes)
+    finding = found(marked(**changes))
+    assert finding.found == "foreign-data"
+    assert why in finding.detail
+    assert finding.cluster_uid == named.cluster_uid
+    assert (finding.epoch, finding.member) == (named.epoch, named.member)
+    # The log's, not the marker's: etcd would run under them.
+    assert (finding.member_id, finding.cluster_id) == (MEMBER_ID, CLUSTER_ID)
+
+
+def test_every_difference_is_named_within_bounds() -> None:
+    changes = {"cluster_uid": "u" * 253, "epoch": 9, "member": "m" * 253, "member_id": 1}
+    assert len(found(marked(**changes)).detail) == 300
+
+
+@pytest.mark.parametrize("left", [None, MARKED])
+def test_a_garbled_log_is_unreadable(left: bytes | None) -> None:
+    finding = found(replace(GARBLED, marker=left))
+    assert finding.found == "unreadable"
+    assert finding.detail.startswith("log: ")
+
+
+def test_a_volume_that_cannot_be_looked_at_is_unreadable() -> None:
+    """Whatever else was seen: no certainty, no data and no run."""
+    for facts in (BROKEN, replace(OURS, problem=BROKEN.problem)):
+        assert found(facts) == ticket.Finding("unreadable", BROKEN.problem)
+
+
+@pytest.mark.parametrize("state", ["new", "existing"])
+@pytest.mark.parametrize("facts", [EMPTY, LEFT, replace(EMPTY, marker=MARKED)])
+def test_an_empty_volume_takes_a_ticket(
+    facts: start.VolumeFacts, state: ticket.ClusterState
+) -> None:
+    offered = replace(TICKET, state=state)
+    plan = start.accept(SETTINGS, facts, CHALLENGE, offered)
+    assert plan == start.Plan(MARKED, run_config(SETTINGS), ticket_config(SETTINGS, offered))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        OURS,
+        UNMARKED,
+        marked(cluster_uid="another"),
+        marked(epoch=2),
+        marked(member="c-0"),
+        marked(member_id=1),
+        replace(OURS, marker=b"noise"),
+    ],
+)
+def test_adopting_takes_the_log_s_ids_for_its_own(facts: start.VolumeFacts) -> None:
+    plan = start.accept(SETTINGS, facts, CHALLENGE, replace(TICKET, state="adopt"))
+    # It cannot bootstrap: only the log may say who this is.
+    assert plan == start.Plan(MARKED, run_config(SETTINGS), first=None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"challenge": "d" * 64}, "another run"),
+        ({"challenge": ""}, "another run"),
+        ({"cluster_uid": "another"}, "for cluster another"),
+        ({"epoch": 2}, "epoch 2"),
+        ({"epoch": 4}, "epoch 4"),
+        ({"member": "c-0"}, "for c-0"),
+        ({"member_id": 0}, "lacks a member"),
+        ({"member_id": -1}, "lacks a member"),
+        ({"cluster_id": 0}, "lacks a member"),
+        ({"cluster_id": 1 << 64}, "lacks a member"),
+    ],
+)
+@pytest.mark.parametrize(("facts", "state"), [(EMPTY, "new"), (EMPTY, "existing"), (OURS, "adopt")])
+def test_a_ticket_for_another_is_refused(
+    facts: start.VolumeFacts, state: ticket.ClusterState, changes: dict[str, Any], why: str
+) -> None:
+    assert why in refused(facts, replace(TICKET, state=state, **changes))
+
+
+@pytest.mark.parametrize("state", ["new", "existing"])
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (OURS, "holds a log"),
+        (UNMARKED, "holds a log"),
+        (GARBLED, "holds a log"),
+        (marked(epoch=2), "holds a log"),
+        (BROKEN, "Permission denied"),
+    ],
+)
+def test_a_volume_with_a_log_is_never_started_afresh(
+    facts: start.VolumeFacts, state: ticket.ClusterState, why: str
+) -> None:
+    assert why in refused(facts, replace(TICKET, state=state))
+
+
+@pytest.mark.parametrize("state", ["new", "existing"])
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"initial_cluster": ""}, "lacks c-1=http://c-1.c.ns.svc:2380"),
+        ({"initial_cluster": "c-0=http://c-0.c.ns.svc:2380"}, "lacks c-1="),
+        ({"initial_cluster": "c-1=http://c-1.c.ns.svc:23800"}, "lacks c-1="),
+        ({"initial_cluster": "c-11=http://c-1.c.ns.svc:2380"}, "lacks c-1="),
+        ({"initial_cluster": "c-1=https://c-1.c.ns.svc:2380"}, "lacks c-1="),
+        ({"token": ""}, "no token"),
+    ],
+)
+def test_a_ticket_that_etcd_would_refuse_is_not_spent(
+    state: ticket.ClusterState, changes: dict[str, Any], why: str
+) -> None:
+    assert why in refused(EMPTY, replace(TICKET, state=state, **changes))
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes", "why"),
+    [
+        (EMPTY, {}, "no log to adopt"),
+        (LEFT, {}, "no log to adopt"),
+        (OURS, {"member_id": 1}, "the log is of member"),
+        (OURS, {"cluster_id": 1}, "the log is of member"),
+        (GARBLED, {}, "cannot read"),
+        (BROKEN, {}, "Permission denied"),
+    ],
+)
+def test_only_the_log_of_the_ticket_s_ids_is_adopted(
+    facts: start.VolumeFacts, changes: dict[str, Any], why: str
+) -> None:
+    assert why in refused(facts, replace(TICKET, state="adopt", **changes))
+
+
+@pytest.mark.parametrize("facts", [EMPTY, OURS, BROKEN])
+def test_the_same_ticket_again_is_the_same_ticket(facts: start.VolumeFacts) -> None:
+    """The receipt was lost. By then the volume may show whatever the ticket made of it."""
+    assert start.accept(SETTINGS, facts, CHALLENGE, TICKET, taken=TICKET) == start.Again()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"member_id": 5}, {"state": "existing"}, {"token": "other"}, {"member": "c-0"}],
+)
+def test_one_run_takes_one_ticket(changes: dict[str, Any]) -> None:
+    other = replace(TICKET, **changes)
+    decision = start.accept(SETTINGS, EMPTY, CHALLENGE, other, taken=TICKET)
+    assert decision == start.Refusal("this run has taken another ticket")
+
+
+def test_a_taken_ticket_is_nothing_to_another_run() -> None:
+    """A container that was restarted, a restored pod object, a re-imaged node."""
+    decision = start.accept(SETTINGS, EMPTY, "d" * 64, TICKET, taken=TICKET)
+    assert decision == start.Refusal("the ticket is for another run of start")
+
+
+def test_data_that_cannot_run_for_lack_of_a_configuration_is_known_by_its_ids() -> None:
+    run = start.inspect(SETTINGS, OURS)
+    assert isinstance(run, start.Run)
+    finding = start.stuck(run, "cannot write: No space left on device").finding
+    assert finding.found == "unreadable"
+    assert "No space left" in finding.detail
+    assert (finding.cluster_uid, finding.epoch) == (SETTINGS.cluster_uid, 3)
+    assert (finding.member, finding.member_id, finding.cluster_id) == (
+        "c-1",
+        MEMBER_ID,
+        CLUSTER_ID,
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (EMPTY, "no data on the volume"),
+        (LEFT, "no data on the volume (left-overs without a log, to be moved aside)"),
+        (BROKEN, f"cannot read the volume: {BROKEN.problem}"),
+        (
+            UNMARKED,
+            f"data of {OURS_IN_WORDS} on the volume that is not this pod's: a log without a marker",
+        ),
+    ],
+)
+def test_a_finding_of_the_volume_in_words(facts: start.VolumeFacts, text: str) -> None:
+    assert start.describe(found(facts)) == text
+
+
+def test_a_taken_ticket_in_words() -> None:
+    assert start.describe(ticket.Finding("ticketed")) == "a ticket was taken"

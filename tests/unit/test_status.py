@@ -1,0 +1,279 @@
+"""The status: coreos's fields with their meaning, and no byte that changes by itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from worlds import UID, World, body, drive, formed
+
+from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.conditions import Outcome
+from etcd_stateful.membership.observation import MemberStatus
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.status import render
+
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+
+
+def status(world: World, now: str = NOW, **more: Any) -> dict[str, Any]:
+    seen = world.observe()
+    return render(world.body, Outcome(seen, decide(seen), **more), now)
+
+
+def refused(stored: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    resource = body(status=stored, **spec)
+    with pytest.raises(Refused) as caught:
+        parse_cluster(resource)
+    return render(resource, Outcome(refused=caught.value), NOW)
+
+
+def test_the_whole_status_of_a_settled_cluster() -> None:
+    found = status(formed(3))
+
+    conditions = found.pop("conditions")
+    assert [one["type"] for one in conditions] == [
+        "Accepted",
+        "Available",
+        "Progressing",
+        "Degraded",
+    ]
+    assert found == {
+        "observedGeneration": 1,
+        "phase": "Running",
+        "reason": "",
+        "plan": "nothing to do",
+        "controlPaused": False,
+        "size": 3,
+        "readyMembers": 3,
+        "selector": (
+            "app.kubernetes.io/instance=c,app.kubernetes.io/managed-by=etcd-operator,"
+            "app.kubernetes.io/name=etcd"
+        ),
+        "serviceName": "c-client",
+        "clientPort": 2379,
+        "members": {"ready": ["c-0", "c-1", "c-2"], "unready": []},
+        "currentVersion": "3.7.3",
+        "targetVersion": "",
+        "clusterID": f"{formed(3).record.cluster_id:016x}",
+    }
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_the_same_again_is_the_same_bytes_whatever_the_time(settled: bool) -> None:
+    world = formed(3) if settled else World(body(3))
+    once = status(world)
+    world.body["status"] = json.loads(json.dumps(once))
+
+    assert status(world, LATER) == once
+    assert json.dumps(status(world, LATER)) == json.dumps(once)
+
+
+def test_it_is_json() -> None:
+    found = status(formed(3))
+
+    assert json.loads(json.dumps(found)) == found
+
+
+class TestPhase:
+    def test_creating_until_it_has_formed(self) -> None:
+        world = World(body(3))
+        world.cut_off = True
+        drive(world)
+
+        assert status(world)["phase"] == "Creating"
+
+    def test_running_from_then_on_also_without_a_quorum(self) -> None:
+        world = formed(3)
+        for pod in world.pods.values():
+            pod.where = "pending"
+
+        assert status(world)["phase"] == "Running"
+
+    def test_failed_when_the_spec_is_refused(self) -> None:
+        found = refused(size=9)
+
+        assert found["phase"] == "Failed"
+        assert found["reason"] == "InvalidSpec"
+        assert found["plan"] == "nothing until the spec is mended"
+
+    def test_failed_ends_when_the_spec_is_mended(self) -> None:
+        world = World(body(3, status=refused(size=9)))
+
+        assert status(world)["phase"] == "Creating"
+
+    def test_a_running_cluster_whose_spec_is_refused_goes_on_running(self) -> None:
+        stored = status(formed(3))
+
+        assert refused(stored, size=9)["phase"] == "Running"
+
+
+class TestPlan:
+    def test_the_next_step(self) -> None:
+        assert status(World(body(3)))["plan"] == "a cluster of 3 begins"
+
+    def test_what_is_waited_for(self) -> None:
+        world = formed(3)
+        world.pods[0].where = "pending"
+
+        assert status(world)["plan"] == "waiting for pod c-0 to become ready"
+
+    def test_that_a_human_has_to_act(self) -> None:
+        world = formed(3)
+        world.edit(size=5)
+
+        assert status(world)["plan"] == "nothing until a human acts (ResizeNotAvailable)"
+
+    def test_that_a_write_was_refused(self) -> None:
+        found = status(World(body(3)), failure="x" * 5000)
+
+        assert found["plan"].startswith("try again: xxx")
+        assert len(found["plan"]) == 1024
+
+    def test_without_a_step(self) -> None:
+        world = formed(1)
+
+        assert render(world.body, Outcome(world.observe()), NOW)["plan"] == "nothing to do"
+
+
+class TestWhatIsNotKnownIsKept:
+    def test_a_refused_spec_keeps_what_was_known_of_the_cluster(self) -> None:
+        stored = status(formed(3))
+
+        found = refused(stored, size=9)
+
+        for key in ("size", "readyMembers", "selector", "serviceName", "clientPort", "members"):
+            assert found[key] == stored[key]
+        for key in ("currentVersion", "targetVersion", "clusterID"):
+            assert found[key] == stored[key]
+
+    def test_a_refused_spec_from_the_start_invents_nothing(self) -> None:
+        found = refused(size=9)
+
+        assert "members" not in found
+        assert (found["currentVersion"], found["clusterID"]) == ("", "")
+
+    def test_a_silent_etcd_keeps_its_version(self) -> None:
+        world = formed(3)
+        world.body["status"] = status(world)
+        world.cut_off = True
+
+        found = status(world)
+
+        assert found["currentVersion"] == "3.7.3"
+        assert found["size"] == 3
+
+    def test_a_lost_secret_keeps_the_cluster_id(self) -> None:
+        """It is what a lost Secret is made from again."""
+        world = formed(3)
+        stored = world.body["status"] = status(world)
+        world.lose_secret()
+
+        assert status(world)["clusterID"] == stored["clusterID"] != ""
+
+    def test_no_cluster_id_is_told_before_the_latch(self) -> None:
+        world = World(body(3))
+        world.cut_off = True
+        drive(world)
+
+        assert status(world)["clusterID"] == ""
+
+    def test_what_others_wrote_into_the_status_goes(self) -> None:
+        world = formed(3)
+        world.body["status"] = {"colour": "blue"}
+
+        assert "colour" not in status(world)
+
+    @pytest.mark.parametrize("stored", [None, {}, {"conditions": None}])
+    def test_an_empty_status_is_none_to_keep(self, stored: dict[str, Any] | None) -> None:
+        world = formed(1)
+        world.body["status"] = {}
+        seen = world.observe()
+        resource = world.body | {"status": stored}
+
+        assert render(resource, Outcome(seen, decide(seen)), NOW)["phase"] == "Running"
+
+
+class TestMembers:
+    def test_ready_and_unready_by_name(self) -> None:
+        world = formed(3)
+        world.pods[0].where = "pending"
+        world.pods[2].deleting = True
+
+        found = status(world)
+
+        assert found["members"] == {"ready": ["c-1"], "unready": ["c-0", "c-2"]}
+        assert found["readyMembers"] == 1
+
+    def test_size_is_that_of_the_member_list(self) -> None:
+        """coreos: etcd members. Also what `kubectl scale` compares with."""
+        world = formed(3)
+        world.edit(size=5)
+
+        assert status(world)["size"] == 3
+
+    def test_size_is_that_of_the_stateful_set_while_etcd_is_silent(self) -> None:
+        world = formed(3)
+        world.cut_off = True
+
+        assert status(world)["size"] == 3
+
+
+class TestVersions:
+    def found(self, *versions: str) -> dict[str, Any]:
+        world = formed(3)
+        seen = world.observe()
+        statuses: dict[int, MemberStatus] = {
+            ordinal: replace(seen.statuses[0], version=version)
+            for ordinal, version in enumerate(versions)
+        }
+        return render(world.body, Outcome(replace(seen, statuses=statuses), None), NOW)
+
+    @pytest.mark.parametrize(
+        ("versions", "current", "target"),
+        [
+            (("3.7.3", "3.7.3", "3.7.3"), "3.7.3", ""),
+            (("3.7.3", "3.6.14", "3.7.3"), "3.6.14", "3.7.3"),
+            (("3.7.10", "3.7.9"), "3.7.9", "3.7.3"),
+            (("", "3.7.3"), "3.7.3", ""),
+            (("nonsense", "3.7.3"), "3.7.3", ""),
+            (("nonsense",), "", ""),
+            ((), "", ""),
+        ],
+    )
+    def test_current_is_the_lowest_that_any_member_runs(
+        self, versions: tuple[str, ...], current: str, target: str
+    ) -> None:
+        found = self.found(*versions)
+
+        assert (found["currentVersion"], found["targetVersion"]) == (current, target)
+
+
+@pytest.mark.parametrize(("spec", "told"), [({}, False), ({"paused": True}, True)])
+def test_control_paused_says_what_the_spec_says(spec: dict[str, bool], told: bool) -> None:
+    assert status(World(body(3, **spec)))["controlPaused"] is told
+
+
+def test_a_pause_is_told_beside_a_refusal() -> None:
+    assert refused(size=9, paused=True)["controlPaused"] is True
+
+
+def test_generation_is_that_of_what_was_looked_at() -> None:
+    world = World(body(3))
+    world.edit(size=3)
+
+    found = status(world)
+
+    assert found["observedGeneration"] == 2
+    assert {one["observedGeneration"] for one in found["conditions"]} == {2}
+
+
+def test_the_status_of_a_cluster_that_holds_names_the_uid() -> None:
+    world = formed(3).remake("new-uid")
+    found = status(world)
+    blocked = next(one for one in found["conditions"] if one["type"] == "Blocked")
+
+    assert UID in blocked["message"]
+    assert found["phase"] == "Creating"

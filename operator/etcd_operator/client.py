@@ -1,9 +1,7 @@
-"""The Kubernetes API through `kubernetes.aio`: plain dictionaries, a deadline on every call.
+"""The Kubernetes API's verbs on plain dictionaries, with a deadline on every call.
 
-Only the client's lower half is used: configuration and credentials, TLS, the connection pool. Its
-generated methods would parse every answer into pydantic models (a hundred modules, ten times the
-time of `json.loads`, and a `ValidationError` for an object that is merely unusual), and they retry
-nothing and time out after five minutes.
+A refusal is raised as what it means to a caller (`kube.refusal`). Nothing is tried again here: the
+queue does that, with all that a new look at the world may have changed.
 """
 
 from __future__ import annotations
@@ -12,18 +10,16 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import aiohttp
-from kubernetes.aio import config as kubernetes_config
-from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
-from kubernetes.aio.client.rest import RESTClientObject
 
 from etcd_operator.kube import (
     FIELD_MANAGER,
     STATUS_FIELD_MANAGER,
+    Conflict,
     Json,
     Listing,
     Rejected,
@@ -31,24 +27,14 @@ from etcd_operator.kube import (
     Unavailable,
     refusal,
 )
+from etcd_operator.transport import JSON, Transport
 
 PAGE = 500
-KEEPALIVE_SECONDS = 60.0
-"""Below the API server's 90: a pass must not begin with a TLS handshake."""
-
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
-JSON = "application/json"
 
 Observe = Callable[[str, Resource, int, float], None]
 """Told of each call: verb, resource, status (0: no answer), seconds."""
-
-
-class _Rest(RESTClientObject):
-    def _create_connector(self) -> aiohttp.TCPConnector:
-        return aiohttp.TCPConnector(
-            limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=KEEPALIVE_SECONDS
-        )
 
 
 class Client:
@@ -61,54 +47,31 @@ class Client:
         seconds: float = 10.0,
         observe: Observe = lambda *_: None,
     ) -> None:
-        self._configuration = configuration
-        self._rest = _Rest(configuration)
-        self._api = ApiClient(configuration)
-        self._api.rest_client = self._rest
-        self._api.user_agent = FIELD_MANAGER
+        self._transport = Transport(configuration)
         self._seconds = seconds
         self._observe = observe
 
     @classmethod
-    async def connect(cls, *, seconds: float = 10.0, observe: Observe = lambda *_: None) -> Self:
-        """As the pod's service account, its token read anew every minute; else by kubeconfig."""
-        configuration = Configuration()
-        try:
-            kubernetes_config.load_incluster_config(  # type: ignore[no-untyped-call]
-                client_configuration=configuration
-            )
-        except kubernetes_config.ConfigException:
-            await kubernetes_config.load_kube_config(  # type: ignore[no-untyped-call]
-                client_configuration=configuration
-            )
-        return cls(configuration, seconds=seconds, observe=observe)
+    async def connect(
+        cls,
+        *,
+        kubeconfig: str | None = None,
+        seconds: float = 10.0,
+        observe: Observe = lambda *_: None,
+    ) -> Self:
+        """In a pod as its service account, else by kubeconfig; or raises `NotConfigured`."""
+        transport = await Transport.connect(kubeconfig)
+        return cls(transport.configuration, seconds=seconds, observe=observe)
 
     @property
     def server(self) -> str:
-        return str(self._configuration.host)
+        return self._transport.server
 
     def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
-        """A session of the same identity, for the watches; belongs to the running loop."""
-
-        async def authorize(
-            request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-        ) -> aiohttp.ClientResponse:
-            # With each request: a bound token is good for an hour, a session for ever.
-            await self._api.update_params_for_auth(
-                request.headers, [], ["BearerToken"], "", request.method, None
-            )
-            return await handler(request)
-
-        connector = aiohttp.TCPConnector(limit=0, ssl=self._rest.ssl_context)
-        return aiohttp.ClientSession(
-            connector=connector,
-            middlewares=(authorize,),
-            trace_configs=list(traces),
-            trust_env=True,
-        )
+        return self._transport.session(*traces)
 
     async def close(self) -> None:
-        await self._api.close()  # type: ignore[no-untyped-call]
+        await self._transport.close()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         try:
@@ -138,7 +101,7 @@ class Client:
     async def apply(self, resource: Resource, manifest: Json, *, status: bool = False) -> Json:
         manager = STATUS_FIELD_MANAGER if status else FIELD_MANAGER
         typed = {"apiVersion": resource.api_version, "kind": resource.kind} | manifest
-        return await self._call(
+        answer = await self._call(
             "apply",
             resource,
             _object_path(resource, manifest) + ("/status" if status else ""),
@@ -146,6 +109,7 @@ class Client:
             body=typed,
             content_type=APPLY,
         )
+        return _same(manifest, answer)
 
     async def create(self, resource: Resource, manifest: Json) -> Json:
         return await self._call(
@@ -159,7 +123,7 @@ class Client:
     async def merge_patch(
         self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
     ) -> Json:
-        return await self._call(
+        answer = await self._call(
             "patch",
             resource,
             resource.path(namespace, name) + ("/status" if status else ""),
@@ -167,6 +131,7 @@ class Client:
             body=patch,
             content_type=MERGE,
         )
+        return _same(patch, answer)
 
     async def delete(
         self,
@@ -227,7 +192,14 @@ class Client:
         status = 0
         try:
             async with asyncio.timeout(self._seconds):
-                status, headers, data = await self._send(verb, path, query, body, content_type)
+                status, retry_after, data = await self._transport.send(
+                    _METHODS[verb],
+                    path,
+                    query=query or {},
+                    body=body,
+                    content_type=content_type,
+                    seconds=self._seconds,
+                )
         except TimeoutError:
             raise Unavailable(f"{verb} {path}: no answer within {self._seconds:g} s") from None
         except (aiohttp.ClientError, ApiException, OSError) as error:
@@ -237,33 +209,7 @@ class Client:
         answer = _parsed(data)
         if status < 400 and answer is not None:
             return answer
-        raise refusal(f"{verb} {path}", status, answer, _seconds(headers.get("Retry-After")))
-
-    async def _send(
-        self,
-        verb: str,
-        path: str,
-        query: dict[str, str] | None,
-        body: Json | None,
-        content_type: str,
-    ) -> tuple[int, Any, bytes]:
-        method, url, headers, sent, _ = await self._api.param_serialize(
-            _METHODS[verb],
-            path,
-            query_params=list((query or {}).items()),
-            header_params={"Accept": JSON, "Content-Type": content_type},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        response = await self._api.call_api(
-            method,
-            url,
-            headers,
-            sent,
-            _request_timeout=aiohttp.ClientTimeout(total=self._seconds),
-        )
-        data: bytes = await response.read()  # type: ignore[no-untyped-call]
-        return response.status, response.headers, data
+        raise refusal(f"{verb} {path}", status, answer, retry_after)
 
 
 _METHODS = {
@@ -281,13 +227,17 @@ def _object_path(resource: Resource, manifest: Json) -> str:
     return resource.path(metadata.get("namespace"), metadata["name"])
 
 
+def _same(sent: Json, answer: Json) -> Json:
+    """The API server ignores the UID in a status (1.36): found out too late, but found out."""
+    uid = (sent.get("metadata") or {}).get("uid")
+    if uid is not None and uid != answer["metadata"].get("uid"):
+        raise Conflict(f"written to another object of that name, not to {uid}", status=409)
+    return answer
+
+
 def _parsed(data: bytes) -> Json | None:
     try:
         answer = json.loads(data)
     except ValueError:
         return None
     return answer if isinstance(answer, dict) else None
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    return float(retry_after) if retry_after and retry_after.isdigit() else None

@@ -77,7 +77,7 @@ class KubeError(Exception):
 
 
 class Conflict(KubeError):
-    """409: the object exists already, or a UID or resourceVersion precondition did not hold."""
+    """The object exists already, or a UID or resourceVersion precondition did not hold."""
 
 
 class Rejected(KubeError):
@@ -101,11 +101,17 @@ def refusal(
     told = answer or {}
     message = f"{call}: {told.get('message') or f'HTTP {status}'}"
     reason = str(told.get("reason") or "")
-    if status == 409:
+    if status == 409 or (status == 422 and _is_of_another_uid(told)):
         return Conflict(message, status=status, reason=reason)
     if status < 400 or status in (401, 408, 429) or status >= 500:
         return Unavailable(message, status=status, reason=reason, retry_after=retry_after)
     return Rejected(message, status=status, reason=reason)
+
+
+def _is_of_another_uid(told: Json) -> bool:
+    """A patch with another UID than the object's is not a 409 to the API server (1.36)."""
+    causes = (told.get("details") or {}).get("causes") or ()
+    return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
 class Listing(NamedTuple):
@@ -136,7 +142,8 @@ class Kubernetes(Protocol):
         """Server-side apply, forced, under an own field manager for the object and for its status.
 
         `metadata.uid` and `metadata.resourceVersion` in it are preconditions (`Conflict`).
-        With a UID nothing is created. Without one a missing object is.
+        With a UID nothing is created. Without one a missing object is. For a status the API server
+        checks the resourceVersion alone: another UID is a `Conflict` too, but after the write.
         """
         ...
 

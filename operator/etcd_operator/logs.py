@@ -19,6 +19,8 @@ from pythonjsonlogger.json import JsonFormatter
 
 _about: ContextVar[dict[str, str] | None] = ContextVar("about", default=None)
 
+SELDOM_SECONDS = 30.0
+
 _STANDARD = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _NOISY = ("kopf", "kubernetes", "aiohttp", "asyncio", "grpc")
 
@@ -42,10 +44,30 @@ def setup(level: str, form: str, stream: TextIO | None = None) -> None:
     root.setLevel(level)
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.WARNING)
+    handler.addFilter(_Seldom())
     # kopf runs in a thread of its own on purpose; `run` handles the signals.
     logging.getLogger("kopf._core.reactor.running").addFilter(
         lambda record: "OS signals are ignored" not in record.getMessage()
     )
+
+
+class _Seldom(logging.Filter):
+    """Of kopf's "Request attempt #7 failed; will retry: GET ...", for each watch, one now and then.
+
+    While the API server is away they would drown everything else.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = -SELDOM_SECONDS
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("kopf.") or "will retry" not in record.getMessage():
+            return True
+        due = record.created - self._last >= SELDOM_SECONDS
+        if due:
+            self._last = record.created
+        return due
 
 
 def _add_context(record: logging.LogRecord) -> bool:

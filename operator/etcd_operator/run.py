@@ -25,6 +25,7 @@ from etcd_operator.metrics import Metrics
 from etcd_operator.reconcile import Reconciler
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store
+from etcd_operator.transport import NotConfigured
 from etcd_operator.workqueue import Worker, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -139,7 +140,11 @@ async def operate(settings: Settings, make: MakeWork = make_work) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     metrics = Metrics()
-    client = await Client.connect(seconds=settings.request_seconds, observe=metrics.request)
+    try:
+        client = await Client.connect(seconds=settings.request_seconds, observe=metrics.request)
+    except NotConfigured as error:
+        log.error("no way to Kubernetes: %s", error)  # noqa: TRY400
+        return 2
     operator = Operator(client, settings, metrics)
     try:
         async with _served(operator):

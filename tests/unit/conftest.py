@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "steady",
     derandomize=True,
+    max_examples=60,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -230,7 +230,7 @@ class FakeKube:
         labels = obj["metadata"].get("labels") or {}
         if resource.group == naming.GROUP or labels.get(naming.LABEL_MANAGED_BY) == naming.MANAGER:
             self.store.put(resource, copy.deepcopy(obj))
-        else:
+        elif self.store.get(resource, namespace, called):
             uid, version = obj["metadata"]["uid"], int(obj["metadata"]["resourceVersion"])
             self.store.remove(resource, namespace, called, uid, version)
 

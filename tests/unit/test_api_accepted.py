@@ -181,7 +181,9 @@ def test_supported_versions_are_taken_with_and_without_a_v(version: str) -> None
 
 @pytest.mark.parametrize("absent", [None, ""])
 def test_what_is_left_empty_has_its_default(absent: object) -> None:
-    cluster = parse_cluster(body(version=absent, repository=absent, paused=None, pod=None, TLS=None))
+    cluster = parse_cluster(
+        body(version=absent, repository=absent, paused=None, pod=None, TLS=None)
+    )
 
     assert str(cluster.version) == "3.7.3"
     assert cluster.repository == "quay.io/coreos/etcd"

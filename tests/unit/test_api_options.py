@@ -239,7 +239,9 @@ def test_a_duration_becomes_the_nanoseconds_that_go_reads(text: str, nanoseconds
     assert found["corrupt-check-time"] == nanoseconds
 
 
-@pytest.mark.parametrize("text", ["", "1", "h", "1 h", "1d", "-1h", "1.h", ".5h", "1h30", "1H", "1µs"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "h", "1 h", "1d", "-1h", "1.h", ".5h", "1h30", "1H", "1µs"]
+)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="must be a duration"):
         configured(etcd={"options": {"corrupt-check-time": text}})

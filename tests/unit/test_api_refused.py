@@ -72,7 +72,7 @@ REFUSED = [
     Bad({"version": "3.7.3-rc.1"}, "spec.version", "must be like 3.7.3"),
     Bad({"version": "3.7.3\n"}, "spec.version", r"found '3.7.3\n'"),
     Bad({"version": "vv3.7.3"}, "spec.version", "must be like 3.7.3"),
-    Bad({"version": "٣.٧.٣"}, "spec.version", "must be like 3.7.3"),
+    Bad({"version": "\u0663.\u0667.\u0663"}, "spec.version", "must be like 3.7.3"),
     Bad({"version": "3.7.3 --force-new-cluster"}, "spec.version", "must be like 3.7.3"),
     Bad({"version": 3.7}, "spec.version", TEXT),
     Bad({"version": ["3.7.3"]}, "spec.version", TEXT),
@@ -252,7 +252,7 @@ REFUSED = [
     Bad(option("max-txn-ops", ""), "spec.etcd.options[max-txn-ops]", "whole number"),
     Bad(option("max-txn-ops", "-1"), "spec.etcd.options[max-txn-ops]", "whole number"),
     Bad(option("max-txn-ops", "1e3"), "spec.etcd.options[max-txn-ops]", "whole number"),
-    Bad(option("max-txn-ops", "٣"), "spec.etcd.options[max-txn-ops]", "whole number"),
+    Bad(option("max-txn-ops", "\u0663"), "spec.etcd.options[max-txn-ops]", "whole number"),
     Bad(option("max-txn-ops", "9" * 18), "spec.etcd.options[max-txn-ops]", "up to 4294967295"),
     Bad(option("pre-vote", "True"), "spec.etcd.options[pre-vote]", '"true" or "false"'),
     Bad(option("metrics", "all"), "spec.etcd.options[metrics]", "one of basic, extensive"),
@@ -433,7 +433,9 @@ def test_every_problem_is_named_at_once() -> None:
 
 def test_one_problem_is_named_once() -> None:
     with pytest.raises(Refused) as caught:
-        parse_cluster(body(etcd={"options": 5}, pod={"etcdEnv": [{"name": "ETCD_METRICS", "value": "basic"}]}))
+        parse_cluster(
+            body(etcd={"options": 5}, pod={"etcdEnv": [{"name": "ETCD_METRICS", "value": "basic"}]})
+        )
 
     assert [problem.path for problem in caught.value.problems] == ["spec.etcd.options"]
 
@@ -454,7 +456,8 @@ def test_a_pause_is_read_off_a_spec_that_is_otherwise_wrong(spec: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    "resource", [{}, {"spec": None}, {"spec": 5}, {"spec": {"paused": "true"}}, {"spec": {"paused": 1}}]
+    "resource",
+    [{}, {"spec": None}, {"spec": 5}, {"spec": {"paused": "true"}}, {"spec": {"paused": 1}}],
 )
 def test_anything_else_is_no_pause(resource: dict[str, Any]) -> None:
     assert not is_paused(resource)
@@ -472,7 +475,9 @@ SCALARS = st.one_of(
 )
 JSON = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 FIELDS = {
@@ -541,9 +546,13 @@ def test_any_json_under_the_right_keys_is_a_cluster_or_is_refused(spec: Any) -> 
 def _parse_or_refuse(spec: Any) -> None:
     resource = body() | {"spec": spec}
     before = copy.deepcopy(resource)
+    refused: Refused | None = None
     try:
         assert isinstance(parse_cluster(resource), EtcdCluster)
-    except Refused as refused:
-        assert refused.problems
-        assert all(problem.path.startswith(("spec", "metadata")) for problem in refused.problems)
+    except Refused as error:
+        refused = error
+
+    assert refused is None or refused.problems
+    for problem in refused.problems if refused else ():
+        assert problem.path.startswith(("spec", "metadata"))
     assert resource == before

@@ -148,7 +148,9 @@ class TestAvailable:
     def test_when_the_cluster_could_not_be_looked_at(self) -> None:
         condition = conditions(Outcome(failure="internal error"))["Available"]
 
-        assert condition == Condition("Available", "False", "NotObserved", "it could not be looked at")
+        assert condition == Condition(
+            "Available", "False", "NotObserved", "it could not be looked at"
+        )
 
     def test_never_without_the_latch_or_without_a_ready_pod(self) -> None:
         seen = formed(3).observe()
@@ -252,7 +254,10 @@ class TestBlockedAndPaused:
         told = conditions(outcome(paused()))
 
         assert told["Paused"] == Condition(
-            "Paused", "True", "SpecPaused", "spec.paused is true: nothing is written until it is false"
+            "Paused",
+            "True",
+            "SpecPaused",
+            "spec.paused is true: nothing is written until it is false",
         )
         assert "Blocked" not in told
         assert told["Available"].status == "True"
@@ -324,7 +329,9 @@ def test_available_is_true_only_while_a_latched_cluster_has_a_ready_pod() -> Non
 class TestDates:
     SAID = (Condition("Available", "True", "QuorumServes", "3 of 3 members serve"),)
 
-    def dated(self, *said: Condition, before: list[dict] | None = None, generation: int = 1) -> list:
+    def dated(
+        self, *said: Condition, before: list[dict] | None = None, generation: int = 1
+    ) -> list:
         stored = {one["type"]: one for one in before or []}
         return dated(list(said), stored, LATER if before else NOW, generation)
 

@@ -64,7 +64,9 @@ def another(value: Any) -> Any:
 
 
 ALL = [(case, one) for case, resource in CASES.items() for one in rendered(parse_cluster(resource))]
-NAMED = [pytest.param(one, id=f"{case}-{one['kind']}-{one['metadata']['name']}") for case, one in ALL]
+NAMED = [
+    pytest.param(one, id=f"{case}-{one['kind']}-{one['metadata']['name']}") for case, one in ALL
+]
 IGNORED = ("stringData", "data")
 
 
@@ -107,7 +109,9 @@ def test_every_object_and_list_that_someone_takes_away_is_found(manifest: dict[s
     live = with_defaults(manifest)
     inner = {path[:length] for path in leaves(manifest) for length in range(1, len(path))}
 
-    assert [path for path in sorted(inner, key=repr) if drift(without(live, path), manifest) is None] == []
+    assert [
+        path for path in sorted(inner, key=repr) if drift(without(live, path), manifest) is None
+    ] == []
 
 
 def test_where_it_differs_is_said_as_a_path() -> None:
@@ -141,9 +145,17 @@ def test_an_element_that_is_gone_is_named() -> None:
         ({"a": None}, {"a": {}}),
         ({"l": [{"name": "a", "x": 1}, {"name": "b"}]}, {"l": [{"name": "b"}, {"name": "a"}]}),
         ({"l": [{"name": "new"}, {"name": "a"}]}, {"l": [{"name": "a"}]}),
-        ({"l": [{"uid": "1", "name": "n"}, {"uid": "2", "name": "n", "k": 2}]}, {"l": [{"uid": "1", "name": "n"}]}),
         (
-            {"l": [{"mountPath": "/b", "name": "v", "readOnly": True}, {"mountPath": "/a", "name": "v"}]},
+            {"l": [{"uid": "1", "name": "n"}, {"uid": "2", "name": "n", "k": 2}]},
+            {"l": [{"uid": "1", "name": "n"}]},
+        ),
+        (
+            {
+                "l": [
+                    {"mountPath": "/b", "name": "v", "readOnly": True},
+                    {"mountPath": "/a", "name": "v"},
+                ]
+            },
             {"l": [{"mountPath": "/a", "name": "v"}]},
         ),
         (
@@ -155,7 +167,10 @@ def test_an_element_that_is_gone_is_named() -> None:
         ({"limits": {"memory": "1Gi"}}, {"limits": {"memory": "1024Mi"}}),
         ({"emptyDir": {"sizeLimit": "1Gi"}}, {"emptyDir": {"sizeLimit": "1073741824"}}),
         ({"l": [{"spec": {"x": 1, "y": 2}, "status": {}}]}, {"l": [{"spec": {"x": 1}}]}),
-        ({"l": [{"key": "a", "effect": "X"}, {"key": "a", "effect": "Y"}]}, {"l": [{"key": "a", "effect": "X"}, {"key": "a", "effect": "Y"}]}),
+        (
+            {"l": [{"key": "a", "effect": "X"}, {"key": "a", "effect": "Y"}]},
+            {"l": [{"key": "a", "effect": "X"}, {"key": "a", "effect": "Y"}]},
+        ),
     ],
 )
 def test_what_was_added_or_respelled_is_no_drift(live: dict, manifest: dict) -> None:
@@ -208,9 +223,13 @@ def test_a_selector_with_one_more_label_would_select_nobody() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["name", "key", "uid", "port", "selector", "limits", "a", "b"]), inner, max_size=4
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["name", "key", "uid", "port", "selector", "limits", "a", "b"]),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=15,
 )

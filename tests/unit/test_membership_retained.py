@@ -184,7 +184,10 @@ class TestAdopt:
         assert isinstance(rest, Hold)
         assert rest.reason == "ForeignData"
         assert "the volume of pod c-1 holds data of" in rest.message
-        assert [push.pod for push in world.history if isinstance(push, PushTicket)] == ["c-0", "c-2"]
+        assert [push.pod for push in world.history if isinstance(push, PushTicket)] == [
+            "c-0",
+            "c-2",
+        ]
 
     def test_claims_of_two_etcd_clusters_are_not_adopted(self) -> None:
         old = formed(3)
@@ -406,7 +409,9 @@ class TestForeignData:
         world.run_start(1)
         world.pods[1].deleting = True
 
-        assert decide(world.observe()) == Wait("pod c-1 to stop; the StatefulSet then makes it again")
+        assert decide(world.observe()) == Wait(
+            "pod c-1 to stop; the StatefulSet then makes it again"
+        )
 
     def test_a_pod_beyond_the_replicas_is_not_called_lost(self) -> None:
         """It is about to be taken away: someone had scaled the StatefulSet by hand."""

@@ -12,6 +12,7 @@ import pytest
 from worlds import (
     OLD,
     UID,
+    Conflict,
     Data,
     World,
     body,
@@ -281,7 +282,9 @@ class TestAnotherAttempt:
         assert world.record.attempt == 1
 
     @pytest.mark.parametrize("wrong", ["unreadable", "foreign"])
-    def test_a_volume_that_is_not_known_to_be_empty_forbids_another_attempt(self, wrong: str) -> None:
+    def test_a_volume_that_is_not_known_to_be_empty_forbids_another_attempt(
+        self, wrong: str
+    ) -> None:
         world = before(World(body(3)), "record data-c-0")
         for ordinal in range(3):
             world.restart_pod(ordinal)
@@ -410,7 +413,41 @@ class TestI5ReplicasAreNotLowered:
         assert isinstance(step, ApplyChild)
         assert step.manifest["spec"]["replicas"] == 5
 
-    @pytest.mark.parametrize("name", ["c-7", "c-50", "c-999999999", "c-" + "9" * 5000, "d-4", "c-04"])
+    def test_a_lost_secret_does_not_lose_how_many_there_were(self) -> None:
+        """And then the StatefulSet goes too, and claims of the highest ordinals."""
+        world = formed(5)
+        world.lose_secret()
+        world.cut_off = True
+        drive(world)
+        del world.claims[4], world.claims[3]
+        world.delete_stateful_set(with_pods=True)
+
+        drive(world)
+
+        assert self.replicas(world) == 5
+
+    def test_what_was_scaled_by_hand_is_not_what_there_were(self) -> None:
+        world = formed(3)
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 1000
+        world.lose_secret()
+
+        drive(world)
+
+        assert world.record.size <= 7
+
+    def test_an_old_view_does_not_undo_what_came_after_it(self) -> None:
+        world = formed(3)
+        world.alter("StatefulSet", "c")["spec"]["replicas"] = 1
+        step = decide(world.observe())
+        assert isinstance(step, ApplyChild)
+        world.alter("StatefulSet", "c")["spec"]["replicas"] = 3
+
+        with pytest.raises(Conflict, match="resourceVersion"):
+            world.apply(step)
+
+    @pytest.mark.parametrize(
+        "name", ["c-7", "c-50", "c-999999999", "c-" + "9" * 5000, "d-4", "c-04"]
+    )
     def test_a_member_that_calls_itself_something_absurd_makes_no_pods(self, name: str) -> None:
         world = formed(3)
         listed = world.members[world.record.cluster_id]
@@ -535,7 +572,10 @@ class TestI9TheVersionStays:
     def versions(self, world: World) -> set[str]:
         live = world.objects["StatefulSet", "c"]
         image = live["spec"]["template"]["spec"]["containers"][0]["image"]
-        return {live["metadata"]["annotations"][naming.VERSION_ANNOTATION], image.partition(":v")[2]}
+        return {
+            live["metadata"]["annotations"][naming.VERSION_ANNOTATION],
+            image.partition(":v")[2],
+        }
 
     @pytest.mark.parametrize("version", ["3.5.33", "3.6.14", "3.7.1", "3.7.2"])
     def test_an_edited_version_changes_nothing_and_is_held_with_a_sentence(
@@ -612,7 +652,9 @@ class TestI10OthersObjectsAreLeftAlone:
     @pytest.mark.parametrize(
         ("kind", "name"), [("Secret", "c-start"), ("Service", "c"), ("StatefulSet", "c")]
     )
-    def test_a_name_that_is_taken_holds_before_anything_is_written(self, kind: str, name: str) -> None:
+    def test_a_name_that_is_taken_holds_before_anything_is_written(
+        self, kind: str, name: str
+    ) -> None:
         world = World(body(3))
         world.foreign = (Foreign(kind, name, "Deployment x"),)
 
@@ -687,7 +729,9 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert labels(world.history)[-1] == "CreateSecret"
 
     @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
-    def test_with_the_secret_and_every_volume_lost_the_status_remembers(self, storage: dict) -> None:
+    def test_with_the_secret_and_every_volume_lost_the_status_remembers(
+        self, storage: dict
+    ) -> None:
         world = formed(3, **storage)
         world.body["status"] = {"clusterID": f"{world.record.cluster_id:016x}"}
         world.lose_secret()
@@ -789,6 +833,31 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert "00000000000000aa" in rest.message
         assert world.secret is None
 
+    def test_a_claim_of_an_attempt_that_never_formed_is_no_split_brain_where_the_status_tells(
+        self,
+    ) -> None:
+        """c-1 was recorded by an attempt, and had no ticket yet of the next one, which formed."""
+        world = formed(3)
+        formed_as = world.record.cluster_id
+        world.body["status"] = {"clusterID": f"{formed_as:016x}"}
+        world.claims[1].annotations[naming.CLUSTER_ID] = "00000000000000aa"
+        world.lose_secret()
+
+        drive(world)
+
+        assert world.record.cluster_id == formed_as
+
+    def test_what_etcd_answers_is_not_outvoted_by_the_status(self) -> None:
+        world = formed(3)
+        world.body["status"] = {"clusterID": f"{world.record.cluster_id:016x}"}
+        world.lose_secret()
+        seen = world.observe()
+
+        step = decide(replace(seen, etcd=EtcdView(0x77, seen.etcd.members)))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "SplitBrain"
+
     @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
     def test_a_damaged_secret_is_held(self, storage: dict) -> None:
         world = formed(3, **storage)
@@ -819,7 +888,9 @@ class TestPaused:
             seen = world.observe()
             paused = replace(seen, cluster=replace(seen.cluster, paused=True))
             held = decide(paused)
-            assert held == Hold("Paused", "spec.paused is true: nothing is written until it is false")
+            assert held == Hold(
+                "Paused", "spec.paused is true: nothing is written until it is false"
+            )
             step = decide(seen)
             world.apply(step) if is_write(step) else world.turn()
 

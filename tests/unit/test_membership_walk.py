@@ -34,7 +34,8 @@ class Walk:
 
     def run(self) -> None:
         for _ in range(EVENTS):
-            self.chance.choices(list(self.EVENTS), weights=list(self.EVENTS.values()))[0](self)
+            (event,) = self.chance.choices(list(LIKELY), weights=list(LIKELY.values()))
+            event(self)
 
     def operator(self) -> None:
         """One of two operators looks, or acts on what it saw some time ago."""
@@ -116,24 +117,26 @@ class Walk:
         """One more than an ordinal; 0 where there is none."""
         return self.chance.choice(sorted(ordinals)) + 1 if ordinals else 0
 
-    EVENTS: dict[Callable[[Walk], None], float] = {
-        operator: 40,
-        turn: 20,
-        status: 3,
-        pod_dies: 3,
-        container_restarts_on_an_emptied_volume: 0.4,
-        volume_is_lost: 0.6,
-        claim_is_deleted_under_a_pod: 0.5,
-        secret_is_lost: 0.5,
-        stateful_set_is_deleted: 1,
-        stateful_set_is_scaled: 1,
-        service_is_altered: 1,
-        size_is_edited: 0.7,
-        version_is_edited: 0.7,
-        pause: 1,
-        network: 2,
-        scheduling: 2,
-    }
+
+LIKELY: dict[Callable[[Walk], None], float] = {
+    Walk.operator: 40,
+    Walk.turn: 20,
+    Walk.status: 3,
+    Walk.pod_dies: 3,
+    Walk.container_restarts_on_an_emptied_volume: 0.4,
+    Walk.volume_is_lost: 0.6,
+    Walk.claim_is_deleted_under_a_pod: 0.5,
+    Walk.secret_is_lost: 0.5,
+    Walk.stateful_set_is_deleted: 1,
+    Walk.stateful_set_is_scaled: 1,
+    Walk.service_is_altered: 1,
+    Walk.size_is_edited: 0.7,
+    Walk.version_is_edited: 0.7,
+    Walk.pause: 1,
+    Walk.network: 2,
+    Walk.scheduling: 2,
+}
+"""What may happen, and how often next to the others."""
 
 
 @functools.cache

@@ -44,15 +44,16 @@ class Server:
             nonce = read_greeting(await reader.readline())
             genuine = Answer(nonce, self.challenge, self.pod_uid, Finding("no-data"))
             line = self.answer(genuine) if self.answer else seal(self.key, "answer", genuine)
-            if line is not None:
-                writer.write(line)
-                await writer.drain()
+            writer.write(line)
+            await writer.drain()
+            if not line.endswith(b"\n"):
+                writer.close()
+                return
             if ticket := await reader.readline():
                 self.taken.append(open_ticket(self.key, ticket))
                 receipt = Receipt(self.challenge)
                 line = self.receipt(receipt) if self.receipt else seal(self.key, "receipt", receipt)
-                if line is not None:
-                    writer.write(line)
+                writer.write(line)
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
@@ -118,6 +119,7 @@ FORGED = {
     "a receipt for an answer": {"answer": lambda _: seal(KEY, "receipt", Receipt("run-1"))},
     "no signature": {"answer": lambda _: b'{"body": {}}\n'},
     "no JSON": {"answer": lambda _: b"HTTP/1.1 400 Bad Request\r\n"},
+    "a line cut off at its very end": {"answer": lambda it: seal(KEY, "answer", it)[:-1]},
     "half a line": {"answer": lambda it: seal(KEY, "answer", it)[:-20] + b"\n"},
     "a line without end": {"answer": lambda _: b"x" * (MAX_LINE + 1) + b"\n"},
 }

@@ -237,7 +237,7 @@ class TestRest:
         assert settled.events.reasons() == ["PutBack"]
 
     async def test_a_stateful_set_deleted_with_its_pods_waits_for_them_to_stop(self, settled):
-        """Made at once it would run into their names, and its controller would back off from them."""
+        """Made at once it would run into their names, and its controller would back off."""
         settled.kube.remove(STATEFUL_SETS, "default", "a")
         await settled.once()
         assert settled.kube.find(STATEFUL_SETS, "a") is None

@@ -173,6 +173,19 @@ class TestUndone:
             settled.clock.now += await settled.once()
         assert BURST + 10 < settled.kube.calls["apply Service"] < 40
 
+    async def test_the_next_cluster_of_this_name_does_not_suffer_for_it(self, settled):
+        for _ in range(40):
+            service = settled.kube.live(SERVICES, "a")
+            service["spec"]["publishNotReadyAddresses"] = False
+            settled.kube.put(SERVICES, service)
+            await settled.once()
+        for resource, namespace, name in list(settled.kube.objects):
+            settled.kube.remove(resource, namespace, name)
+        settled.etcd.listed.clear()
+        settled.declare()
+        assert [await settled.once() for _ in range(3)] == [0, 0, 0]
+        assert settled.kube.find(SERVICES, "a")
+
 
 class TestBrake:
     STEP = ApplyChild("Service", "a", {}, "differs at x")
@@ -251,8 +264,20 @@ class TestStatus:
         await bench.run()
         bench.kube.calls.clear()
         for _ in range(5):
+            bench.clock.now += 2
             await bench.once()
         assert not bench.kube.calls
+
+    async def test_is_not_written_twice_because_the_watch_is_late(self, bench):
+        await bench.run()
+        pod = bench.kube.live(PODS, "a-1")
+        bench.kube.put(PODS, {**pod, "status": {**pod["status"], "conditions": []}})
+        bench.kube.calls.clear()
+        bench.kube.watching = False
+        for _ in range(3):
+            await bench.once()
+            bench.clock.now += 2
+        assert bench.kube.calls == {"apply EtcdCluster/status": 1}
 
     async def test_that_someone_wiped_is_written_again(self, settled):
         settled.kube.put(ETCD_CLUSTERS, {**settled.body, "status": {}})

@@ -137,7 +137,7 @@ async def test_create(client, server):
 
 @pytest.mark.parametrize(("status", "suffix"), [(False, ""), (True, "/status")])
 async def test_merge_patch(client, server, status, suffix):
-    server.will()
+    server.will({"metadata": {"uid": "u"}})
     patch = {"metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {"x": None}}
     await client.merge_patch(SERVICES, "ns", "a", patch, status=status)
 
@@ -148,6 +148,18 @@ async def test_merge_patch(client, server, status, suffix):
     )
     assert request.headers["Content-Type"] == "application/merge-patch+json"
     assert body == patch
+
+
+@pytest.mark.parametrize("status", [False, True])
+async def test_an_answer_about_another_object_is_a_conflict(client, server, status):
+    manifest = {"metadata": SERVICE["metadata"] | {"uid": "u"}}
+    for _ in range(2):
+        server.will({"metadata": {"uid": "another"}})
+
+    with pytest.raises(Conflict, match="another object"):
+        await client.apply(SERVICES, manifest, status=status)
+    with pytest.raises(Conflict, match="another object"):
+        await client.merge_patch(SERVICES, "ns", "a", manifest, status=status)
 
 
 async def test_delete_carries_its_preconditions(client, server):
@@ -260,6 +272,20 @@ async def test_refusals_of_a_write(client, server, observed, status, reason, kin
     assert observed == [("patch", PODS, status)]
 
 
+async def test_a_uid_that_is_not_the_objects_is_a_conflict(client, server):
+    # As kube-apiserver 1.36 says it.
+    told = {
+        "kind": "Status",
+        "reason": "Invalid",
+        "message": 'Service "a" is invalid: metadata.uid: Invalid value: "u": field is immutable',
+        "details": {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]},
+    }
+    server.will(told, status=422)
+
+    with pytest.raises(Conflict, match="field is immutable"):
+        await client.apply(SERVICES, SERVICE)
+
+
 async def test_the_servers_wish_for_patience_is_passed_on(client, server):
     server.refuses(429, headers={"Retry-After": "17"})
     server.refuses(503, headers={"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"})
@@ -333,7 +359,7 @@ async def test_connections_are_kept(client, server):
 
 
 async def test_a_session_of_the_watches_asks_for_the_token_each_time(client, server):
-    client._configuration.refresh_api_key_hook = lambda c: c.api_key.update(
+    client._transport.configuration.refresh_api_key_hook = lambda c: c.api_key.update(
         BearerToken=f"bearer {len(server.asked)}"
     )
     async with client.session() as session:
@@ -355,8 +381,8 @@ async def test_in_a_pod_the_token_is_read_anew(server, tmp_path, monkeypatch):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", server.url.rpartition(":")[2])
     client = await Client.connect(seconds=0.5)
-    client._configuration.host = server.url  # the server here speaks no TLS
-    hook = client._configuration.refresh_api_key_hook
+    client._transport.configuration.host = server.url  # the server here speaks no TLS
+    hook = client._transport.configuration.refresh_api_key_hook
     loader = hook.__closure__[0].cell_contents
     for content in ("first", "second"):
         token.write_text(content)

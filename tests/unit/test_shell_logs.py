@@ -92,6 +92,20 @@ def test_libraries_that_log_bodies_are_silent_even_when_debugging(written, name)
     assert "trouble" in written.getvalue()
 
 
+def test_an_outage_is_told_of_now_and_then_and_not_by_every_watch(written):
+    logs.setup("INFO", "text", written)
+    logger = logging.getLogger("kopf._cogs.clients.watching")
+    for number in range(50):
+        logger.error("Request attempt #%d failed; will retry: GET /api/v1/pods", number)
+    logger.error("something else")
+    record = logger.makeRecord(logger.name, logging.ERROR, "", 0, "#9 failed; will retry", (), None)
+    record.created += logs.SELDOM_SECONDS
+    logger.handle(record)
+
+    assert written.getvalue().count("will retry") == 2
+    assert "something else" in written.getvalue()
+
+
 def test_the_level_counts(written):
     logs.setup("WARNING", "text", written)
     logging.getLogger("etcd_operator").info("chatter")

@@ -416,7 +416,10 @@ class World:
         ids = (written.member_id, written.cluster_id) if written else None
         _rule(ids == (ticket.member_id, ticket.cluster_id), "record", "a ticket without its record")
         if ticket.state == "adopt":
-            same = data and (data.member_id, data.cluster_id) == (ticket.member_id, record.cluster_id)
+            same = data and (data.member_id, data.cluster_id) == (
+                ticket.member_id,
+                record.cluster_id,
+            )
             _rule(bool(same), "adopt", "the log is of another member")
             named = self.cluster.retained_claims.adopt
             _rule(bool(data and data.cluster_uid == named), "I10", "adopted without a word")
@@ -641,7 +644,9 @@ def _without_empty(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {key: _without_empty(one) for key, one in value.items()}
         meant = ("emptyDir", "labelSelector", "namespaceSelector")
-        return {key: one for key, one in kept.items() if key in meant or one not in ("", [], {}, None)}
+        return {
+            key: one for key, one in kept.items() if key in meant or one not in ("", [], {}, None)
+        }
     return [_without_empty(one) for one in value] if isinstance(value, list) else value
 
 

@@ -83,9 +83,11 @@ def _begin(seen: Observation, name: str) -> Step:
 
 
 def _remembered(seen: Observation) -> set[int]:
+    last = {seen.last_cluster_id} if seen.last_cluster_id is not None else set()
     held = {claim.record.cluster_id for claim in seen.claims if claim.record}
-    held |= {pod.record.cluster_id for pod in seen.pods if pod.record} | _answering(seen)
-    return held or ({seen.last_cluster_id} if seen.last_cluster_id is not None else set())
+    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}
+    # Other claims are still of an attempt before the one that formed.
+    return (held & last or held) | _answering(seen) or last
 
 
 def _answering(seen: Observation) -> set[int]:

@@ -1,0 +1,3 @@
+{{- define "etcd-cluster.name" -}}
+{{- default .Release.Name .Values.nameOverride }}
+{{- end }}

@@ -1,0 +1,46 @@
+{{- define "etcd-operator.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "etcd-operator.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name }}
+{{- .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "etcd-operator.selector" -}}
+app.kubernetes.io/name: {{ include "etcd-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "etcd-operator.labels" -}}
+{{ include "etcd-operator.selector" . }}
+app.kubernetes.io/component: operator
+app.kubernetes.io/part-of: etcd-operator
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "etcd-operator.serviceAccount" -}}
+{{- $made := include "etcd-operator.fullname" . }}
+{{- default (ternary $made "default" .Values.serviceAccount.create) .Values.serviceAccount.name }}
+{{- end }}
+
+{{- define "etcd-operator.image" -}}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- /* The namespaces that are served, separated by commas; * is all of them. */}}
+{{- define "etcd-operator.namespaces" -}}
+{{- default (list .Release.Namespace) .Values.watchNamespaces | join "," }}
+{{- end }}

@@ -1,0 +1,48 @@
+{{- /*
+What the operator may do in a namespace that it serves: the one list, for Roles and for the
+ClusterRole alike. Verb by verb, without wildcards. `create` beside `patch` is for server-side apply,
+which makes what is not there yet.
+*/}}
+{{- define "etcd-operator.rules" -}}
+# The resources that are asked for. Only their status is ever written.
+- apiGroups: [etcd.database.coreos.com]
+  resources: [etcdclusters, etcdbackups, etcdrestores]
+  verbs: [get, list, watch]
+- apiGroups: [etcd.database.coreos.com]
+  resources: [etcdclusters/status, etcdbackups/status, etcdrestores/status]
+  verbs: [patch]
+# One StatefulSet for each cluster. Deleted (its pods left alone) only to be made anew at once, where
+# Kubernetes does not let a field be changed.
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch, create, patch, delete]
+# The headless Service of the members and the Service for clients.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, patch]
+# The key of the start tickets and the bootstrap record of each cluster.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, list, watch, create, patch]
+# Which pods run and wait. A pod is deleted to restart a member, and patched only where its data is
+# in an emptyDir: the record of its member is then on the pod.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, patch, delete]
+# Claims are made by the StatefulSet. The operator writes on them which member's data they hold, and
+# deletes one only when its member is gone for good or a person has said so.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, patch, delete]
+# What has happened, for `kubectl describe`. `get` is for counting one that comes again.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [get, create, patch]
+{{- end }}
+
+{{- /* In the release's own namespace alone: which copy of the operator acts. */}}
+{{- define "etcd-operator.leaseRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, create, patch]
+{{- end }}

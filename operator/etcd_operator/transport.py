@@ -1,0 +1,121 @@
+"""The lower half of the Kubernetes client: who we are, TLS, the connections, one request.
+
+From `kubernetes.aio`, whose configuration knows pods, kubeconfigs and credential plugins. Its
+generated methods are not used: they parse every answer into pydantic models (a hundred modules, ten
+times the time of `json.loads`, and a `ValidationError` for an object that is merely unusual), and
+without being told otherwise wait five minutes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import aiohttp
+from kubernetes.aio import config as kubernetes_config
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+
+from etcd_operator.kube import FIELD_MANAGER, Json
+
+KEEPALIVE_SECONDS = 60.0
+"""Below the API server's 90: a pass must not begin with a TLS handshake."""
+
+JSON = "application/json"
+
+
+class NotConfigured(Exception):
+    """Neither a service account nor a usable kubeconfig."""
+
+
+class Answer(NamedTuple):
+    status: int
+    retry_after: float | None
+    data: bytes
+
+
+class _Rest(RESTClientObject):
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        return aiohttp.TCPConnector(
+            limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=KEEPALIVE_SECONDS
+        )
+
+
+class Transport:
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self._rest = _Rest(configuration)
+        self._api = ApiClient(configuration)
+        self._api.rest_client = self._rest
+        self._api.user_agent = FIELD_MANAGER
+
+    @classmethod
+    async def connect(cls, kubeconfig: str | None = None) -> Self:
+        """As the pod's service account, its token read anew every minute; else by kubeconfig."""
+        configuration = Configuration()
+        try:
+            kubernetes_config.load_incluster_config(  # type: ignore[no-untyped-call]
+                client_configuration=configuration
+            )
+        except kubernetes_config.ConfigException as in_pod:
+            try:
+                await kubernetes_config.load_kube_config(  # type: ignore[no-untyped-call]
+                    config_file=kubeconfig, client_configuration=configuration
+                )
+            except (kubernetes_config.ConfigException, OSError) as error:
+                raise NotConfigured(f"not in a pod ({in_pod}), and: {error}") from error
+        return cls(configuration)
+
+    @property
+    def server(self) -> str:
+        return str(self.configuration.host)
+
+    def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
+        """A session of the same identity, for the watches; belongs to the running loop."""
+
+        async def authorize(
+            request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+        ) -> aiohttp.ClientResponse:
+            # With each request: a bound token is good for an hour, a session for ever.
+            await self._api.update_params_for_auth(
+                request.headers, [], ["BearerToken"], "", request.method, None
+            )
+            return await handler(request)
+
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._rest.ssl_context)
+        return aiohttp.ClientSession(
+            connector=connector,
+            middlewares=(authorize,),
+            trace_configs=list(traces),
+            trust_env=True,
+        )
+
+    async def close(self) -> None:
+        await self._api.close()  # type: ignore[no-untyped-call]
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str],
+        body: Json | None,
+        content_type: str,
+        seconds: float,
+    ) -> Answer:
+        _, url, headers, sent, _ = await self._api.param_serialize(
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params={"Accept": JSON, "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        timeout = aiohttp.ClientTimeout(total=seconds)
+        response = await self._api.call_api(method, url, headers, sent, _request_timeout=timeout)
+        data: bytes = await response.read()  # type: ignore[no-untyped-call]
+        return Answer(response.status, _seconds(response.headers.get("Retry-After")), data)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    return float(retry_after) if retry_after and retry_after.isdigit() else None

@@ -1,0 +1,107 @@
+"""The yardstick: the StatefulSet of etcd's own website, without any operator.
+
+https://etcd.io/docs/v3.6/op-guide/kubernetes/, with what makes the two sides comparable and nothing
+else changed: image, probes, security context and volume are those that the operator renders, and
+the anti-affinity is left out, as the machine has one node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests.statefulset import stateful_set
+
+Json = dict[str, Any]
+
+
+def ours(name: str, size: int = 3) -> Json:
+    """The EtcdCluster that is measured."""
+    return {
+        "apiVersion": "etcd.database.coreos.com/v1beta2",
+        "kind": "EtcdCluster",
+        "metadata": {"name": name},
+        "spec": {"size": size},
+    }
+
+
+def service(name: str) -> Json:
+    return {
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {"app": name},
+            "ports": [
+                {"name": "client", "port": 2379},
+                {"name": "peer", "port": 2380},
+                {"name": "metrics", "port": 2381},
+            ],
+        },
+    }
+
+
+def bare(name: str, namespace: str, size: int = 3) -> Json:
+    """The website's StatefulSet: all pods at once, each told that the cluster is new."""
+    rendered = _rendered(name, namespace, size)
+    pod = rendered["spec"]["template"]["spec"]
+    etcd = next(one for one in pod["containers"] if one["name"] == "etcd")
+    container = {
+        "name": "etcd",
+        "image": etcd["image"],
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/usr/local/bin/etcd"],
+        "args": _arguments(name, namespace, size),
+        "env": [{"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "ports": etcd["ports"],
+        "securityContext": etcd["securityContext"],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        **{key: value for key, value in etcd.items() if key.endswith("Probe")},
+    }
+    claim = rendered["spec"]["volumeClaimTemplates"][0]
+    return {
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "serviceName": name,
+            "replicas": size,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "securityContext": pod["securityContext"],
+                    "terminationGracePeriodSeconds": pod["terminationGracePeriodSeconds"],
+                    "automountServiceAccountToken": False,
+                    "enableServiceLinks": False,
+                    "containers": [container],
+                },
+            },
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim["spec"]}],
+        },
+    }
+
+
+def _arguments(name: str, namespace: str, size: int) -> list[str]:
+    def host(pod: str) -> str:
+        return f"{pod}.{name}.{namespace}.svc"
+
+    members = [f"{name}-{ordinal}" for ordinal in range(size)]
+    initial = ",".join(f"{member}=http://{host(member)}:2380" for member in members)
+    return [
+        "--name=$(NAME)",
+        "--data-dir=/data/etcd",
+        "--listen-peer-urls=http://0.0.0.0:2380",
+        "--listen-client-urls=http://0.0.0.0:2379",
+        f"--advertise-client-urls=http://{host('$(NAME)')}:2379",
+        "--initial-cluster-state=new",
+        f"--initial-cluster-token=etcd-{namespace}",
+        f"--initial-cluster={initial}",
+        f"--initial-advertise-peer-urls=http://{host('$(NAME)')}:2380",
+        "--listen-metrics-urls=http://0.0.0.0:2381",
+    ]
+
+
+def _rendered(name: str, namespace: str, size: int) -> Json:
+    body = ours(name, size)
+    body["metadata"] |= {"namespace": namespace, "uid": "none", "generation": 1}
+    return stateful_set(parse_cluster(body), replicas=size, operator_image="none")

@@ -1,0 +1,131 @@
+"""What a newcomer sees first: the example cluster comes up, takes a key and gives it back.
+
+`make demo` has a cluster ready with the operator in it. This applies `examples/etcd-cluster.yaml`,
+waits with every change of plan shown, writes and reads through the client Service, prints the
+members, and says what to try next.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+MANIFEST = ROOT / "examples" / "etcd-cluster.yaml"
+CLUSTER = "example-etcd-cluster"
+NAMESPACE = "default"
+DEADLINE_SECONDS = 180
+ENDPOINT = f"http://{CLUSTER}-client:2379"
+
+NEXT = f"""\
+Try next (the kubeconfig is build/cluster/kubeconfig, the tools are in build/bin):
+
+  export KUBECONFIG=$PWD/build/cluster/kubeconfig PATH=$PWD/build/bin:$PATH
+  kubectl get etcd -o wide                       the cluster and the operator's next step
+  kubectl describe etcd {CLUSTER}   conditions and what has happened
+  kubectl delete pod {CLUSTER}-1    it comes back with its data
+  kubectl delete service {CLUSTER}-client   it is put back
+  kubectl delete etcd {CLUSTER}     its volumes stay; apply it again and see
+
+  make cluster-down                              leaves nothing behind
+"""
+
+
+class DemoError(RuntimeError):
+    """The demo cannot go on; the message is for the person who started it."""
+
+
+def main() -> int:
+    try:
+        started = time.monotonic()
+        say(f"applying {MANIFEST.relative_to(ROOT)}")
+        kubectl("apply", "-f", str(MANIFEST))
+        wait_until_running(started)
+        write_and_read()
+        print_members()
+    except DemoError as error:
+        print(f"\nthe demo stopped: {error}", file=sys.stderr)
+        return 1
+    print(NEXT)
+    return 0
+
+
+def say(text: str) -> None:
+    print(f"== {text}", flush=True)
+
+
+def kubectl(*words: str) -> str:
+    done = subprocess.run(
+        ["kubectl", "--namespace", NAMESPACE, "--request-timeout=30s", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode:
+        raise DemoError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def wait_until_running(started: float) -> None:
+    """Shows the operator's plan as it changes, until every declared member is ready."""
+    shown = ""
+    while time.monotonic() - started < DEADLINE_SECONDS:
+        body = json.loads(kubectl("get", "etcd", CLUSTER, "-o", "json"))
+        status = body.get("status") or {}
+        ready, size = status.get("readyMembers", 0), body["spec"]["size"]
+        line = f"{ready}/{size} ready; {status.get('plan', 'the operator has not seen it yet')}"
+        if line != shown:
+            print(f"   {time.monotonic() - started:5.1f} s  {line}", flush=True)
+            shown = line
+        if ready == size and status.get("phase") == "Running":
+            return
+        time.sleep(0.3)
+    raise DemoError(f"not ready after {DEADLINE_SECONDS} s; kubectl describe etcd {CLUSTER} says why")
+
+
+def etcdctl(*words: str) -> str:
+    return kubectl("exec", f"{CLUSTER}-0", "-c", "etcd", "--", "etcdctl", *words)
+
+
+def write_and_read() -> None:
+    say(f"writing and reading a key through {ENDPOINT}")
+    etcdctl("--endpoints", ENDPOINT, "put", "greeting", "hello from etcd on a StatefulSet")
+    print(f"   {etcdctl('--endpoints', ENDPOINT, 'get', 'greeting', '--print-value-only').strip()}")
+
+
+def print_members() -> None:
+    say("members")
+    statuses = json.loads(etcdctl("--endpoints", ENDPOINT, "endpoint", "status", "--cluster", "-w", "json"))
+    members = json.loads(etcdctl("--endpoints", ENDPOINT, "member", "list", "-w", "json"))["members"]
+    volumes = {
+        item["metadata"]["name"]: item["spec"].get("volumeName", "")
+        for item in json.loads(kubectl("get", "persistentvolumeclaims", "-o", "json"))["items"]
+    }
+    rows = [("NAME", "ID", "ROLE", "VERSION", "DB SIZE", "VOLUME")]
+    for member in sorted(members, key=lambda one: one["name"]):
+        rows.append(_row(member, statuses, volumes))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    print()
+
+
+def _row(
+    member: dict[str, Any], statuses: list[dict[str, Any]], volumes: dict[str, str]
+) -> tuple[str, ...]:
+    own = next(
+        (one["Status"] for one in statuses if one["Status"]["header"]["member_id"] == member["ID"]), {}
+    )
+    role = "leader" if own.get("leader") == member["ID"] else "follower"
+    size = f"{own.get('dbSize', 0) / 1024:.0f} KiB"
+    volume = volumes.get(f"data-{member['name']}", "")
+    return (member["name"], f"{member['ID']:016x}", role, own.get("version", "?"), size, volume)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

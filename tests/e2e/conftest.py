@@ -1,0 +1,109 @@
+"""Fixtures of the end-to-end tests: the cluster that KUBECONFIG names, with the operator in it.
+
+Every test gets a namespace of its own (`place`), which enforces the restricted pod security
+profile. After the test the invariants are checked, then the namespace goes in the background. A
+test that fails leaves what there was to see in build/e2e.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the harness, which the benchmarks share
+
+from harness.api import KUBECONFIG, LOCAL_KUBECONFIG, ROOT, Kube
+from harness.audit import Audit
+from harness.invariants import Ledger
+from harness.operator import Operator
+from harness.place import Place
+from harness.reach import Reach
+from harness.report import write_report
+
+HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "verify: too long for every run; chosen by `-m verify`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything in here is `e2e`; what is for `make verify` runs only when it is asked for."""
+    ours = [item for item in items if HERE in item.path.parents]
+    for item in ours:
+        item.add_marker(pytest.mark.e2e)
+    if not config.option.markexpr:
+        long = [item for item in ours if item.get_closest_marker("verify")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    setattr(item, f"report_{report.when}", report)
+    return report
+
+
+@pytest.fixture(scope="session")
+def kube() -> Kube:
+    return Kube()
+
+
+@pytest.fixture(scope="session")
+def reach(kube: Kube) -> Iterator[Reach]:
+    reach = Reach(kube)
+    yield reach
+    reach.close()
+
+
+@pytest.fixture(scope="session")
+def operator(kube: Kube) -> Operator:
+    return Operator(kube)
+
+
+@pytest.fixture(scope="session")
+def ledger(kube: Kube) -> Ledger:
+    ledger = Ledger(kube)
+    ledger.start()
+    return ledger
+
+
+@pytest.fixture
+def place(
+    kube: Kube, reach: Reach, operator: Operator, ledger: Ledger, request: pytest.FixtureRequest
+) -> Iterator[Place]:
+    place = Place.make(kube, reach, operator, ledger, request.node.name.removeprefix("test_"))
+    yield place
+    failed = getattr(request.node, "report_call", None)
+    if failed is None or failed.failed:
+        write_report(place, ROOT / "build" / "e2e" / f"{place.namespace}.txt")
+        place.leave()
+        return
+    try:
+        place.check()
+    except AssertionError:
+        write_report(place, ROOT / "build" / "e2e" / f"{place.namespace}.txt")
+        raise
+    finally:
+        place.leave()
+
+
+@pytest.fixture(scope="session")
+def local_node() -> None:
+    """For tests that reach into a node's processes and volumes from outside.
+
+    Only the cluster of `make cluster` runs on this machine; on any other, these tests have nothing
+    to reach into.
+    """
+    if KUBECONFIG.resolve() != LOCAL_KUBECONFIG.resolve():
+        pytest.skip("reaches into the node from outside, which only the local cluster allows")
+
+
+@pytest.fixture
+def audit(local_node: None) -> Audit:
+    """The API server's audit log from here on; the local cluster keeps one."""
+    return Audit(KUBECONFIG.resolve().parent / "logs" / "audit.log")

@@ -1,0 +1,1 @@
+"""What the end-to-end tests and the benchmarks stand on: clients, waits, checks."""

@@ -1,0 +1,184 @@
+"""An EtcdCluster as a test sees it: declared, looked at, talked to."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from harness.api import (
+    CLAIMS,
+    CLUSTERS,
+    EVENTS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    ApiError,
+    Json,
+    Kind,
+    Kube,
+)
+from harness.etcd import Etcd
+from harness.reach import Reach
+from harness.waiting import eventually
+
+PREFIX = "etcd.database.coreos.com"
+COMES_UP_SECONDS = 60
+SETTLED = "nothing to do"
+
+
+class Cluster:
+    def __init__(self, kube: Kube, reach: Reach, namespace: str, name: str) -> None:
+        self.kube = kube
+        self.reach = reach
+        self.namespace = namespace
+        self.name = name
+        self.client = Etcd(lambda: reach.service(namespace, f"{name}-client", 2379))
+
+    def member(self, ordinal: int) -> Etcd:
+        return Etcd(lambda: self.reach.pod(self.namespace, f"{self.name}-{ordinal}", 2379))
+
+    # What is declared.
+
+    def declare(self, size: int = 3, **spec: Any) -> Cluster:
+        manifest = {"metadata": {"name": self.name}, "spec": {"size": size, **spec}}
+        self.kube.create(CLUSTERS, manifest, self.namespace)
+        return self
+
+    def change(self, **spec: Any) -> None:
+        self.kube.patch(CLUSTERS, self.namespace, self.name, {"spec": spec})
+
+    def delete(self) -> None:
+        """Deletes it and waits until it and its pods are gone; its claims stay."""
+        self.kube.delete(CLUSTERS, self.namespace, self.name, propagationPolicy="Background")
+        eventually(f"{self.name} is gone", self.body, lambda body: body is None)
+        eventually("its StatefulSet is gone", self.stateful_set, lambda found: found is None)
+        eventually("its pods are gone", self.pods, lambda pods: not pods, seconds=60)
+
+    # What there is.
+
+    def get(self, kind: Kind, name: str) -> Json | None:
+        return self.kube.get(kind, self.namespace, name)
+
+    def body(self) -> Json | None:
+        return self.get(CLUSTERS, self.name)
+
+    @property
+    def uid(self) -> str:
+        return str(self._there()["metadata"]["uid"])
+
+    def status(self) -> Json:
+        return dict(self._there().get("status") or {})
+
+    def condition(self, kind: str) -> Json:
+        """Empty where there is none of that type."""
+        found = (one for one in self.status().get("conditions", ()) if one["type"] == kind)
+        return next(found, {})
+
+    def stateful_set(self) -> Json | None:
+        return self.get(STATEFUL_SETS, self.name)
+
+    def pods(self) -> dict[str, Json]:
+        """By name; also those that are stopping."""
+        found = self.kube.list(PODS, self.namespace, f"app.kubernetes.io/instance={self.name}")
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def pod(self, ordinal: int) -> Json | None:
+        return self.get(PODS, f"{self.name}-{ordinal}")
+
+    def pod_uids(self) -> dict[str, str]:
+        return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
+
+    def claims(self) -> dict[str, Json]:
+        """By name, whatever their labels say."""
+        found = self.kube.list(CLAIMS, self.namespace)
+        mine = {claim["metadata"]["name"]: claim for claim in found}
+        return {name: one for name, one in mine.items() if name.startswith(f"data-{self.name}-")}
+
+    def claim_uids(self) -> dict[str, str]:
+        return {name: claim["metadata"]["uid"] for name, claim in self.claims().items()}
+
+    def children(self) -> dict[str, Json]:
+        """Every object that the cluster owns, by kind and name."""
+        uid = self.uid
+        kinds = (STATEFUL_SETS, SERVICES, SECRETS)
+        found = [(kind, one) for kind in kinds for one in self.kube.list(kind, self.namespace)]
+        return {
+            f"{kind.kind}/{one['metadata']['name']}": one
+            for kind, one in found
+            if uid in [owner["uid"] for owner in one["metadata"].get("ownerReferences", ())]
+        }
+
+    def record(self) -> Json:
+        """The bootstrap record in the Secret; empty where there is none."""
+        secret = self.get(SECRETS, f"{self.name}-start")
+        if secret is None:
+            return {}
+        return dict(json.loads(base64.b64decode(secret["data"]["bootstrap"])))
+
+    def events(self) -> list[Json]:
+        found = self.kube.list(EVENTS, self.namespace)
+        return [one for one in found if one["involvedObject"].get("name") == self.name]
+
+    # What it comes to.
+
+    def comes_up(self, seconds: float = COMES_UP_SECONDS) -> Cluster:
+        """Waits until the operator itself says that all is as declared."""
+        place = f"{self.namespace}/{self.name}"
+        eventually(f"{place} is up", self._there, is_up, seconds, every=0.15)
+        # kube-proxy learns of a new Service up to a second after everybody else.
+        eventually(f"clients of {place} are served", self.client.members, seconds=10)
+        return self
+
+    def holds(self, reason: str, *words: str, kind: str = "Blocked", seconds: float = 30) -> Json:
+        """Waits for a condition of that reason whose message has all the words."""
+        return eventually(
+            f"{self.namespace}/{self.name} says {reason} with {words} in {kind}",
+            lambda: self.condition(kind),
+            lambda found: (
+                found.get("reason") == reason
+                and all(word in found.get("message", "") for word in words)
+            ),
+            seconds,
+        )
+
+    def _there(self) -> Json:
+        body = self.body()
+        if body is None:
+            raise ApiError(404, f"there is no EtcdCluster {self.namespace}/{self.name}")
+        return body
+
+
+def is_up(body: Json) -> bool:
+    status, size = body.get("status") or {}, body["spec"]["size"]
+    return (
+        status.get("observedGeneration") == body["metadata"]["generation"]
+        and status.get("phase") == "Running"
+        and status.get("readyMembers") == size
+        and len(status.get("members", {}).get("ready", ())) == size
+        and status.get("plan") == SETTLED
+    )
+
+
+def is_ready(pod: Json | None) -> bool:
+    conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def restarts(pod: Json) -> int:
+    status = pod.get("status") or {}
+    both = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    return sum(int(one["restartCount"]) for one in both)
+
+
+def state_of(pod: Json | None, container: str) -> str:
+    """`running`, `waiting` or `terminated`; empty where the container is not known yet."""
+    status = (pod or {}).get("status") or {}
+    both = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    found = next((one.get("state") or {} for one in both if one["name"] == container), {})
+    return next(iter(found), "")
+
+
+def is_waiting_in_start(pod: Json | None) -> bool:
+    return state_of(pod, "start") == "running"

@@ -1,0 +1,99 @@
+"""etcd through its JSON gateway: what any client sees, with nothing of the operator's code."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Address = tuple[str, int]
+
+CONNECT_SECONDS = 1
+ANSWER_SECONDS = 5
+
+
+class EtcdError(OSError):
+    """etcd said no, or did not answer."""
+
+
+@dataclass(frozen=True)
+class Member:
+    member_id: str
+    name: str
+    learner: bool
+
+
+@dataclass(frozen=True)
+class Members:
+    cluster_id: str
+    members: tuple[Member, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(member.name for member in self.members)
+
+    @property
+    def ids(self) -> dict[str, str]:
+        return {member.name: member.member_id for member in self.members}
+
+
+class Etcd:
+    """One endpoint; `locate` is asked for every call, as pods and ports come and go."""
+
+    def __init__(self, locate: Callable[[], Address]) -> None:
+        self._locate = locate
+
+    def put(self, key: str, value: str) -> None:
+        self._post("/v3/kv/put", {"key": _encode(key), "value": _encode(value)})
+
+    def get(self, key: str) -> str | None:
+        found = self._post("/v3/kv/range", {"key": _encode(key)}).get("kvs")
+        return base64.b64decode(found[0].get("value", "")).decode() if found else None
+
+    def members(self) -> Members:
+        """The linearizable list."""
+        answer = self._post("/v3/cluster/member/list", {"linearizable": True})
+        listed = tuple(
+            Member(to_hex(one["ID"]), one.get("name", ""), bool(one.get("isLearner")))
+            for one in answer["members"]
+        )
+        return Members(to_hex(answer["header"]["cluster_id"]), listed)
+
+    def status(self) -> dict[str, Any]:
+        """The member's own; IDs in `header`, in hexadecimal."""
+        answer = self._post("/v3/maintenance/status", {})
+        header = answer["header"]
+        return {
+            **answer,
+            "cluster_id": to_hex(header["cluster_id"]),
+            "member_id": to_hex(header["member_id"]),
+        }
+
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        host, port = self._locate()
+        connection = http.client.HTTPConnection(host, port, timeout=CONNECT_SECONDS)
+        try:
+            connection.connect()
+            connection.sock.settimeout(ANSWER_SECONDS)
+            connection.request("POST", path, json.dumps(body))
+            response = connection.getresponse()
+            text = response.read().decode(errors="replace")
+        except http.client.HTTPException as error:
+            raise EtcdError(f"{path}: {error!r}") from error
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise EtcdError(f"{path}: {response.status} {text[:300]}")
+        return dict(json.loads(text))
+
+
+def to_hex(decimal: str) -> str:
+    """The gateway prints 64-bit IDs as decimal text; everything of ours has 16 digits of hex."""
+    return f"{int(decimal):016x}"
+
+
+def _encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

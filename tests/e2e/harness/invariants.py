@@ -1,0 +1,115 @@
+"""What must be true after every test, whatever it did.
+
+The safety rules of docs/architecture.md, as far as they show from outside: every member that etcd
+counts has a claim that says so, the cluster ID is the latched one everywhere, no volume was
+deleted that should have been kept, and the operator neither crashed nor restarted by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from urllib3.exceptions import HTTPError
+
+from harness.api import CLAIMS, CLUSTERS, ApiError, Json, Kube
+from harness.clusters import PREFIX, Cluster, is_ready
+from harness.etcd import Members
+from harness.reach import Reach
+from harness.waiting import eventually
+
+
+@dataclass
+class Ledger:
+    """Every claim with a member's record that was ever there, by namespace and UID."""
+
+    kube: Kube
+    seen: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def lost(self, namespace: str, allowed: set[str]) -> list[str]:
+        there = {claim["metadata"]["uid"] for claim in self.kube.list(CLAIMS, namespace)}
+        known = self.seen[namespace].items()
+        return [name for uid, name in known if uid not in there and name not in allowed]
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                for event in self.kube.watch(CLAIMS):
+                    self._take(event["object"])
+            except (ApiError, HTTPError, OSError, ValueError, KeyError):
+                time.sleep(1)
+
+    def _take(self, claim: Json) -> None:
+        metadata = claim["metadata"]
+        if f"{PREFIX}/member-id" in (metadata.get("annotations") or {}):
+            self.seen[metadata["namespace"]][metadata["uid"]] = metadata["name"]
+
+
+def check_clusters(kube: Kube, reach: Reach, namespace: str) -> None:
+    """Every cluster of the namespace; one that has not formed has nothing to compare."""
+    for body in kube.list(CLUSTERS, namespace):
+        cluster = Cluster(kube, reach, namespace, body["metadata"]["name"])
+        if cluster.record().get("latched"):
+            _check_formed(cluster)
+
+
+def _check_formed(cluster: Cluster) -> None:
+    latched = cluster.record()["clusterID"]
+    serving = sorted(name for name, pod in cluster.pods().items() if is_ready(pod))
+    for name in serving:
+        own = eventually(f"{name} answers", cluster.member(_ordinal(name)).status, seconds=10)
+        assert own["cluster_id"] == latched, f"{name} is of cluster {own['cluster_id']}"
+    stored = cluster.status().get("clusterID")
+    assert stored in ("", None, latched), f"status says {stored}, the record {latched}"
+    if serving:
+        first = cluster.member(_ordinal(serving[0]))
+        _check_members(cluster, latched, eventually("the member list", first.members, seconds=10))
+
+
+def _check_members(cluster: Cluster, latched: str, listed: Members) -> None:
+    assert listed.cluster_id == latched
+    claims, pods = cluster.claims(), cluster.pods()
+    stateful_set = cluster.stateful_set()
+    if stateful_set is not None:
+        replicas = stateful_set["spec"]["replicas"]
+        assert replicas >= len(listed.members), f"{replicas} replicas for {listed.names}"
+    for member in listed.members:
+        assert member.name in pods, f"member {member.name} has no pod; pods are {sorted(pods)}"
+        if _is_durable(pods[member.name]):
+            claim = claims.get(f"data-{member.name}")
+            assert claim is not None, f"member {member.name} has no claim"
+            _check_record(cluster, claim, member.member_id, latched)
+    extra = [member for member in listed.members if member.learner]
+    assert len(extra) <= 1, f"more than one learner: {extra}"
+
+
+def _check_record(cluster: Cluster, claim: Json, member_id: str, latched: str) -> None:
+    """A claim without any record is a new one, made for a member whose volume was lost."""
+    name, metadata = claim["metadata"]["name"], claim["metadata"]
+    notes = metadata.get("annotations") or {}
+    found = {key: notes.get(f"{PREFIX}/{key}") for key in ("member-id", "cluster-id", "claim-uid")}
+    if found["member-id"] is None:
+        return
+    wanted = {"member-id": member_id, "cluster-id": latched, "claim-uid": metadata["uid"]}
+    assert found == wanted, f"the record on {name} is {found}, not {wanted}"
+    owner = notes.get(f"{PREFIX}/cluster-uid")
+    assert owner in (cluster.uid, _adopted(cluster)), f"{name} is recorded for cluster {owner}"
+
+
+def _adopted(cluster: Cluster) -> str:
+    spec = (cluster.body() or {}).get("spec") or {}
+    return str((spec.get("retainedClaims") or {}).get("adopt", ""))
+
+
+def _is_durable(pod: Json) -> bool:
+    volumes = pod["spec"].get("volumes", ())
+    return any("persistentVolumeClaim" in volume for volume in volumes)
+
+
+def _ordinal(pod: str) -> int:
+    return int(pod.rpartition("-")[2])

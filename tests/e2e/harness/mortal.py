@@ -1,0 +1,223 @@
+"""The operator's own code in this process, so that it can be made to die between any two calls.
+
+`Process` runs the real reconciler with the real clients against the real cluster. Its `Fate` counts
+what it writes (API calls and start tickets alike) and ends it before the n-th write goes out, or
+after it went out and before its answer came. Death is a BaseException: nothing in the operator
+catches it, and nothing of that process runs after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from kubernetes.aio import config as kubernetes_config
+from kubernetes.aio.client.configuration import Configuration
+from urllib3.exceptions import HTTPError
+
+from etcd_operator import kube as operator_kube
+from etcd_operator.client import Client
+from etcd_operator.kube import Json, KubeError, Resource
+from etcd_operator.metrics import Metrics
+from etcd_operator.reconcile import Reconciler
+from etcd_operator.settings import Settings
+from etcd_operator.store import Store
+from etcd_operator.tickets import TcpStart
+from etcd_stateful.ticket import Answer, Receipt, Ticket
+from harness.api import KUBECONFIG, ApiError, Kind, Kube
+
+T = TypeVar("T")
+
+WATCHED = (
+    operator_kube.ETCD_CLUSTERS,
+    operator_kube.STATEFUL_SETS,
+    operator_kube.SERVICES,
+    operator_kube.SECRETS,
+    operator_kube.PODS,
+    operator_kube.CLAIMS,
+)
+LOOK_SECONDS = 0.05
+
+
+class Dead(BaseException):
+    """The process has been killed."""
+
+
+@dataclass
+class Fate:
+    dies_at: int | None = None
+    when: Literal["before", "after"] = "before"
+    writes: list[str] = field(default_factory=list)
+    dead: bool = False
+
+    async def write(self, words: str, call: Callable[[], Awaitable[T]]) -> T:
+        self._breathe()
+        self.writes.append(words)
+        its_time = len(self.writes) == self.dies_at
+        if its_time and self.when == "before":
+            self._die()
+        answer = await call()
+        if its_time:
+            self._die()
+        return answer
+
+    async def read(self, call: Callable[[], Awaitable[T]]) -> T:
+        self._breathe()
+        return await call()
+
+    def _breathe(self) -> None:
+        if self.dead:
+            raise Dead
+
+    def _die(self) -> None:
+        self.dead = True
+        raise Dead
+
+
+class MortalKube:
+    """`kube.Kubernetes` on the real client."""
+
+    def __init__(self, client: Client, fate: Fate) -> None:
+        self._client = client
+        self._fate = fate
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        return await self._fate.read(lambda: self._client.get(resource, namespace, name))
+
+    async def list(self, resource: Resource, namespace: str | None, selector: str = "") -> Any:
+        return await self._fate.read(lambda: self._client.list(resource, namespace, selector))
+
+    async def list_at(self, resource: Resource, namespace: str | None, selector: str = "") -> Any:
+        return await self._fate.read(lambda: self._client.list_at(resource, namespace, selector))
+
+    async def apply(self, resource: Resource, manifest: Json, *, status: bool = False) -> Json:
+        words = f"{'status of' if status else 'apply'} {resource.kind}"
+        return await self._fate.write(
+            words, lambda: self._client.apply(resource, manifest, status=status)
+        )
+
+    async def create(self, resource: Resource, manifest: Json) -> Json:
+        return await self._fate.write(
+            f"create {resource.kind}", lambda: self._client.create(resource, manifest)
+        )
+
+    async def merge_patch(
+        self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
+    ) -> Json:
+        return await self._fate.write(
+            f"patch {resource.kind}",
+            lambda: self._client.merge_patch(resource, namespace, name, patch, status=status),
+        )
+
+    async def delete(self, resource: Resource, namespace: str, name: str, **options: Any) -> bool:
+        return await self._fate.write(
+            f"delete {resource.kind}",
+            lambda: self._client.delete(resource, namespace, name, **options),
+        )
+
+
+class MortalStart:
+    """`tickets.Start` over TCP."""
+
+    def __init__(self, fate: Fate) -> None:
+        self._start = TcpStart()
+        self._fate = fate
+
+    async def ask(self, address: str, pod_uid: str, key: bytes) -> Answer:
+        return await self._fate.read(lambda: self._start.ask(address, pod_uid, key))
+
+    async def push(self, address: str, pod_uid: str, key: bytes, ticket: Ticket) -> Receipt:
+        return await self._fate.write(
+            "push a ticket", lambda: self._start.push(address, pod_uid, key, ticket)
+        )
+
+
+class Silence:
+    """In place of Events, which are a courtesy and no step."""
+
+    async def emit(self, *_: Any) -> None:
+        return
+
+
+class Mirror:
+    """What watches of one namespace tell; every process of it is fed from here."""
+
+    def __init__(self, kube: Kube, namespace: str) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._lock = threading.Lock()
+        self._events: list[tuple[Resource, str, Json]] = []
+        self.ever: dict[tuple[str, str], set[str]] = defaultdict(set)
+        """UIDs of all objects that ever were, by cluster and kind: a second one is a trace."""
+
+        for resource in WATCHED:
+            threading.Thread(target=self._watch, args=(resource,), daemon=True).start()
+
+    def feed(self, store: Store, position: int) -> int:
+        """Puts what came since `position` into the store."""
+        with self._lock:
+            news, end = self._events[position:], len(self._events)
+        for resource, what, body in news:
+            metadata = body["metadata"]
+            if what == "DELETED":
+                version = int(metadata["resourceVersion"])
+                where = (metadata["namespace"], metadata["name"])
+                store.remove(resource, *where, metadata["uid"], version)
+            else:
+                store.put(resource, body)
+        return end
+
+    def _watch(self, resource: Resource) -> None:
+        kind = Kind(resource.plural, resource.api_version, resource.kind)
+        try:
+            for event in self._kube.watch(kind, self._namespace):
+                self._take(resource, event)
+        except (ApiError, HTTPError, OSError, ValueError, KeyError):
+            return  # the namespace is gone, or the test is over
+
+    def _take(self, resource: Resource, event: Json) -> None:
+        metadata = event["object"]["metadata"]
+        labels = metadata.get("labels") or {}
+        with self._lock:
+            self._events.append((resource, event["type"], event["object"]))
+            cluster = labels.get("app.kubernetes.io/instance", metadata["name"])
+            self.ever[cluster, resource.kind].add(metadata["uid"])
+
+
+class Process:
+    """One life of the operator, for one cluster."""
+
+    def __init__(self, client: Client, mirror: Mirror, image: str, fate: Fate) -> None:
+        self._mirror = mirror
+        self._store = Store()
+        self._position = 0
+        self._reconciler = Reconciler(
+            MortalKube(client, fate),
+            self._store,
+            Metrics(),
+            Settings(operator_image=image),
+            start=MortalStart(fate),
+            events=Silence(),
+        )
+
+    async def run(self, namespace: str, name: str, done: Callable[[], bool]) -> None:
+        """Passes until it is done; raises Dead when it is killed."""
+        while not done():
+            self._position = self._mirror.feed(self._store, self._position)
+            try:
+                delay = await self._reconciler.reconcile((namespace, name))
+            except KubeError:
+                delay = 0.2
+            await asyncio.sleep(LOOK_SECONDS if delay is None else min(delay, LOOK_SECONDS))
+
+
+async def connect() -> Client:
+    configuration = Configuration()
+    await kubernetes_config.load_kube_config(
+        config_file=str(KUBECONFIG), client_configuration=configuration
+    )
+    return Client(configuration)

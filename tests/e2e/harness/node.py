@@ -1,0 +1,53 @@
+"""What only the local cluster allows: to touch a node's processes and volumes from outside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from harness.api import CLAIMS, VOLUMES, Json, Kube
+
+
+def kill_container(pod: Json, container: str) -> None:
+    """SIGKILL to every process of the container, as the kernel out of memory would."""
+    status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == container)
+    identity = status["containerID"].rpartition("/")[2]
+    found = _processes(identity)
+    assert found, f"no process of container {identity} is on this machine"
+    for number in found:
+        os.kill(number, signal.SIGKILL)
+
+
+def _processes(container: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                groups = (entry / "cgroup").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if container in groups:
+                found.append(int(entry.name))
+    return found
+
+
+def volume_path(kube: Kube, namespace: str, claim: str) -> Path:
+    found = kube.get(CLAIMS, namespace, claim)
+    assert found is not None, f"there is no claim {claim}"
+    volume = kube.get(VOLUMES, None, found["spec"]["volumeName"])
+    assert volume is not None
+    source = volume["spec"].get("local") or volume["spec"].get("hostPath")
+    path = Path(source["path"])
+    assert path.is_dir(), f"{path} is not on this machine"
+    return path
+
+
+def empty(folder: Path) -> None:
+    """Removes everything in it, not the folder itself."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()

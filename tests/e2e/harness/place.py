@@ -1,0 +1,64 @@
+"""A namespace of its own for one test, and what the test may do there."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.api import NAMESPACES, Kube
+from harness.clusters import Cluster
+from harness.invariants import Ledger, check_clusters
+from harness.operator import Operator
+from harness.reach import Reach
+
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@dataclass
+class Place:
+    kube: Kube
+    reach: Reach
+    operator: Operator
+    ledger: Ledger
+    namespace: str
+    began: float = field(default_factory=time.time)
+    may_lose: set[str] = field(default_factory=set)
+    """Names of claims whose deletion the test itself asks for."""
+
+    operator_may_restart: bool = False
+    _runs: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def make(
+        cls, kube: Kube, reach: Reach, operator: Operator, ledger: Ledger, purpose: str
+    ) -> Place:
+        words = re.sub(r"[^a-z0-9]+", "-", purpose.lower()).strip("-")[:40].strip("-")
+        name = f"e2e-{words}-{secrets.token_hex(2)}"
+        kube.create(NAMESPACES, {"metadata": {"name": name, "labels": RESTRICTED}})
+        place = cls(kube, reach, operator, ledger, name)
+        place._runs = operator.runs()
+        return place
+
+    def cluster(self, name: str = "etcd") -> Cluster:
+        return Cluster(self.kube, self.reach, self.namespace, name)
+
+    def declare(self, size: int = 3, name: str = "etcd", **spec: Any) -> Cluster:
+        return self.cluster(name).declare(size, **spec)
+
+    def check(self) -> None:
+        """The invariants: what must be so after every test."""
+        check_clusters(self.kube, self.reach, self.namespace)
+        lost = self.ledger.lost(self.namespace, self.may_lose)
+        assert not lost, f"claims with a member's record were deleted: {lost}"
+        tracebacks = self.operator.tracebacks(self.began)
+        assert not tracebacks, f"the operator's log has tracebacks: {tracebacks}"
+        if not self.operator_may_restart:
+            runs = self.operator.runs()
+            assert runs == self._runs, f"the operator restarted: {self._runs}, now {runs}"
+
+    def leave(self) -> None:
+        """In the background: the next test has its own namespace."""
+        self.kube.delete(NAMESPACES, None, self.namespace)

@@ -1,0 +1,63 @@
+"""Waiting, always with a deadline, and always saying what was seen last."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from urllib3.exceptions import HTTPError
+
+from harness.api import ApiError
+
+T = TypeVar("T")
+
+PASSING = (ApiError, HTTPError, OSError)
+"""What a look may raise while something is on its way; the deadline decides."""
+
+
+def eventually(
+    what: str,
+    look: Callable[[], T],
+    good: Callable[[T], Any] = bool,
+    seconds: float = 30.0,
+    every: float = 0.1,
+) -> T:
+    """The first value of `look` that is good. Otherwise fails, showing the last one."""
+    deadline = time.monotonic() + seconds
+    seen: Any = None
+    while True:
+        try:
+            seen = look()
+            if good(seen):
+                return seen
+        except PASSING as error:
+            seen = error
+        assert time.monotonic() < deadline, (
+            f"{what}: not so after {seconds:g} s; last: {brief(seen)}"
+        )
+        time.sleep(every)
+
+
+def steadily(
+    what: str,
+    look: Callable[[], T],
+    good: Callable[[T], Any],
+    seconds: float,
+    every: float = 0.2,
+) -> None:
+    """Fails as soon as `look` is not good within the given time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        seen = look()
+        assert good(seen), f"{what}: no longer so; seen: {brief(seen)}"
+        time.sleep(every)
+
+
+def brief(value: Any) -> str:
+    """Of an object only what can differ from what was hoped for."""
+    if isinstance(value, dict) and "metadata" in value:
+        value = value.get("status") or {"metadata": value["metadata"]["name"], "status": None}
+    text = json.dumps(value, default=str) if isinstance(value, dict | list) else str(value)
+    return text if len(text) < 3000 else f"{text[:3000]}..."

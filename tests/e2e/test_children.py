@@ -1,0 +1,225 @@
+"""What belongs to a cluster is put back when it is deleted or altered, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from harness.api import PODS, SECRETS, SERVICES, STATEFUL_SETS, Json, Kind
+from harness.clusters import Cluster
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+DEADLINE = 10
+"""Seconds. The time it really takes is measured by the benchmarks."""
+
+INSTANCE = "app.kubernetes.io/instance"
+
+ALTERATIONS: dict[str, tuple[Kind, str, Json]] = {
+    "headless-selector": (SERVICES, "etcd", {"spec": {"selector": {"app": "other"}}}),
+    "headless-label": (SERVICES, "etcd", {"metadata": {"labels": {INSTANCE: None}}}),
+    "client-selector": (SERVICES, "etcd-client", {"spec": {"selector": {INSTANCE: "other"}}}),
+    "client-label": (SERVICES, "etcd-client", {"metadata": {"labels": {INSTANCE: "other"}}}),
+    "stateful-set-label": (STATEFUL_SETS, "etcd", {"metadata": {"labels": {INSTANCE: None}}}),
+    "stateful-set-strategy": (
+        STATEFUL_SETS,
+        "etcd",
+        {"spec": {"updateStrategy": {"type": "RollingUpdate"}}},
+    ),
+    "template-grace": (
+        STATEFUL_SETS,
+        "etcd",
+        {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 1}}}},
+    ),
+}
+
+
+def test_altered_children_are_put_back(place: Place):
+    cluster = place.declare(size=1).comes_up()
+    uids, claims = cluster.pod_uids(), cluster.claim_uids()
+
+    for what, (kind, name, patch) in ALTERATIONS.items():
+        before = told(cluster.get(kind, name))
+        place.kube.patch(kind, place.namespace, name, patch)
+        eventually(
+            f"{what} is put back",
+            lambda k=kind, n=name: told(cluster.get(k, n)),
+            lambda now, was=before: now == was,
+            DEADLINE,
+        )
+
+    cluster.comes_up()
+    assert (cluster.pod_uids(), cluster.claim_uids()) == (uids, claims)
+
+
+def test_a_template_image_is_put_back_and_no_pod_is_restarted(place: Place):
+    cluster = place.declare(size=3).comes_up()
+    uids = cluster.pod_uids()
+    before = told(cluster.stateful_set())
+
+    image = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "other"}]
+    place.kube.patch(STATEFUL_SETS, place.namespace, "etcd", image)
+
+    eventually("the image is put back", lambda: told(cluster.stateful_set()) == before, seconds=10)
+    steadily("the pods are the same", cluster.pod_uids, lambda now: now == uids, seconds=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(SERVICES, "etcd"), (SERVICES, "etcd-client")],
+    ids=["headless-service", "client-service"],
+)
+def test_a_deleted_service_is_put_back(place: Place, kind: Kind, name: str):
+    cluster = place.declare(size=1).comes_up()
+    cluster.client.put("before", "kept")
+    before = cluster.get(kind, name)
+
+    place.kube.delete(kind, place.namespace, name)
+
+    is_put_back(cluster, kind, name, before)
+    cluster.comes_up()
+    assert eventually("data", lambda: cluster.client.get("before"), seconds=10) == "kept"
+
+
+def test_a_deleted_secret_is_made_again_for_the_same_cluster(place: Place):
+    """The key is another one, the identity of the cluster is not."""
+    cluster = place.declare(size=3).comes_up()
+    cluster.client.put("before", "kept")
+    before, secret = cluster.client.members(), cluster.get(SECRETS, "etcd-start")
+
+    place.kube.delete(SECRETS, place.namespace, "etcd-start")
+
+    is_put_back(cluster, SECRETS, "etcd-start", secret)
+    assert cluster.record()["clusterID"] == before.cluster_id
+    place.kube.delete(PODS, place.namespace, "etcd-2", gracePeriodSeconds=0)
+    eventually("etcd-2 is gone from the list of ready ones", lambda: not_up(cluster), seconds=10)
+    cluster.comes_up()
+    assert cluster.client.members() == before
+    assert cluster.client.get("before") == "kept"
+
+
+def test_a_deleted_stateful_set_that_left_its_pods_takes_them_back(place: Place):
+    cluster = place.declare(size=3).comes_up()
+    cluster.client.put("before", "kept")
+    before, uids = cluster.stateful_set(), cluster.pod_uids()
+
+    place.kube.delete(STATEFUL_SETS, place.namespace, "etcd", propagationPolicy="Orphan")
+
+    is_put_back(cluster, STATEFUL_SETS, "etcd", before)
+    cluster.comes_up()
+    assert cluster.pod_uids() == uids
+    assert cluster.client.get("before") == "kept"
+
+
+def test_a_deleted_stateful_set_that_took_its_pods_along_comes_back_with_the_data(place: Place):
+    cluster = place.declare(size=3).comes_up()
+    cluster.client.put("before", "kept")
+    members, before = cluster.client.members(), cluster.stateful_set()
+
+    place.kube.delete(STATEFUL_SETS, place.namespace, "etcd", propagationPolicy="Background")
+
+    is_put_back(cluster, STATEFUL_SETS, "etcd", before)
+    cluster.comes_up()
+    assert cluster.client.get("before") == "kept"
+    assert cluster.client.members() == members
+
+
+@pytest.mark.parametrize("kind", [SERVICES, STATEFUL_SETS], ids=["service", "stateful-set"])
+def test_a_vital_name_that_is_taken_is_reported_and_left_alone(place: Place, kind: Kind):
+    theirs = place.kube.create(kind, someone_elses(kind, "etcd"), place.namespace)
+
+    cluster = place.declare(size=1)
+
+    cluster.holds("NameTaken", f"{kind.kind} etcd", seconds=10)
+    assert not cluster.children()
+    now = cluster.get(kind, "etcd")
+    assert now["metadata"]["uid"] == theirs["metadata"]["uid"]
+    assert now["spec"] == theirs["spec"] or kind is STATEFUL_SETS
+    assert not now["metadata"].get("ownerReferences")
+    place.kube.delete(kind, place.namespace, "etcd", propagationPolicy="Background")
+    cluster.comes_up()
+
+
+def test_a_taken_client_service_is_reported_while_the_members_run(place: Place):
+    theirs = place.kube.create(SERVICES, someone_elses(SERVICES, "etcd-client"), place.namespace)
+
+    cluster = place.declare(size=1)
+
+    cluster.holds("NameTaken", "Service etcd-client", seconds=60)
+    assert cluster.member(0).members().names == ["etcd-0"]
+    assert cluster.get(SERVICES, "etcd-client")["spec"] == theirs["spec"]
+    place.kube.delete(SERVICES, place.namespace, "etcd-client")
+    cluster.comes_up()
+
+
+def test_replicas_raised_by_hand_are_put_back_and_add_no_member(place: Place):
+    cluster = place.declare(size=1).comes_up()
+    before = cluster.client.members()
+
+    place.kube.patch(STATEFUL_SETS, place.namespace, "etcd", {"spec": {"replicas": 3}})
+
+    eventually("there is 1 replica", lambda: replicas(cluster) == 1, seconds=DEADLINE)
+    eventually("there is 1 pod", lambda: list(cluster.pods()) == ["etcd-0"], seconds=60)
+    cluster.comes_up()
+    assert cluster.client.members() == before
+
+
+def test_replicas_lowered_by_hand_are_put_back(place: Place):
+    cluster = place.declare(size=3).comes_up()
+    cluster.client.put("before", "kept")
+    before = cluster.client.members()
+
+    place.kube.patch(STATEFUL_SETS, place.namespace, "etcd", {"spec": {"replicas": 1}})
+
+    eventually("there are 3 replicas", lambda: replicas(cluster) == 3, seconds=DEADLINE)
+    cluster.comes_up()
+    assert cluster.client.members() == before
+    assert cluster.client.get("before") == "kept"
+
+
+def told(live: Json | None) -> Any:
+    """What others may alter and the operator puts back."""
+    return live and {"labels": live["metadata"].get("labels"), "spec": live["spec"]}
+
+
+def is_put_back(cluster: Cluster, kind: Kind, name: str, before: Json | None) -> None:
+    assert before is not None
+    old = before["metadata"]["uid"]
+    owner = cluster.uid
+    eventually(
+        f"{kind.kind} {name} is there again",
+        lambda: cluster.get(kind, name),
+        lambda found: (
+            found
+            and found["metadata"]["uid"] != old
+            and owner in [one["uid"] for one in found["metadata"].get("ownerReferences", ())]
+        ),
+        DEADLINE,
+    )
+
+
+def replicas(cluster: Cluster) -> int:
+    found = cluster.stateful_set()
+    return int(found["spec"]["replicas"]) if found else 0
+
+
+def not_up(cluster: Cluster) -> bool:
+    return cluster.status().get("readyMembers") != 3
+
+
+def someone_elses(kind: Kind, name: str) -> Json:
+    if kind is SERVICES:
+        return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}}
+    labels = {"app": "someone-elses"}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 0,
+            "serviceName": name,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "one", "image": "none"}]},
+            },
+        },
+    }

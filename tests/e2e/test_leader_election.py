@@ -1,0 +1,36 @@
+"""Two operators, one Lease: one works, and when it goes the other goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from harness.api import PODS
+from harness.operator import Operator
+from harness.place import Place
+from harness.waiting import eventually
+
+
+@pytest.fixture
+def two_operators(operator: Operator, place: Place) -> Iterator[Place]:
+    place.operator_may_restart = True
+    operator.scale(2)
+    yield place
+    operator.scale(1)
+
+
+@pytest.mark.parametrize("options", [{}, {"gracePeriodSeconds": 0}], ids=["stopped", "killed"])
+def test_the_other_operator_goes_on(two_operators: Place, options: dict[str, Any]):
+    place, operator = two_operators, two_operators.operator
+    first = eventually("a leader", operator.leader, seconds=30)
+    place.declare(size=1, name="before").comes_up()
+
+    place.kube.delete(PODS, operator.namespace, first, **options)
+    cluster = place.declare(size=1, name="after")
+
+    second = eventually(
+        "another leader", operator.leader, lambda name: name and name != first, seconds=30
+    )
+    cluster.comes_up()
+    assert second != first

@@ -1,0 +1,125 @@
+"""The operator dies at every step of a creation; another one goes on, and no trace is left of it.
+
+Looking for errors alone would miss most of what goes wrong here, so each end is compared with that
+of a run in which nobody died: which objects there are, how many there ever were, which attempt it
+was, and who had a ticket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+from harness.clusters import Cluster, is_ready, is_up, restarts
+from harness.mortal import Dead, Fate, Mirror, Process, connect
+from harness.operator import Operator
+from harness.place import Place
+from harness.waiting import eventually
+
+from etcd_operator.client import Client
+
+SIZE = 3
+AT_ONCE = 4
+LONGEST_SECONDS = 60
+MOST_WRITES = 60
+
+When = Literal["before", "after"]
+
+
+@pytest.fixture
+def without_operator(operator: Operator, place: Place) -> Iterator[Place]:
+    place.operator_may_restart = True
+    operator.scale(0)
+    yield place
+    operator.scale(1)
+
+
+@pytest.mark.timeout(400)
+async def test_dying_at_any_write_of_a_creation_leaves_no_trace(without_operator: Place):
+    place = without_operator
+    mirror, client = Mirror(place.kube, place.namespace), await connect()
+    try:
+        fate = Fate()
+        wanted = await life(place, client, mirror, "whole", fate)
+        print(f"a creation is {len(fate.writes)} writes: {fate.writes}")
+        deaths = [(n, when) for n in range(1, MOST_WRITES) for when in ("before", "after")]
+        count = 0
+        for batch in (deaths[i : i + AT_ONCE] for i in range(0, len(deaths), AT_ONCE)):
+            ends = await asyncio.gather(*(dies(place, client, mirror, *one) for one in batch))
+            for (number, when), (died, end) in zip(batch, ends, strict=True):
+                assert end == wanted, f"having died {when} write {number} ({died})"
+            count += sum(bool(died) for died, _ in ends)
+            if not all(died for died, _ in ends):
+                break
+        print(f"died {count} times")
+        assert count >= 2 * (len(fate.writes) - 3), "fewer deaths than writes"
+    finally:
+        await client.close()
+
+
+def test_the_operators_pod_is_killed_in_the_middle_of_a_creation(place: Place):
+    place.operator_may_restart = True
+    cluster = place.declare(size=SIZE)
+    eventually("the StatefulSet", cluster.stateful_set, every=0.02)
+
+    place.operator.kill()
+
+    cluster.comes_up(seconds=90)
+    assert cluster.record()["attempt"] == 1
+    assert sum(restarts(pod) for pod in cluster.pods().values()) == 0
+
+
+async def dies(
+    place: Place, client: Client, mirror: Mirror, number: int, when: When
+) -> tuple[str, dict[str, Any]]:
+    """What it died of, empty if it never got so far, and what became of the cluster."""
+    fate = Fate(dies_at=number, when=when)
+    end = await life(place, client, mirror, f"{when}-{number}", fate)
+    return (fate.writes[number - 1] if fate.dead else ""), end
+
+
+async def life(
+    place: Place, client: Client, mirror: Mirror, name: str, fate: Fate
+) -> dict[str, Any]:
+    cluster = place.declare(size=SIZE, name=name)
+    image, deadline = place.operator.image, time.monotonic() + LONGEST_SECONDS
+
+    def done() -> bool:
+        body = cluster.body()
+        up = body is not None and is_up(body)
+        late = time.monotonic() > deadline
+        assert up or not late, f"{name} is not up; it wrote {fate.writes}; seen: {body}"
+        return up
+
+    try:
+        await Process(client, mirror, image, fate).run(place.namespace, name, done)
+    except Dead:
+        await Process(client, mirror, image, Fate()).run(place.namespace, name, done)
+    return outcome(cluster, mirror)
+
+
+def outcome(cluster: Cluster, mirror: Mirror) -> dict[str, Any]:
+    """All that must not depend on when the operator died; names without the cluster's own."""
+    record, pods = cluster.record(), cluster.pods()
+    members = cluster.client.members()
+    return {
+        "children": sorted(one.replace(cluster.name, "*") for one in cluster.children()),
+        "ever": {
+            kind: len(uids)
+            for (name, kind), uids in sorted(mirror.ever.items())
+            if name == cluster.name
+        },
+        "attempt": record["attempt"],
+        "latched": record["latched"],
+        "tickets": len(record["issued"]),
+        "members": [name.replace(cluster.name, "*") for name in members.names],
+        "is the recorded cluster": members.cluster_id == record["clusterID"],
+        "claims": sorted(name.replace(cluster.name, "*") for name in cluster.claims()),
+        "ready": sorted(name.replace(cluster.name, "*") for name in pods if is_ready(pods[name])),
+        "restarts": sum(restarts(pod) for pod in pods.values()),
+        "StatefulSet generation": cluster.stateful_set()["metadata"]["generation"],
+        "replicas": cluster.stateful_set()["spec"]["replicas"],
+    }

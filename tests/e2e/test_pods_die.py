@@ -1,0 +1,82 @@
+"""Pods and processes die in every way that a node knows; the data and the identities stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from harness.api import PODS
+from harness.clusters import Cluster, restarts
+from harness.node import kill_container
+from harness.place import Place
+from harness.waiting import eventually
+
+
+@pytest.mark.parametrize("options", [{}, {"gracePeriodSeconds": 0}], ids=["gracefully", "at-once"])
+def test_each_pod_dies_in_turn(place: Place, options: dict[str, Any]):
+    cluster = place.declare(size=3).comes_up()
+    before = cluster.client.members()
+
+    for ordinal in range(3):
+        cluster.client.put(f"before-{ordinal}", "kept")
+        replace_pods(cluster, [ordinal], **options)
+        assert cluster.client.get(f"before-{ordinal}") == "kept"
+
+    assert cluster.client.members() == before
+    assert [cluster.client.get(f"before-{ordinal}") for ordinal in range(3)] == ["kept"] * 3
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_all_pods_die_at_once(place: Place, size: int):
+    cluster = place.declare(size=size).comes_up()
+    before = cluster.client.members()
+    cluster.client.put("before", "kept")
+
+    replace_pods(cluster, list(range(size)), gracePeriodSeconds=0)
+
+    assert cluster.client.get("before") == "kept"
+    assert cluster.client.members() == before
+
+
+def test_the_process_is_killed_and_its_container_restarts(place: Place, local_node: None):
+    cluster = place.declare(size=3).comes_up()
+    before, uids = cluster.client.members(), cluster.pod_uids()
+    cluster.client.put("before", "kept")
+
+    for ordinal in range(3):
+        pod = place.kube.get(PODS, place.namespace, f"etcd-{ordinal}")
+        kill_container(pod, "etcd")
+        eventually(
+            f"etcd-{ordinal} has restarted", lambda o=ordinal: restarts(cluster.pod(o)), seconds=30
+        )
+        cluster.comes_up()
+
+    assert cluster.pod_uids() == uids
+    assert cluster.client.members() == before
+    assert cluster.client.get("before") == "kept"
+
+
+def test_a_pod_dies_while_the_cluster_forms(place: Place):
+    """Whatever had its ticket keeps its identity; the rest gets its first one."""
+    cluster = place.declare(size=3)
+    eventually("a first pod", lambda: cluster.pod(1))
+
+    place.kube.delete(PODS, place.namespace, "etcd-1", gracePeriodSeconds=0)
+
+    cluster.comes_up()
+    assert cluster.client.members().names == ["etcd-0", "etcd-1", "etcd-2"]
+
+
+def replace_pods(cluster: Cluster, ordinals: list[int], **options: Any) -> None:
+    """Deletes the pods and waits until other ones serve in their place."""
+    names = [f"{cluster.name}-{ordinal}" for ordinal in ordinals]
+    old = cluster.pod_uids()
+    for name in names:
+        cluster.kube.delete(PODS, cluster.namespace, name, **options)
+    eventually(
+        f"{names} are other pods",
+        cluster.pod_uids,
+        lambda uids: all(name in uids and uids[name] != old[name] for name in names),
+        seconds=60,
+    )
+    cluster.comes_up()

@@ -1,0 +1,117 @@
+"""A deleted cluster leaves its data; the same name again neither serves nor hides it unasked."""
+
+from __future__ import annotations
+
+from harness.api import PODS
+from harness.clusters import PREFIX, Cluster
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+STRANGER = "00000000-0000-4000-8000-000000000000"
+
+
+def test_the_same_name_again_holds_and_says_how_to_go_on(place: Place):
+    old = deleted(place)
+
+    cluster = place.declare(size=3)
+
+    message = holds(cluster, old.uid)["message"]
+    assert all(f"data-etcd-{ordinal}" in message for ordinal in range(3))
+    assert "spec.retainedClaims.adopt" in message
+    assert "spec.retainedClaims.discard" in message
+    assert any(one["reason"] == "RetainedClaims" for one in cluster.events())
+    steadily("nothing is made", cluster.children, lambda found: not found, seconds=3)
+    assert cluster.claim_uids() == old.claims
+
+
+def test_adopt_serves_the_old_data_as_the_old_cluster(place: Place):
+    old = deleted(place)
+    cluster = place.declare(size=3)
+    holds(cluster, old.uid)
+
+    cluster.change(retainedClaims={"adopt": old.uid})
+
+    cluster.comes_up()
+    assert cluster.client.get("greeting") == "of the old one"
+    assert cluster.client.members() == old.members
+    assert cluster.claim_uids() == old.claims
+    assert cluster.status()["clusterID"] == old.members.cluster_id
+    for name in cluster.pods():
+        place.kube.delete(PODS, place.namespace, name, gracePeriodSeconds=0)
+    eventually("the pods are down", lambda: cluster.status()["readyMembers"] == 0)
+    cluster.comes_up()
+    assert cluster.client.get("greeting") == "of the old one"
+
+
+def test_discard_starts_empty_and_deletes_those_claims_alone(place: Place):
+    old = deleted(place)
+    bystander = place.declare(size=1, name="bystander").comes_up()
+    kept = bystander.claim_uids()
+    cluster = place.declare(size=3)
+    holds(cluster, old.uid)
+    place.may_lose |= set(old.claims)
+
+    cluster.change(retainedClaims={"discard": old.uid})
+
+    cluster.comes_up()
+    assert cluster.client.get("greeting") is None
+    assert cluster.client.members().cluster_id != old.members.cluster_id
+    assert not set(cluster.claim_uids().values()) & set(old.claims.values())
+    assert bystander.claim_uids() == kept
+
+
+def test_another_uid_neither_adopts_nor_discards(place: Place):
+    old = deleted(place)
+    cluster = place.declare(size=3)
+    holds(cluster, old.uid)
+
+    for word in ("adopt", "discard"):
+        cluster.change(retainedClaims={word: STRANGER, other(word): None})
+        eventually("the change is seen", lambda: seen(cluster))
+        holds(cluster, old.uid)
+        steadily("nothing is made", cluster.children, lambda found: not found, seconds=2)
+
+    assert cluster.claim_uids() == old.claims
+
+
+def test_a_smaller_cluster_of_the_same_name_adopts_all_members(place: Place):
+    """The size that is declared never drops members that there are."""
+    old = deleted(place)
+
+    cluster = place.declare(size=1, retainedClaims={"adopt": old.uid})
+
+    cluster.holds("ResizeNotAvailable", "3 members", seconds=60)
+    assert cluster.client.get("greeting") == "of the old one"
+    assert cluster.client.members() == old.members
+
+
+class Deleted:
+    """What a cluster was before it was deleted."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.uid = cluster.uid
+        self.members = cluster.client.members()
+        self.claims = cluster.claim_uids()
+
+
+def deleted(place: Place) -> Deleted:
+    cluster = place.declare(size=3).comes_up()
+    cluster.client.put("greeting", "of the old one")
+    old = Deleted(cluster)
+    cluster.delete()
+    assert cluster.claim_uids() == old.claims
+    notes = [claim["metadata"]["annotations"] for claim in cluster.claims().values()]
+    assert {note[f"{PREFIX}/cluster-uid"] for note in notes} == {old.uid}
+    return old
+
+
+def holds(cluster: Cluster, uid: str):
+    return cluster.holds("RetainedClaims", uid, seconds=10)
+
+
+def seen(cluster: Cluster) -> bool:
+    return cluster.status()["observedGeneration"] == cluster.body()["metadata"]["generation"]
+
+
+def other(word: str) -> str:
+    return "discard" if word == "adopt" else "adopt"

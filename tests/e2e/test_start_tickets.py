@@ -1,0 +1,238 @@
+"""The start ticket on real volumes: none that is empty runs as a member that had its ticket."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any
+
+import pytest
+from harness.api import CLAIMS, PODS, Json
+from harness.clusters import Cluster, is_ready, is_waiting_in_start, restarts
+from harness.node import empty, kill_container, volume_path
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+
+@pytest.mark.parametrize("version", ["3.5.35", "3.6.16", "3.7.3"])
+def test_a_container_restarted_on_an_emptied_volume_cannot_start_etcd(
+    place: Place, local_node: None, version: str
+):
+    cluster = place.declare(size=3, version=version).comes_up()
+    cluster.client.put("before", "kept")
+    before = cluster.client.members()
+    volume = volume_path(place.kube, place.namespace, "data-etcd-1")
+
+    empty(volume)
+    kill_container(cluster.pod(1), "etcd")
+
+    eventually("etcd has failed to start", lambda: restarts(cluster.pod(1)) >= 2, seconds=40)
+    ended = last_end(cluster.pod(1))
+    assert ended["exitCode"] != 0
+    assert not list(volume.iterdir()), "etcd has written to the emptied volume"
+    assert serves_without(cluster, 1)
+    assert cluster.client.members() == before
+
+    place.kube.delete(PODS, place.namespace, "etcd-1", gracePeriodSeconds=0)
+
+    cluster.holds("MemberLost", "etcd-1", seconds=30)
+    stays_out(cluster, 1)
+    assert cluster.client.members() == before
+
+
+def test_a_member_whose_claim_was_replaced_waits_and_never_rejoins(place: Place):
+    cluster = place.declare(size=3).comes_up()
+    cluster.client.put("before", "kept")
+    before = cluster.client.members()
+    old = cluster.claim_uids()["data-etcd-2"]
+    place.may_lose.add("data-etcd-2")
+
+    place.kube.delete(CLAIMS, place.namespace, "data-etcd-2")
+    place.kube.delete(PODS, place.namespace, "etcd-2", gracePeriodSeconds=0)
+
+    cluster.holds("MemberLost", "etcd-2", seconds=30)
+    assert cluster.claim_uids()["data-etcd-2"] != old
+    stays_out(cluster, 2)
+    assert cluster.client.members() == before
+    assert cluster.client.get("before") == "kept"
+    assert cluster.condition("Available")["status"] == "True"
+    assert cluster.condition("Degraded")["status"] == "True"
+    place.kube.delete(PODS, place.namespace, "etcd-2", gracePeriodSeconds=0)
+    eventually("another pod waits", lambda: is_waiting_in_start(cluster.pod(2)), seconds=30)
+    stays_out(cluster, 2)
+
+
+def test_the_lost_majority_is_reported_and_nothing_starts_empty(place: Place, local_node: None):
+    """Total loss never leads to an empty cluster without a human's word."""
+    cluster = place.declare(size=1).comes_up()
+    cluster.client.put("before", "lost")
+    claims = cluster.claim_uids()
+
+    empty(volume_path(place.kube, place.namespace, "data-etcd-0"))
+    place.kube.delete(PODS, place.namespace, "etcd-0", gracePeriodSeconds=0)
+
+    cluster.holds("QuorumLost", "etcd-0", seconds=30)
+    stays_out(cluster, 0)
+    assert cluster.claim_uids() == claims
+    assert cluster.condition("Available")["status"] == "False"
+
+
+def test_volumes_that_changed_places_do_not_start(place: Place, local_node: None):
+    """Another member's data is not this member's, whatever the claim says."""
+    cluster = place.declare(size=3).comes_up()
+    cluster.client.put("before", "kept")
+    before = cluster.client.members()
+    volumes = [volume_path(place.kube, place.namespace, f"data-etcd-{one}") for one in (1, 2)]
+
+    empty(volumes[0])
+    copy(volumes[1], volumes[0])
+    place.kube.delete(PODS, place.namespace, "etcd-1", gracePeriodSeconds=0)
+
+    cluster.holds("ForeignData", "etcd-1", seconds=30)
+    stays_out(cluster, 1)
+    assert cluster.client.members() == before
+    assert cluster.client.get("before") == "kept"
+
+
+def test_strangers_cannot_make_start_go_on(place: Place):
+    """From another pod, at the open port, with everything but the key."""
+    cluster = place.declare(size=3).comes_up()
+    before = cluster.client.members()
+    place.may_lose.add("data-etcd-0")
+    place.kube.delete(CLAIMS, place.namespace, "data-etcd-0")
+    place.kube.delete(PODS, place.namespace, "etcd-0", gracePeriodSeconds=0)
+    cluster.holds("MemberLost", "etcd-0", seconds=30)
+    pod = cluster.pod(0)
+
+    told = forge(place, cluster, pod)
+
+    assert told["answered"], "start answers a greeting, which proves nothing"
+    assert told["tickets"] == dict.fromkeys(told["tickets"], "closed")
+    assert len(told["tickets"]) == 5
+    assert told["noise"] == "closed"
+    assert cluster.pod(0)["metadata"]["uid"] == pod["metadata"]["uid"]
+    stays_out(cluster, 0)
+    assert cluster.client.members() == before
+
+
+def serves_without(cluster: Cluster, ordinal: int) -> bool:
+    cluster.client.put("after", "written")
+    return cluster.client.get("after") == "written" and not is_ready(cluster.pod(ordinal))
+
+
+def stays_out(cluster: Cluster, ordinal: int, seconds: float = 3) -> None:
+    steadily(
+        f"{cluster.name}-{ordinal} waits in start",
+        lambda: cluster.pod(ordinal),
+        is_waiting_in_start,
+        seconds,
+    )
+
+
+def last_end(pod: Json) -> Json:
+    status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == "etcd")
+    ends = [status[where]["terminated"] for where in ("state", "lastState") if ended(status, where)]
+    return dict(ends[0])
+
+
+def ended(status: Json, where: str) -> bool:
+    return "terminated" in (status.get(where) or {})
+
+
+def copy(source: Any, target: Any) -> None:
+    """With owners and modes, as a restored or cloned volume has them."""
+    import subprocess
+
+    subprocess.run(["cp", "-a", f"{source}/.", f"{target}/"], check=True)
+
+
+FORGER = textwrap.dedent(
+    """
+    import dataclasses, json, os, socket, sys
+    from etcd_stateful import ticket
+
+    known = json.loads(sys.argv[1])
+
+    def talk(*lines):
+        with socket.create_connection((known["address"], 2378), timeout=5) as peer:
+            file = peer.makefile("rb")
+            said = []
+            for line in lines:
+                try:
+                    peer.sendall(line)
+                    said.append(file.readline())
+                except OSError:
+                    said.append(b"")
+            return said
+
+    hello = ticket.greeting("0123456789abcdef0123456789abcdef")
+    answer = json.loads(talk(hello)[0])["body"]
+    made = ticket.Ticket(
+        challenge=answer["challenge"], cluster_uid=known["uid"], epoch=1, member=known["member"],
+        member_id=int(known["memberID"], 16), cluster_id=int(known["clusterID"], 16),
+        state="existing", initial_cluster=known["initial"], token=known["uid"] + "-1",
+    )
+    good = json.loads(ticket.seal(b"k" * 32, "ticket", made))
+    def line(message):
+        return json.dumps(message).encode() + bytes([10])
+    tickets = {
+        "another key": line(good),
+        "no signature": line({"body": good["body"]}),
+        "an empty signature": line({**good, "mac": ""}),
+        "the answer's own signature": line({**good, "mac": json.loads(talk(hello)[0])["mac"]}),
+        "the answer sent back": talk(hello)[0],
+    }
+    told = {name: talk(hello, text)[1] for name, text in tickets.items()}
+    noise = talk(os.urandom(2000).replace(bytes([10]), b"x") + bytes([10]))[0]
+    print(json.dumps({
+        "answered": bool(answer["challenge"]),
+        "tickets": {name: said.decode() or "closed" for name, said in told.items()},
+        "noise": noise.decode() or "closed",
+    }))
+    """
+)
+
+
+def forge(place: Place, cluster: Cluster, pod: Json) -> Json:
+    """Runs the forger in a pod of its own, with what anyone may know of the cluster."""
+    listed = cluster.client.members()
+    known = {
+        "address": pod["status"]["podIP"],
+        "uid": cluster.uid,
+        "member": "etcd-0",
+        "memberID": listed.ids["etcd-0"],
+        "clusterID": listed.cluster_id,
+        "initial": cluster_line(cluster),
+    }
+    confined = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {
+        "name": "forger",
+        "image": place.operator.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", FORGER, json.dumps(known)],
+        "securityContext": confined,
+    }
+    manifest = {
+        "metadata": {"name": "forger"},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    place.kube.create(PODS, manifest, place.namespace)
+    phase = eventually(
+        "the forger is through",
+        lambda: place.kube.get(PODS, place.namespace, "forger")["status"]["phase"],
+        lambda phase: phase in ("Succeeded", "Failed"),
+        seconds=60,
+    )
+    said = list(place.kube.log_lines(place.namespace, "forger"))
+    assert phase == "Succeeded", said
+    return dict(json.loads(said[-1]))
+
+
+def cluster_line(cluster: Cluster) -> str:
+    return ",".join(f"{name}={url}" for name, url, _ in cluster.record()["members"])

@@ -1,0 +1,242 @@
+"""What cannot be done is said, in words that help, where a user looks; and soon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from harness.api import BACKUPS, RESTORES, Json, Kind, Kube
+from harness.clusters import Cluster, is_up
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+SUPPORTED = ("3.5.32", "3.6.12", "3.7.1")
+SOON = 10
+"""Seconds. Pods get a grace of ten before their waiting is reported."""
+
+
+@pytest.mark.parametrize("version", ["3.2.13", "3.4.40", "3.5.31", "3.6.11", "3.7.0", "3.8.0"])
+def test_an_unsupported_version_is_answered_and_makes_nothing(place: Place, version: str):
+    cluster = place.declare(size=3, version=version)
+
+    cluster.holds("UnsupportedVersion", version, *SUPPORTED, kind="Accepted", seconds=SOON)
+
+    event = eventually("an event", lambda: said(cluster, "UnsupportedVersion"), seconds=5)
+    assert all(word in event["message"] for word in SUPPORTED)
+    assert makes_nothing(cluster)
+    assert cluster.status()["phase"] == "Failed"
+
+
+def test_a_mended_version_is_taken_up(place: Place):
+    cluster = place.declare(size=1, version="3.2.13")
+    cluster.holds("UnsupportedVersion", kind="Accepted", seconds=SOON)
+
+    cluster.change(version="3.6.16")
+
+    cluster.comes_up()
+    assert cluster.status()["currentVersion"] == "3.6.16"
+
+
+def test_tls_is_never_answered_with_plaintext(place: Place):
+    secrets = {"peerSecret": "peer", "serverSecret": "server"}
+    tls = {"static": {"member": secrets, "operatorSecret": "client"}}
+    cluster = place.declare(size=3, TLS=tls)
+
+    cluster.holds("TLSNotAvailable", "TLS", kind="Accepted", seconds=SOON)
+
+    assert makes_nothing(cluster)
+
+
+@pytest.mark.parametrize("kind", [BACKUPS, RESTORES], ids=["backup", "restore"])
+def test_backup_and_restore_say_that_they_are_not_there_yet(place: Place, kind: Kind):
+    place.kube.create(kind, {"metadata": {"name": "one"}, "spec": SPECS[kind]}, place.namespace)
+
+    found = eventually(
+        "a condition",
+        lambda: place.kube.get(kind, place.namespace, "one"),
+        lambda body: (body.get("status") or {}).get("conditions"),
+        seconds=SOON,
+    )
+
+    condition = found["status"]["conditions"][0]
+    assert (condition["status"], condition["reason"]) == ("False", "NotAvailableYet")
+    assert kind.kind in condition["message"]
+
+
+SPECS: dict[Kind, Json] = {
+    BACKUPS: {
+        "etcdEndpoints": ["http://etcd-client:2379"],
+        "storageType": "S3",
+        "s3": {"path": "bucket/key", "awsSecret": "aws"},
+    },
+    RESTORES: {
+        "etcdCluster": {"name": "one"},
+        "backupStorageType": "S3",
+        "s3": {"path": "bucket/key", "awsSecret": "aws"},
+    },
+}
+
+
+def test_paused_from_the_start_makes_nothing_until_it_ends(place: Place):
+    cluster = place.declare(size=1, paused=True)
+
+    cluster.holds("SpecPaused", kind="Paused", seconds=SOON)
+    assert makes_nothing(cluster)
+    assert cluster.status()["controlPaused"] is True
+
+    cluster.change(paused=False)
+    cluster.comes_up()
+    assert cluster.condition("Paused") == {}
+
+
+def test_paused_puts_nothing_back_until_it_ends(place: Place):
+    cluster = place.declare(size=1).comes_up()
+    cluster.client.put("before", "kept")
+    cluster.change(paused=True)
+    cluster.holds("SpecPaused", kind="Paused", seconds=SOON)
+
+    cluster.kube.kubectl("-n", place.namespace, "delete", "service", "etcd-client")
+
+    steadily(
+        "it stays away",
+        cluster.children,
+        lambda found: "Service/etcd-client" not in found,
+        seconds=3,
+    )
+    assert cluster.member(0).get("before") == "kept"
+    cluster.change(paused=False)
+    cluster.comes_up()
+    assert "Service/etcd-client" in cluster.children()
+
+
+def test_an_image_that_is_missing_is_named(place: Place):
+    cluster = place.declare(size=1, repository="localhost/nowhere/etcd")
+
+    words = ("etcd-0", "localhost/nowhere/etcd:v3.7.3", "cannot be had")
+
+    waits_for(cluster, *words)
+
+
+def test_a_pod_that_fits_no_node_is_named(place: Place):
+    cluster = place.declare(size=1, pod={"nodeSelector": {"no-such": "node"}})
+
+    waits_for(cluster, "etcd-0", "cannot be scheduled", "node")
+
+
+def test_a_storage_class_that_is_absent_is_named(place: Place):
+    cluster = place.declare(size=1, pod={"persistentVolumeClaimSpec": claim("absent")})
+
+    waits_for(cluster, "etcd-0", "absent")
+
+
+def test_no_default_storage_class_is_said(place: Place, no_default_class: None):
+    cluster = place.declare(size=1)
+
+    waits_for(cluster, "data-etcd-0", "no storage class", "storageClassName")
+
+
+@pytest.fixture
+def no_default_class(kube: Kube, local_node: None) -> Iterator[None]:
+    """The local cluster's own class, for a while not the default; nobody else uses that cluster."""
+    kind = Kind("storageclasses", "storage.k8s.io/v1", "StorageClass", namespaced=False)
+    note = "storageclass.kubernetes.io/is-default-class"
+    kube.patch(kind, None, "local", {"metadata": {"annotations": {note: "false"}}})
+    yield
+    kube.patch(kind, None, "local", {"metadata": {"annotations": {note: "true"}}})
+
+
+def test_another_size_is_held_and_said(place: Place):
+    cluster = place.declare(size=1).comes_up()
+    before = cluster.client.members()
+
+    cluster.change(size=3)
+
+    cluster.holds("ResizeNotAvailable", "1 members", "spec.size is 3", seconds=SOON)
+    assert cluster.client.members() == before
+    assert cluster.stateful_set()["spec"]["replicas"] == 1
+    cluster.change(size=1)
+    cluster.comes_up()
+    assert cluster.condition("Blocked") == {}
+
+
+def test_another_version_is_held_and_said(place: Place):
+    cluster = place.declare(size=1, version="3.6.16").comes_up()
+    uids = cluster.pod_uids()
+
+    cluster.change(version="3.7.3")
+
+    cluster.holds("VersionChangeNotAvailable", "3.6.16", "3.7.3", seconds=SOON)
+    assert cluster.status()["targetVersion"] == "3.7.3"
+    assert cluster.member(0).status()["version"] == "3.6.16"
+    assert cluster.pod_uids() == uids
+    image = cluster.stateful_set()["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image.endswith(":v3.6.16")
+
+
+def test_a_running_cluster_survives_a_spec_that_is_refused(place: Place):
+    cluster = place.declare(size=1).comes_up()
+    cluster.client.put("before", "kept")
+
+    cluster.change(version="3.2.13")
+
+    cluster.holds("UnsupportedVersion", kind="Accepted", seconds=SOON)
+    assert cluster.status()["phase"] == "Running"
+    assert cluster.client.get("before") == "kept"
+    cluster.change(version=None)
+    eventually("it is as declared again", cluster.body, is_up, seconds=SOON)
+
+
+def test_what_has_happened_is_told_by_events(place: Place):
+    cluster = place.declare(size=1).comes_up()
+
+    reasons = eventually(
+        "the story",
+        lambda: {one["reason"] for one in cluster.events()},
+        lambda found: found >= {"Created", "TicketGiven", "Formed", "AsDeclared"},
+        seconds=5,
+    )
+
+    assert not [one for one in cluster.events() if one["type"] == "Warning"], reasons
+    described = place.kube.kubectl("-n", place.namespace, "describe", "etcd", "etcd")
+    assert "Formed" in described
+
+
+def test_the_operator_itself_is_confined(place: Place):
+    pod = place.operator.deployment()["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    confined = {**pod.get("securityContext", {}), **container["securityContext"]}
+
+    assert confined["runAsNonRoot"] is True
+    assert confined["readOnlyRootFilesystem"] is True
+    assert confined["allowPrivilegeEscalation"] is False
+    assert confined["capabilities"] == {"drop": ["ALL"]}
+    assert confined["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def waits_for(cluster: Cluster, *words: str) -> None:
+    """Both the plan and a condition say so once the grace is over."""
+    eventually(
+        f"the plan says {words}",
+        cluster.status,
+        lambda status: all(word in status.get("plan", "") for word in words),
+        seconds=25,
+    )
+    message = cluster.condition("Progressing")["message"]
+    assert all(word in message for word in words), message
+
+
+def makes_nothing(cluster: Cluster) -> bool:
+    steadily("nothing is made", cluster.children, lambda found: not found, seconds=1.5)
+    return not cluster.pods() and not cluster.claims()
+
+
+def said(cluster: Cluster, reason: str) -> Json | None:
+    return next((one for one in cluster.events() if one["reason"] == reason), None)
+
+
+def claim(storage_class: str) -> Json:
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }

@@ -1,0 +1,80 @@
+"""The API server that KUBECONFIG names (the local cluster's without it), with the CRDs of crds/."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client, config
+
+ROOT = Path(__file__).parents[3]
+LOCAL_KUBECONFIG = ROOT / "build" / "cluster" / "kubeconfig"
+APPLY = "application/apply-patch+yaml"
+HELM = "helm"
+"""Helm's field manager: CRDs are applied as the chart would, so that its next upgrade finds no
+second owner of any field and no conflict."""
+
+
+@pytest.fixture(scope="session")
+def kubeconfig() -> str:
+    return os.environ.get("KUBECONFIG") or str(LOCAL_KUBECONFIG)
+
+
+@pytest.fixture(scope="session")
+def api(kubeconfig: str) -> Iterator[client.ApiClient]:
+    with config.new_client_from_config(kubeconfig) as api:
+        yield api
+
+
+@pytest.fixture(scope="session")
+def crds() -> dict[str, dict[str, Any]]:
+    """The CRDs by kind, as they are in crds/."""
+    found = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
+    return {crd["spec"]["names"]["kind"]: crd for crd in found}
+
+
+@pytest.fixture(scope="session")
+def served(api: client.ApiClient, crds: dict[str, dict[str, Any]]) -> None:
+    """The API server serves just what is in crds/."""
+    extensions = client.ApiextensionsV1Api(api)
+    for crd in crds.values():
+        _apply(extensions, crd)
+    for crd in crds.values():
+        _wait_until_established(extensions, crd["metadata"]["name"])
+
+
+def _apply(extensions: client.ApiextensionsV1Api, crd: dict[str, Any]) -> None:
+    name = crd["metadata"]["name"]
+    options = {"field_manager": HELM, "force": True, "_content_type": APPLY}
+    live = extensions.list_custom_resource_definition(field_selector=f"metadata.name={name}").items
+    wanted = extensions.patch_custom_resource_definition(name, crd, dry_run="All", **options)
+    if not live or live[0].spec != wanted.spec:
+        extensions.patch_custom_resource_definition(name, crd, **options)
+        time.sleep(1)  # an API server takes a moment to serve a changed schema
+
+
+def _wait_until_established(extensions: client.ApiextensionsV1Api, name: str) -> None:
+    for _ in range(100):
+        status = extensions.read_custom_resource_definition(name).status
+        conditions = {one.type: one for one in status.conditions or () if status}
+        if "Established" in conditions and conditions["Established"].status == "True":
+            broken = conditions.get("NonStructuralSchema")
+            assert broken is None or broken.status != "True", broken
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{name} is not established")
+
+
+@pytest.fixture(scope="session")
+def namespace(api: client.ApiClient, served: None) -> Iterator[str]:
+    core = client.CoreV1Api(api)
+    name = f"crds-{uuid.uuid4().hex[:8]}"
+    core.create_namespace({"metadata": {"name": name}})
+    yield name
+    core.delete_namespace(name)

@@ -1,0 +1,197 @@
+"""What the API server says to good and to malformed resources.
+
+The tables are refused.yaml, admitted.yaml and updates.yaml beside this file. Everything is asked
+strictly, as kubectl does, so that unknown fields are refused too.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+pytestmark = pytest.mark.integration
+
+HERE = Path(__file__).parent
+EXAMPLES = Path(__file__).parents[3] / "examples"
+GROUP, VERSION = "etcd.database.coreos.com", "v1beta2"
+
+S3 = {"path": "mybucket/etcd.backup", "awsSecret": "aws"}
+GOOD: dict[str, dict[str, Any]] = {
+    "EtcdCluster": {"size": 3},
+    "EtcdBackup": {
+        "etcdEndpoints": ["http://good-client:2379"],
+        "storageType": "S3",
+        "s3": S3,
+    },
+    "EtcdRestore": {"etcdCluster": {"name": "good"}, "backupStorageType": "S3", "s3": S3},
+}
+
+
+class Tables(yaml.SafeLoader):
+    """YAML with tags for hostile sizes: each makes its list of arguments into a value."""
+
+
+HOSTILE: dict[str, Callable[..., Any]] = {
+    "!text": lambda text, times: text * times,
+    "!list": lambda item, times: [item] * times,
+    "!names": lambda times: [{"name": f"N{number}"} for number in range(times)],
+    "!map": lambda times: {f"key{number}": "1" for number in range(times)},
+}
+for tag, make in HOSTILE.items():
+    Tables.add_constructor(
+        tag, lambda loader, node, make=make: make(*loader.construct_sequence(node, deep=True))
+    )
+
+
+def table(name: str) -> Any:
+    return yaml.load((HERE / name).read_text(), Tables)  # noqa: S506
+
+
+def cases(name: str) -> list[Any]:
+    return [
+        pytest.param(kind, row, id=f"{kind}: {row['case']}")
+        for kind, rows in table(name).items()
+        for row in rows
+    ]
+
+
+def merged(base: Any, patch: Any) -> Any:
+    """RFC 7386, a JSON merge patch."""
+    if not isinstance(patch, dict):
+        return patch
+    result = copy.deepcopy(base) if isinstance(base, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def manifest(kind: str, row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": kind,
+        "metadata": merged({"name": "good"}, row.get("metadata", {})),
+        "spec": merged(GOOD[kind], row.get("spec", {})),
+    }
+
+
+class Server:
+    """Asks the API server without storing anything, unless told to."""
+
+    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+        self._custom, self._place = client.CustomObjectsApi(api), (GROUP, VERSION, namespace)
+
+    def create(self, body: dict[str, Any], *, store: bool = False) -> Any:
+        options = {} if store else {"dry_run": "All"}
+        return self._custom.create_namespaced_custom_object(
+            *self._place, f"{body['kind'].lower()}s", body, field_validation="Strict", **options
+        )
+
+    def change(self, name: str, spec: dict[str, Any]) -> Any:
+        return self._custom.patch_namespaced_custom_object(
+            *self._place, "etcdclusters", name, {"spec": spec}, dry_run="All"
+        )
+
+    def scale(self, name: str, replicas: int) -> Any:
+        return self._custom.patch_namespaced_custom_object_scale(
+            *self._place, "etcdclusters", name, {"spec": {"replicas": replicas}}, dry_run="All"
+        )
+
+    def delete(self, name: str) -> None:
+        self._custom.delete_namespaced_custom_object(*self._place, "etcdclusters", name)
+
+
+@pytest.fixture
+def server(api: client.ApiClient, namespace: str) -> Server:
+    return Server(api, namespace)
+
+
+def refusal_of(error: ApiException) -> str:
+    """What kubectl prints."""
+    assert error.status in (400, 422), error
+    return yaml.safe_load(error.body)["message"]
+
+
+@pytest.mark.parametrize(("kind", "row"), cases("refused.yaml"))
+def test_a_malformed_spec_is_refused_and_the_field_named(
+    server: Server, kind: str, row: dict[str, Any]
+) -> None:
+    with pytest.raises(ApiException) as caught:
+        server.create(manifest(kind, row))
+    message = refusal_of(caught.value)
+
+    assert [word for word in row["says"] if word not in message] == [], message
+
+
+@pytest.mark.parametrize(("kind", "row"), cases("admitted.yaml"))
+def test_a_good_spec_is_taken_unchanged(server: Server, kind: str, row: dict[str, Any]) -> None:
+    body = manifest(kind, row)
+
+    taken = server.create(body)
+
+    assert merged(taken["spec"], body["spec"]) == taken["spec"]
+
+
+@pytest.mark.parametrize("row", table("operator_cases.yaml"), ids=lambda row: row["case"])
+def test_what_the_operator_judges_reaches_it(server: Server, row: dict[str, Any]) -> None:
+    server.create(manifest("EtcdCluster", row))
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_every_example_is_taken(server: Server, path: Path) -> None:
+    for body in yaml.safe_load_all(path.read_text()):
+        if body["apiVersion"].startswith(GROUP):
+            server.create(body)
+
+
+@pytest.fixture
+def stored(server: Server, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A stored cluster, paused so that an operator in the cluster leaves it alone."""
+    row = {"spec": {"paused": True, **request.param}}
+    yield server.create(manifest("EtcdCluster", row), store=True)["metadata"]["name"]
+    server.delete("good")
+
+
+@pytest.mark.parametrize(
+    ("stored", "row"),
+    [pytest.param(row["from"], row, id=row["case"]) for row in table("updates.yaml")],
+    indirect=["stored"],
+)
+def test_a_change_is_taken_or_refused(server: Server, stored: str, row: dict[str, Any]) -> None:
+    if "says" not in row:
+        server.change(stored, row["to"])
+        return
+    with pytest.raises(ApiException) as caught:
+        server.change(stored, row["to"])
+    message = refusal_of(caught.value)
+
+    assert [word for word in row["says"] if word not in message] == [], message
+
+
+@pytest.mark.parametrize("stored", [{}], indirect=True)
+def test_scale_sets_the_size_within_its_bounds(server: Server, stored: str) -> None:
+    assert server.scale(stored, 5)["spec"]["replicas"] == 5
+    with pytest.raises(ApiException) as caught:
+        server.scale(stored, 0)
+    assert "delete the EtcdCluster" in refusal_of(caught.value)
+
+
+def test_defaults_are_those_of_coreos_but_for_the_version(server: Server) -> None:
+    spec = server.create(manifest("EtcdCluster", {}))["spec"]
+
+    assert spec == {"size": 3, "repository": "quay.io/coreos/etcd", "version": "3.7.3"}
+
+
+def test_the_tables_are_as_large_as_promised() -> None:
+    refused = [row["case"] for rows in table("refused.yaml").values() for row in rows]
+
+    assert len(refused) >= 120

@@ -1,0 +1,299 @@
+"""What the charts render: who may do what, under which security settings, from which values."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+CHARTS = ROOT / "charts"
+OPERATOR, CLUSTER = CHARTS / "etcd-operator", CHARTS / "etcd-cluster"
+HELM = shutil.which("helm", path=f"{ROOT / 'build' / 'bin'}{os.pathsep}{os.environ['PATH']}")
+GROUP = "etcd.database.coreos.com"
+Manifest = dict[str, Any]
+Rules = dict[tuple[str, str], set[str]]
+
+pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not there: run `make cluster`")
+
+SERVED: Rules = {
+    (GROUP, "etcdclusters"): {"get", "list", "watch"},
+    (GROUP, "etcdbackups"): {"get", "list", "watch"},
+    (GROUP, "etcdrestores"): {"get", "list", "watch"},
+    (GROUP, "etcdclusters/status"): {"patch"},
+    (GROUP, "etcdbackups/status"): {"patch"},
+    (GROUP, "etcdrestores/status"): {"patch"},
+    ("apps", "statefulsets"): {"get", "list", "watch", "create", "patch", "delete"},
+    ("", "services"): {"get", "list", "watch", "create", "patch"},
+    ("", "secrets"): {"get", "list", "watch", "create", "patch"},
+    ("", "pods"): {"get", "list", "watch", "delete"},
+    ("", "persistentvolumeclaims"): {"get", "list", "watch", "patch", "delete"},
+    ("", "events"): {"get", "create", "patch"},
+}
+LEASE: Rules = {("coordination.k8s.io", "leases"): {"get", "create", "patch"}}
+
+
+def helm(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    assert HELM is not None
+    return subprocess.run([HELM, *words], capture_output=True, text=True, check=False, timeout=60)
+
+
+def render(chart: Path, release: str = "etcd-operator", **values: Any) -> list[Manifest]:
+    sets = [f"--set-json={key.replace('__', '.')}={json.dumps(val)}" for key, val in values.items()]
+    done = helm("template", release, chart, "--namespace=home", *sets)
+    assert done.returncode == 0, done.stderr
+    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+def rules_of(role: Manifest) -> Rules:
+    return {
+        (group, resource): set(rule["verbs"])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def roles(manifests: list[Manifest]) -> dict[str, list[Rules]]:
+    """What is allowed by Roles, by namespace."""
+    found: dict[str, list[Rules]] = {}
+    for role in of_kind(manifests, "Role"):
+        found.setdefault(role["metadata"]["namespace"], []).append(rules_of(role))
+    return found
+
+
+def pod_of(manifests: list[Manifest]) -> dict[str, Any]:
+    (deployment,) = of_kind(manifests, "Deployment")
+    return deployment["spec"]["template"]["spec"]
+
+
+def environment(manifests: list[Manifest]) -> dict[str, Any]:
+    (container,) = pod_of(manifests)["containers"]
+    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container["env"]}
+
+
+@pytest.mark.parametrize("chart", [OPERATOR, CLUSTER], ids=lambda chart: chart.name)
+def test_lint_is_content(chart: Path) -> None:
+    done = helm("lint", "--strict", chart)
+
+    assert done.returncode == 0, done.stdout
+    assert "WARNING" not in done.stdout
+
+
+def test_its_own_namespace_by_default_and_roles_alone() -> None:
+    manifests = render(OPERATOR)
+
+    assert roles(manifests) == {"home": [SERVED, LEASE]}
+    assert environment(manifests)["WATCH_NAMESPACES"] == "home"
+    assert of_kind(manifests, "ClusterRole") == of_kind(manifests, "ClusterRoleBinding") == []
+
+
+def test_a_list_of_namespaces_gets_a_role_in_each() -> None:
+    manifests = render(OPERATOR, watchNamespaces=["one", "two"])
+
+    assert roles(manifests) == {"one": [SERVED], "two": [SERVED], "home": [LEASE]}
+    assert environment(manifests)["WATCH_NAMESPACES"] == "one,two"
+    assert of_kind(manifests, "ClusterRole") == of_kind(manifests, "ClusterRoleBinding") == []
+
+
+def test_all_namespaces_take_a_cluster_role() -> None:
+    manifests = render(OPERATOR, watchNamespaces=["*"])
+
+    assert [rules_of(role) for role in of_kind(manifests, "ClusterRole")] == [SERVED]
+    assert roles(manifests) == {"home": [LEASE]}
+    assert environment(manifests)["WATCH_NAMESPACES"] == "*"
+
+
+@pytest.mark.parametrize("namespaces", [[], ["one", "two"], ["*"]])
+def test_every_binding_fits_its_role_and_nothing_is_a_wildcard(namespaces: list[str]) -> None:
+    manifests = render(OPERATOR, watchNamespaces=namespaces)
+    (account,) = of_kind(manifests, "ServiceAccount")
+    made = of_kind(manifests, "Role") + of_kind(manifests, "ClusterRole")
+    bound = of_kind(manifests, "RoleBinding") + of_kind(manifests, "ClusterRoleBinding")
+
+    def place(manifest: Manifest, kind: str, name: str) -> tuple[str, str | None, str]:
+        return kind, manifest["metadata"].get("namespace"), name
+
+    assert {place(role, role["kind"], role["metadata"]["name"]) for role in made} == {
+        place(binding, binding["roleRef"]["kind"], binding["roleRef"]["name"]) for binding in bound
+    }
+    for binding in bound:
+        (subject,) = binding["subjects"]
+        assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", "home")
+        assert subject["name"] == account["metadata"]["name"]
+    assert "*" not in json.dumps([role["rules"] for role in made])
+
+
+def test_without_rbac_no_role() -> None:
+    manifests = render(OPERATOR, rbac__create=False)
+
+    assert not [one["kind"] for one in manifests if one["kind"].startswith(("Role", "ClusterRole"))]
+
+
+def test_the_pod_fits_the_restricted_level() -> None:
+    pod = pod_of(render(OPERATOR))
+    (container,) = pod["containers"]
+
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert "volumes" not in pod
+    assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
+
+
+def test_the_operator_is_told_what_it_must_know() -> None:
+    manifests = render(OPERATOR, image__repository="reg/op", image__tag="abc", log__format="json")
+    (container,) = pod_of(manifests)["containers"]
+
+    def field(path: str) -> dict[str, Any]:
+        return {"fieldRef": {"fieldPath": path}}
+
+    assert container["image"] == "reg/op:abc"
+    assert container["args"] == ["run"]
+    assert environment(manifests) == {
+        "WATCH_NAMESPACES": "home",
+        "POD_NAME": field("metadata.name"),
+        "POD_NAMESPACE": field("metadata.namespace"),
+        "POD_UID": field("metadata.uid"),
+        "OPERATOR_IMAGE": "reg/op:abc",
+        "LEASE_NAME": "etcd-operator",
+        "LOG_LEVEL": "INFO",
+        "LOG_FORMAT": "json",
+        "RESYNC_SECONDS": "600",
+        "METRICS_PORT": "8080",
+        "HEALTH_PORT": "8081",
+    }
+
+
+def test_a_digest_counts_instead_of_the_tag() -> None:
+    digest = f"sha256:{'0' * 64}"
+    manifests = render(OPERATOR, image__repository="reg/op", image__tag="abc", image__digest=digest)
+
+    assert environment(manifests)["OPERATOR_IMAGE"] == f"reg/op@{digest}"
+
+
+def test_the_services_select_the_pods() -> None:
+    manifests = render(OPERATOR, release="other", metrics__serviceMonitor__enabled=True)
+    (deployment,) = of_kind(manifests, "Deployment")
+    (service,) = of_kind(manifests, "Service")
+    (monitor,) = of_kind(manifests, "ServiceMonitor")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+
+    assert deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert (
+        monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    )
+    assert deployment["metadata"]["name"] == "other-etcd-operator"
+
+
+def test_crds_are_templates_that_outlive_the_release() -> None:
+    rendered = {crd["metadata"]["name"]: crd for crd in of_kind(
+        render(OPERATOR), "CustomResourceDefinition")}  # fmt: skip
+    source = [yaml.safe_load(path.read_text()) for path in (ROOT / "crds").glob("*.yaml")]
+
+    assert {name: crd["spec"] for name, crd in rendered.items()} == {
+        crd["metadata"]["name"]: crd["spec"] for crd in source
+    }
+    for crd in rendered.values():
+        assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_crds_may_come_from_elsewhere() -> None:
+    assert of_kind(render(OPERATOR, crds__install=False), "CustomResourceDefinition") == []
+
+
+def commented(text: str) -> set[str]:
+    """Paths of the values with a comment above them, and of all that is under those."""
+    found: set[str] = set()
+    path: list[str] = []
+    lines = text.splitlines()
+    for before, line in pairwise(["", *lines]):
+        if match := re.match(r"( *)([A-Za-z]+):", line):
+            path = [*path[: len(match[1]) // 2], match[2]]
+            parent = ".".join(path[:-1])
+            if before.strip().startswith("#") or parent in found:
+                found.add(".".join(path))
+    return found
+
+
+def fields(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Paths of all values that the schema knows and that are no mere group of others."""
+    for name, inner in schema["properties"].items():
+        if "properties" in inner:
+            yield from fields(inner, f"{path}{name}.")
+        elif name != "global":
+            yield f"{path}{name}"
+
+
+@pytest.mark.parametrize("chart", [OPERATOR, CLUSTER], ids=lambda chart: chart.name)
+def test_every_value_has_a_comment_and_a_schema(chart: Path) -> None:
+    text = (chart / "values.yaml").read_text()
+    schema = json.loads((chart / "values.schema.json").read_text())
+
+    assert set(fields(schema)) - commented(text) == set()
+    assert yaml.safe_load(text).keys() <= schema["properties"].keys()
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"imagee": {}}, "imagee"),
+        ({"image__pullPolicy": "Sometimes"}, "pullPolicy"),
+        ({"image__digest": "sha256:1"}, "digest"),
+        ({"watchNamespaces": "all"}, "watchNamespaces"),
+        ({"watchNamespaces": ["*", "one"]}, "watchNamespaces"),
+        ({"watchNamespaces": ["One"]}, "watchNamespaces"),
+        ({"log__level": "LOUD"}, "level"),
+        ({"replicas": -1}, "replicas"),
+        ({"resyncSeconds": 1}, "resyncSeconds"),
+        ({"metrics__port": 0}, "port"),
+        ({"podLabels": {"a": 1}}, "podLabels"),
+    ],
+)
+def test_a_wrong_value_is_refused(values: dict[str, Any], words: str) -> None:
+    sets = [f"--set-json={key.replace('__', '.')}={json.dumps(val)}" for key, val in values.items()]
+    done = helm("template", "etcd-operator", OPERATOR, *sets)
+
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+def test_the_cluster_chart_is_one_etcd_cluster() -> None:
+    (cluster,) = render(CLUSTER, release="db", size=5, pod__emptyDir={}, TLS={})
+    (bare,) = render(CLUSTER, release="db")
+
+    assert (cluster["kind"], cluster["metadata"]["name"]) == ("EtcdCluster", "db")
+    assert cluster["spec"] == {"size": 5, "paused": False, "pod": {"emptyDir": {}}}
+    assert bare["spec"] == {"size": 3, "paused": False}
+
+
+def test_the_cluster_chart_hands_on_every_field() -> None:
+    schema = json.loads((CLUSTER / "values.schema.json").read_text())
+    crd = yaml.safe_load((ROOT / "crds" / "etcdclusters.yaml").read_text())
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+    chart_only = {"global", "nameOverride", "labels", "annotations"}
+    assert schema["properties"].keys() - chart_only == spec["properties"].keys()

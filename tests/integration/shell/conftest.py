@@ -1,0 +1,61 @@
+"""The real API server, and a namespace of its own for each test."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcd_operator.client import Client
+from etcd_operator.kube import Resource
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from shell_live import Informed
+
+ROOT = Path(__file__).parents[3]
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+
+
+@pytest.fixture(autouse=True)
+def kubeconfig(monkeypatch: pytest.MonkeyPatch) -> str:
+    """What KUBECONFIG names, else the local cluster's."""
+    path = os.environ.get("KUBECONFIG") or str(ROOT / "build" / "cluster" / "kubeconfig")
+    if not Path(path).exists():
+        pytest.fail(f"no cluster: {path} is not there (make cluster)")
+    monkeypatch.setenv("KUBECONFIG", path)
+    return path
+
+
+@pytest.fixture
+async def client(kubeconfig: str) -> AsyncIterator[Client]:
+    client = await Client.connect(kubeconfig=kubeconfig)
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def namespace(client: Client) -> AsyncIterator[str]:
+    name = f"shell-{uuid.uuid4().hex[:8]}"
+    made = await client.create(NAMESPACES, {"metadata": {"name": name}})
+    yield name
+    await client.delete(NAMESPACES, "", name, uid=made["metadata"]["uid"])
+
+
+@pytest.fixture
+async def inform(client: Client) -> AsyncIterator[Callable[..., Informed]]:
+    running: list[Informed] = []
+
+    def make(namespace: str, connection: Any = None, **settings: Any) -> Informed:
+        informed = Informed(client, connection or client, watch_namespaces=(namespace,), **settings)
+        running.append(informed)
+        return informed
+
+    yield make
+    for each in running:
+        await each.end()

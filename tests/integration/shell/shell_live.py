@@ -1,0 +1,120 @@
+"""What the shell's tests share: objects to make, watches to break, an informer to listen to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+
+from etcd_operator.client import Client
+from etcd_operator.health import Health
+from etcd_operator.informer import Informer
+from etcd_operator.kube import Json, Key, Resource
+from etcd_operator.metrics import Metrics
+from etcd_operator.settings import Settings
+from etcd_operator.store import Store
+
+
+def labels(cluster: str = "a") -> dict[str, str]:
+    return {
+        "app.kubernetes.io/managed-by": "etcd-operator",
+        "app.kubernetes.io/instance": cluster,
+    }
+
+
+def service(namespace: str, name: str = "a", **metadata: Any) -> Json:
+    metadata = {"namespace": namespace, "name": name, "labels": labels()} | metadata
+    return {"metadata": metadata, "spec": {"ports": [{"port": 2379}]}}
+
+
+class Breakable:
+    """The client's sessions for kopf, whose watches can be cut, deafened and made too old."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.cut = False
+        self.too_old = False
+        self._open: list[aiohttp.ClientResponse] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def server(self) -> str:
+        return self._client.server
+
+    def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
+        self._loop = asyncio.get_running_loop()
+        session = self._client.session(*traces)
+        session._middlewares = (*session._middlewares, self._meddle)
+        return session
+
+    async def _meddle(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        if "watch" not in request.url.query:
+            return await handler(request)
+        if self.cut:
+            raise aiohttp.ClientConnectionError("cut by the test")
+        if self.too_old:
+            request.url = request.url.update_query(resourceVersion="1")
+        response = await handler(request)
+        self._open.append(response)
+        return response
+
+    def break_open_ones(self) -> None:
+        """As a network does it: the connections are gone from one moment to the next."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._abort)
+
+    def _abort(self) -> None:
+        for response in self._open:
+            if response.connection is not None and response.connection.transport is not None:
+                response.connection.transport.abort()
+        self._open.clear()
+
+
+class Informed:
+    """A running informer and what it asked to be looked at, by when."""
+
+    def __init__(self, client: Client, connection: Any, **settings: Any) -> None:
+        self.store = Store()
+        self.keys: list[tuple[float, Resource, Key]] = []
+        self.metrics = Metrics()
+        self.informer = Informer(
+            client,
+            connection,
+            self.store,
+            settings=Settings(**settings),
+            metrics=self.metrics,
+            health=Health(600),
+            enqueue=self._enqueue,
+        )
+        self._task = asyncio.create_task(self.informer.run())
+
+    def _enqueue(self, resource: Resource, key: Key) -> None:
+        self.keys.append((asyncio.get_running_loop().time(), resource, key))
+
+    async def ready(self) -> None:
+        await until(lambda: self.informer.not_ready() == [], 30)
+        # The LISTs that follow kopf's: from here on only watches tell anything.
+        await asyncio.sleep(2)
+        self.keys.clear()
+
+    async def asked(self, resource: Resource, key: Key, seconds: float) -> float:
+        """Seconds until it is asked for; what was asked for before is forgotten."""
+        began = asyncio.get_running_loop().time()
+        await until(lambda: any((r, k) == (resource, key) for _, r, k in self.keys), seconds)
+        when = next(t for t, r, k in self.keys if (r, k) == (resource, key))
+        self.keys.clear()
+        return when - began
+
+    async def end(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - events come from another thread
+            await asyncio.sleep(0.005)

@@ -1,0 +1,282 @@
+"""What the client's verbs mean to the real API server: preconditions, conflicts, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from shell_live import labels, service
+
+from etcd_operator import client as client_module
+from etcd_operator.events import Events
+from etcd_operator.kube import (
+    CLAIMS,
+    ETCD_CLUSTERS,
+    EVENTS,
+    NODES,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Conflict,
+    Rejected,
+)
+
+pytestmark = pytest.mark.integration
+
+OTHER_UID = "00000000-0000-0000-0000-000000000000"
+OURS = "app.kubernetes.io/managed-by=etcd-operator"
+
+
+LABELS = labels()
+
+
+async def test_apply_creates_then_changes_and_what_is_the_same_changes_nothing(client, namespace):
+    made = await client.apply(SERVICES, service(namespace))
+    again = await client.apply(SERVICES, service(namespace))
+    changed = await client.apply(SERVICES, service(namespace, labels=LABELS | {"x": "y"}))
+
+    assert made["metadata"]["uid"] == again["metadata"]["uid"] == changed["metadata"]["uid"]
+    assert made["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
+    assert changed["metadata"]["labels"]["x"] == "y"
+    assert changed == await client.get(SERVICES, namespace, "a")
+
+
+async def test_apply_drops_what_it_no_longer_says_and_wins_over_others(client, namespace):
+    await client.apply(SERVICES, service(namespace, labels=LABELS | {"x": "y"}))
+    patch = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "someone", "z": "kept"}}}
+    await client.merge_patch(SERVICES, namespace, "a", patch)
+    healed = await client.apply(SERVICES, service(namespace))
+
+    assert healed["metadata"]["labels"] == LABELS | {"z": "kept"}
+
+
+async def test_apply_with_another_uid_touches_and_makes_nothing(client, namespace):
+    with pytest.raises(Conflict):
+        await client.apply(SERVICES, service(namespace, uid=OTHER_UID))
+    assert await client.get(SERVICES, namespace, "a") is None
+
+    made = await client.apply(SERVICES, service(namespace))
+    with pytest.raises(Conflict):
+        await client.apply(SERVICES, service(namespace, uid=OTHER_UID, labels={}))
+    assert await client.get(SERVICES, namespace, "a") == made
+
+
+PAUSED = {"size": 1, "paused": True}
+"""An operator that may be installed in the cluster leaves these alone but for their status."""
+
+
+async def test_a_custom_resource_of_another_uid_is_a_conflict(client, namespace):
+    place = {"namespace": namespace, "name": "a"}
+    other = {"metadata": place | {"uid": OTHER_UID}, "spec": {"size": 3}}
+    await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})
+
+    with pytest.raises(Conflict):
+        await client.apply(ETCD_CLUSTERS, other)
+    with pytest.raises(Conflict):
+        await client.merge_patch(ETCD_CLUSTERS, namespace, "a", other)
+
+
+async def test_a_status_of_another_object_of_that_name(client, namespace):
+    place = {"namespace": namespace, "name": "a"}
+    other = {"metadata": place | {"uid": OTHER_UID}, "status": {"phase": "Creating"}}
+    with pytest.raises(Rejected) as refused:
+        await client.apply(ETCD_CLUSTERS, other, status=True)
+    assert refused.value.status == 404
+
+    made = await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})
+    # The API server ignores the UID of a status; the client at least notices.
+    with pytest.raises(Conflict):
+        await client.apply(ETCD_CLUSTERS, other, status=True)
+    with pytest.raises(Conflict):
+        await client.merge_patch(ETCD_CLUSTERS, namespace, "a", other, status=True)
+
+    # The resourceVersion it does not ignore.
+    stale = {"resourceVersion": made["metadata"]["resourceVersion"]}
+    await client.merge_patch(ETCD_CLUSTERS, namespace, "a", {"metadata": {"labels": {"x": "y"}}})
+    before = await client.get(ETCD_CLUSTERS, namespace, "a")
+    with pytest.raises(Conflict):
+        await client.apply(
+            ETCD_CLUSTERS, {"metadata": place | stale, "status": {"phase": "Failed"}}, status=True
+        )
+    after = await client.get(ETCD_CLUSTERS, namespace, "a")
+    assert after["status"].get("phase") == before["status"].get("phase") != "Failed"
+
+
+async def test_apply_of_an_older_version_is_a_conflict(client, namespace):
+    made = await client.apply(SERVICES, service(namespace))
+    await client.apply(SERVICES, service(namespace, labels=LABELS | {"x": "y"}))
+    stale = made["metadata"]["resourceVersion"]
+
+    with pytest.raises(Conflict):
+        await client.apply(SERVICES, service(namespace, resourceVersion=stale))
+
+
+async def test_create_twice_is_a_conflict_that_says_which(client, namespace):
+    await client.create(SERVICES, service(namespace))
+
+    with pytest.raises(Conflict) as refused:
+        await client.create(SERVICES, service(namespace))
+    assert refused.value.reason == "AlreadyExists"
+
+
+async def test_merge_patch_checks_uid_and_version(client, namespace):
+    made = await client.create(SERVICES, service(namespace))
+    uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+
+    def patch(**metadata):
+        patch = {"metadata": {"annotations": {"a": "b"}} | metadata}
+        return client.merge_patch(SERVICES, namespace, "a", patch)
+
+    with pytest.raises(Conflict):
+        await patch(uid=OTHER_UID)
+    assert await client.get(SERVICES, namespace, "a") == made
+    await patch(uid=uid, resourceVersion=version)
+    with pytest.raises(Conflict):
+        await patch(uid=uid, resourceVersion=version)
+
+
+async def test_writes_to_what_is_not_there(client, namespace):
+    with pytest.raises(Rejected) as refused:
+        await client.merge_patch(SERVICES, namespace, "a", {"metadata": {}})
+    assert (refused.value.status, refused.value.reason) == (404, "NotFound")
+
+    with pytest.raises(Rejected) as refused:
+        await client.create(SERVICES, service("no-such-namespace"))
+    assert refused.value.status == 404
+
+
+async def test_delete_checks_uid_and_version(client, namespace):
+    made = await client.create(SERVICES, service(namespace))
+    uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+    await client.apply(SERVICES, service(namespace, labels=LABELS | {"x": "y"}))
+
+    with pytest.raises(Conflict):
+        await client.delete(SERVICES, namespace, "a", uid=OTHER_UID)
+    with pytest.raises(Conflict):
+        await client.delete(SERVICES, namespace, "a", uid=uid, resource_version=version)
+    assert await client.get(SERVICES, namespace, "a") is not None
+    assert await client.delete(SERVICES, namespace, "a", uid=uid)
+    assert await client.get(SERVICES, namespace, "a") is None
+    assert not await client.delete(SERVICES, namespace, "a", uid=uid)
+
+
+async def test_orphans_outlive_their_owner(client, namespace):
+    owner = await client.create(SERVICES, service(namespace))
+    reference = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "name": "a",
+        "uid": owner["metadata"]["uid"],
+    }
+    secret = {"metadata": {"namespace": namespace, "name": "s", "ownerReferences": [reference]}}
+    await client.create(SECRETS, secret)
+    uid = owner["metadata"]["uid"]
+
+    assert await client.delete(SERVICES, namespace, "a", uid=uid, orphan=True)
+    async with asyncio.timeout(30):
+        while await client.get(SERVICES, namespace, "a") is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    left = await client.get(SECRETS, namespace, "s")
+    assert left is not None
+    assert not left["metadata"].get("ownerReferences")
+
+
+async def test_a_refusal_names_the_field(client, namespace):
+    broken = service(namespace) | {"spec": {"ports": [{"port": 0}]}}
+
+    with pytest.raises(Rejected, match=r"spec\.ports\[0\]\.port") as refused:
+        await client.apply(SERVICES, broken)
+    assert refused.value.status == 422
+
+
+async def test_a_forbidden_change_of_a_stateful_set_is_a_rejection(client, namespace):
+    def stateful_set(service_name):
+        return {
+            "metadata": {"namespace": namespace, "name": "a"},
+            "spec": {
+                "replicas": 0,
+                "serviceName": service_name,
+                "selector": {"matchLabels": LABELS},
+                "template": {
+                    "metadata": {"labels": LABELS},
+                    "spec": {"containers": [{"name": "c", "image": "none.invalid/none"}]},
+                },
+            },
+        }
+
+    await client.apply(STATEFUL_SETS, stateful_set("a"))
+    with pytest.raises(Rejected, match="Forbidden") as refused:
+        await client.apply(STATEFUL_SETS, stateful_set("b"))
+    assert refused.value.status == 422
+
+
+async def test_status_and_spec_have_owners_of_their_own(client, namespace):
+    place = {"namespace": namespace, "name": "a"}
+    made = await client.apply(
+        ETCD_CLUSTERS, {"metadata": place, "spec": {"size": 3, "paused": True}}
+    )
+    place["uid"] = made["metadata"]["uid"]
+    status = await client.apply(
+        ETCD_CLUSTERS, {"metadata": place, "status": {"phase": "Creating"}}, status=True
+    )
+
+    assert status["spec"]["size"] == 3
+    managers = {
+        (entry["manager"], entry.get("subresource"))
+        for entry in status["metadata"]["managedFields"]
+    }
+    assert {("etcd-operator", None), ("etcd-operator-status", "status")} <= managers
+
+
+async def test_a_long_list_comes_in_pages_of_one_moment(client, namespace, monkeypatch):
+    monkeypatch.setattr(client_module, "PAGE", 2)
+    for number in range(5):
+        await client.create(SERVICES, service(namespace, f"s{number}"))
+    await client.create(SERVICES, service(namespace, "others", labels={}))
+
+    items, version = await client.list_at(SERVICES, namespace, OURS)
+
+    assert [item["metadata"]["name"] for item in items] == [f"s{n}" for n in range(5)]
+    assert all(item["kind"] == "Service" for item in items)
+    assert version >= max(int(item["metadata"]["resourceVersion"]) for item in items)
+    everywhere = await client.list(SERVICES, None, OURS)
+    assert len([i for i in everywhere if i["metadata"]["namespace"] == namespace]) == 5
+    assert await client.list(NODES, None)
+
+
+async def test_a_resource_that_is_not_served_is_a_rejection(client, namespace):
+    unknown = ETCD_CLUSTERS.__class__("no.such.group", "v1", "things", "Thing")
+
+    with pytest.raises(Rejected) as refused:
+        await client.list(unknown, namespace)
+    assert refused.value.status == 404
+
+
+async def test_versions_of_lists_and_objects_are_comparable(client, namespace):
+    before = (await client.list_at(CLAIMS, namespace)).version
+    made = await client.create(SERVICES, service(namespace))
+    after = (await client.list_at(SERVICES, namespace)).version
+
+    assert before < int(made["metadata"]["resourceVersion"]) <= after
+
+
+async def test_events_are_taken_and_counted(client, namespace):
+    about = await client.create(SERVICES, service(namespace))
+    message = "Ünïcode, " + "long " * 500
+    for _ in range(2):
+        await Events(client, instance="operator-0").emit(about, "Warning", "Tested", message)
+
+    [event] = await client.list(EVENTS, namespace)
+    assert event["count"] == 2
+    assert event["involvedObject"]["uid"] == about["metadata"]["uid"]
+
+
+async def test_an_event_into_a_namespace_that_ends_is_let_go(client, caplog):
+    about = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"namespace": "no-such", "name": "a", "uid": OTHER_UID},
+    }
+    await Events(client, instance="x").emit(about, "Normal", "Tested", "hello")
+
+    assert "was not posted" in caplog.text

@@ -1,0 +1,89 @@
+"""Runs the tiers of `make test` one after the other and says how long each took.
+
+Every tier runs even if one before it failed, so that one run shows all there is to mend.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PYTEST = [sys.executable, "-m", "pytest", "-q"]
+COUNTS = re.compile(r"(\d+) (passed|failed|error|skipped)")
+
+
+@dataclass(frozen=True)
+class Tier:
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+
+
+def _python(*words: str) -> tuple[str, ...]:
+    return (sys.executable, *words)
+
+
+TIERS = (
+    Tier(
+        "lint",
+        (
+            _python("-m", "ruff", "check", "."),
+            _python("-m", "ruff", "format", "--check", "."),
+            _python("-m", "mypy"),
+            (str(Path(sys.executable).with_name("lint-imports")),),
+        ),
+    ),
+    Tier("unit", ((*PYTEST, "tests/unit"),)),
+    Tier("cluster", (("make", "--no-print-directory", "install"),)),
+    Tier("integration", ((*PYTEST, "tests/integration"),)),
+    Tier("e2e", ((*PYTEST, "tests/e2e"),)),
+)
+NEEDS = {"integration": ("cluster",), "e2e": ("cluster",)}
+
+
+@dataclass(frozen=True)
+class Result:
+    tier: str
+    seconds: float
+    ok: bool
+    counts: dict[str, int]
+
+
+def run(tier: Tier) -> Result:
+    """All commands of the tier, their output passed on as it comes."""
+    print(f"\n== {tier.name}", flush=True)
+    began, ok, counts = time.monotonic(), True, {}
+    for command in tier.commands:
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            last = ""
+            for line in process.stdout or ():
+                print(line, end="", flush=True)
+                last = line if COUNTS.search(line) else last
+        ok = ok and process.returncode == 0
+        for number, word in COUNTS.findall(last):
+            counts[word] = counts.get(word, 0) + int(number)
+    return Result(tier.name, time.monotonic() - began, ok, counts)
+
+
+def main(chosen: str) -> int:
+    wanted = {chosen, *NEEDS.get(chosen, ())}
+    results = [run(tier) for tier in TIERS if chosen == "all" or tier.name in wanted]
+    print("\n== tiers")
+    for one in results:
+        counts = ", ".join(f"{number} {word}" for word, number in one.counts.items())
+        verdict = "ok" if one.ok else "FAILED"
+        print(f"{one.tier:12} {one.seconds / 60:6.1f} min  {verdict:7} {counts}")
+    print(f"{'all':12} {sum(one.seconds for one in results) / 60:6.1f} min")
+    total = {word: sum(one.counts.get(word, 0) for one in results) for word in ("passed", "failed")}
+    print(f"{total['passed']} passed, {total['failed']} failed")
+    return 0 if all(one.ok for one in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "all"))

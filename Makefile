@@ -42,7 +42,7 @@ verify: venv ## The long campaigns; their reports are checked in
 	@$(PYTHON) tests/mutants/run.py
 
 ##@ Development
-.PHONY: venv fmt golden charts lock clean
+.PHONY: venv fmt golden reference charts lock clean
 venv: $(VENV)/.complete
 $(VENV)/.complete:
 	@echo "== Python packages (once per lock)"
@@ -53,6 +53,10 @@ fmt: venv ## Format and sort
 	@$(PYTHON) -m ruff format . && $(PYTHON) -m ruff check --fix .
 golden: venv ## Rewrite the golden manifests; look at the diff, each is a rollout
 	@$(PYTHON) -m pytest tests/unit -q --update-golden
+reference: venv ## Write docs/reference.md from crds/
+	@$(PYTHON) docs/make_reference.py
+charts: ## Copy crds/ into the operator's chart
+	@cp crds/*.yaml charts/etcd-operator/files/crds/
 lock: ## Pin requirements anew, with hashes
 	@python3 -m venv $(CACHE)/uv && $(CACHE)/uv/bin/pip install --quiet uv
 	@for each in operator dev; do $(CACHE)/uv/bin/uv pip compile --quiet --no-header --upgrade \

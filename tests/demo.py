@@ -85,7 +85,7 @@ def wait_until_running(started: float) -> None:
         if ready == size and status.get("phase") == "Running":
             return
         time.sleep(0.3)
-    raise DemoError(f"not ready after {DEADLINE_SECONDS} s; kubectl describe etcd {CLUSTER} says why")
+    raise DemoError(f"not ready after {DEADLINE_SECONDS} s: kubectl describe etcd {CLUSTER}")
 
 
 def etcdctl(*words: str) -> str:
@@ -100,15 +100,16 @@ def write_and_read() -> None:
 
 def print_members() -> None:
     say("members")
-    statuses = json.loads(etcdctl("--endpoints", ENDPOINT, "endpoint", "status", "--cluster", "-w", "json"))
-    members = json.loads(etcdctl("--endpoints", ENDPOINT, "member", "list", "-w", "json"))["members"]
+    json_from = ("--endpoints", ENDPOINT, "--write-out", "json")
+    statuses = json.loads(etcdctl(*json_from, "endpoint", "status", "--cluster"))
+    members = json.loads(etcdctl(*json_from, "member", "list"))["members"]
     volumes = {
         item["metadata"]["name"]: item["spec"].get("volumeName", "")
         for item in json.loads(kubectl("get", "persistentvolumeclaims", "-o", "json"))["items"]
     }
-    rows = [("NAME", "ID", "ROLE", "VERSION", "DB SIZE", "VOLUME")]
-    for member in sorted(members, key=lambda one: one["name"]):
-        rows.append(_row(member, statuses, volumes))
+    members.sort(key=lambda one: one["name"])
+    rows: list[tuple[str, ...]] = [("NAME", "ID", "ROLE", "VERSION", "DB SIZE", "VOLUME")]
+    rows += [_row(member, statuses, volumes) for member in members]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
@@ -118,9 +119,8 @@ def print_members() -> None:
 def _row(
     member: dict[str, Any], statuses: list[dict[str, Any]], volumes: dict[str, str]
 ) -> tuple[str, ...]:
-    own = next(
-        (one["Status"] for one in statuses if one["Status"]["header"]["member_id"] == member["ID"]), {}
-    )
+    said = {one["Status"]["header"]["member_id"]: one["Status"] for one in statuses}
+    own = said.get(member["ID"], {})
     role = "leader" if own.get("leader") == member["ID"] else "follower"
     size = f"{own.get('dbSize', 0) / 1024:.0f} KiB"
     volume = volumes.get(f"data-{member['name']}", "")

@@ -35,6 +35,7 @@ TIERS = (
             _python("-m", "ruff", "format", "--check", "."),
             _python("-m", "mypy"),
             (str(Path(sys.executable).with_name("lint-imports")),),
+            _python("docs/make_reference.py", "--check"),
         ),
     ),
     Tier("unit", ((*PYTEST, "tests/unit"),)),

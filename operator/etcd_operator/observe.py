@@ -182,6 +182,7 @@ class Observer:
         return tuple(sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal))
 
     def _predecessors(self, cluster: EtcdCluster, stateful_set: Json | None) -> tuple[str, ...]:
+        """Pods that the StatefulSet before left and that will stop by themselves."""
         if stateful_set is not None:
             return ()
         now = self._wall_clock()

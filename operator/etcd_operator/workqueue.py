@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from etcd_operator.kube import Key, KubeError, Unavailable
+from etcd_operator.latency import asked_at
 from etcd_operator.logs import about
 from etcd_operator.metrics import Metrics
 
@@ -114,6 +115,7 @@ class WorkQueue:
             await self._pass(key, worker)
 
     async def _pass(self, key: Key, worker: Worker) -> None:
+        asked_at.set(self._waiting[key])
         started = self._begin(key)
         failed = False
         try:

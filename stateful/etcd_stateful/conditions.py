@@ -69,7 +69,7 @@ def progressing(outcome: Outcome) -> Condition:
     if outcome.refused:
         return Condition("Progressing", "False", outcome.refused.reason, "the spec is not accepted")
     if outcome.failure:
-        return Condition("Progressing", "True", "WriteRefused", outcome.failure)
+        return Condition("Progressing", "True", "StepFailed", outcome.failure)
     match outcome.step:
         case None | Settled():
             return Condition("Progressing", "False", "AsDeclared", "the cluster is as declared")

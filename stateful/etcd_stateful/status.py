@@ -42,9 +42,13 @@ def _phase(outcome: Outcome, stored: Mapping[str, Any]) -> str:
     """coreos's word for it. Unlike there, Failed ends when the spec is mended."""
     if outcome.observation and is_latched(outcome.observation):
         return "Running"
-    if outcome.refused:
-        return "Running" if stored.get("phase") == "Running" else "Failed"
-    return "Creating"
+    if stored.get("phase") == "Running" and not _is_recorded(outcome.observation):
+        return "Running"  # nothing says otherwise
+    return "Failed" if outcome.refused else "Creating"
+
+
+def _is_recorded(seen: Observation | None) -> bool:
+    return bool(seen and seen.secret and seen.secret.bootstrap)
 
 
 def _plan(outcome: Outcome) -> str:

@@ -17,7 +17,7 @@ from harness.clusters import Cluster, is_ready, is_up, restarts
 from harness.mortal import Dead, Fate, Mirror, Process, connect
 from harness.operator import Operator
 from harness.place import Place
-from harness.waiting import eventually
+from harness.waiting import brief, eventually
 
 from etcd_operator.client import Client
 
@@ -84,25 +84,26 @@ async def dies(
 async def life(
     place: Place, client: Client, mirror: Mirror, name: str, fate: Fate
 ) -> dict[str, Any]:
-    cluster = place.declare(size=SIZE, name=name)
+    cluster = await asyncio.to_thread(place.declare, SIZE, name)
     image, deadline = place.operator.image, time.monotonic() + LONGEST_SECONDS
 
     def done() -> bool:
-        body = cluster.body()
+        body = mirror.clusters.get(name)
         up = body is not None and is_up(body)
         late = time.monotonic() > deadline
-        assert up or not late, f"{name} is not up; it wrote {fate.writes}; seen: {body}"
+        assert up or not late, f"{name} is not up; it wrote {fate.writes}; seen: {brief(body)}"
         return up
 
     try:
         await Process(client, mirror, image, fate).run(place.namespace, name, done)
     except Dead:
         await Process(client, mirror, image, Fate()).run(place.namespace, name, done)
-    return outcome(cluster, mirror)
+    return await asyncio.to_thread(outcome, cluster, mirror)
 
 
 def outcome(cluster: Cluster, mirror: Mirror) -> dict[str, Any]:
     """All that must not depend on when the operator died; names without the cluster's own."""
+    cluster.comes_up(seconds=5)
     record, pods = cluster.record(), cluster.pods()
     members = cluster.client.members()
     return {

@@ -360,9 +360,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEFTOVERS,
-        "    if seen.secret is not None and seen.stateful_set is not None:\n        return None",
-        "    if seen.secret is not None:\n        return None",
+        "seen.secret is not None and (seen.stateful_set is not None or is_latched(seen)):",
+        "seen.secret is not None:",
         "claims that show up before the StatefulSet is there are overlooked",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "(seen.stateful_set is not None or is_latched(seen))",
+        "seen.stateful_set is not None",
+        "an old claim keeps a formed cluster's StatefulSet from being made again",
     ),
     Mutant(
         _LEFTOVERS,

@@ -195,7 +195,7 @@ class TestProgressing:
 
     def test_a_write_that_was_refused(self) -> None:
         assert of(World(body(3)), "Progressing", failure="quota exceeded") == Condition(
-            "Progressing", "True", "WriteRefused", "quota exceeded"
+            "Progressing", "True", "StepFailed", "quota exceeded"
         )
 
     def test_no_step(self) -> None:

@@ -239,6 +239,19 @@ class TestAdopt:
 
         assert drive(world) == Settled()
 
+    def test_an_old_claim_that_is_left_does_not_keep_a_stateful_set_from_being_made_again(
+        self,
+    ) -> None:
+        """c-2 never came up, so its claim is still the old cluster's; the others serve."""
+        world = again(formed(3), adopt=UID)
+        world.stuck = {2}
+        drive(world)
+        assert world.claims[2].annotations[naming.CLUSTER_UID] == UID
+        del world.body["spec"]["retainedClaims"]
+        world.delete_stateful_set()
+
+        assert labels([decide(world.observe())]) == ["StatefulSet c"]
+
     def test_a_secret_lost_afterwards_is_made_anew_with_the_field_still_there(self) -> None:
         world = again(formed(3), adopt=UID)
         drive(world)

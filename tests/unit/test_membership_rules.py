@@ -311,6 +311,15 @@ class TestAnotherAttempt:
         assert isinstance(step, WriteBootstrap)
         assert step.record == records.latch(record)
 
+    def test_an_answering_etcd_forbids_another_attempt_whatever_was_asked_before(self) -> None:
+        world = before(World(body(1)), "record data-c-0")
+        world.restart_pod(0)
+        world.turn()
+        view = EtcdView(world.record.cluster_id, ())
+
+        assert bootstrap.another_attempt(world.observe()) is not None
+        assert bootstrap.another_attempt(replace(world.observe(), etcd=view)) is None
+
     @pytest.mark.parametrize(("edited", "expected"), [(1, 3), (5, 5)])
     def test_a_size_edited_meanwhile_only_adds_members(self, edited: int, expected: int) -> None:
         """Replicas are never lowered, and a pod beyond the record could never start."""
@@ -676,7 +685,7 @@ class TestI10OthersObjectsAreLeftAlone:
 
         rest = drive(world)
 
-        assert rest == Wait(f"{kind} {name} of the deleted cluster is being deleted")
+        assert rest == Wait(f"{kind} {name} of the deleted cluster to be gone")
         assert world.history == []
 
         world.foreign = ()
@@ -698,7 +707,7 @@ class TestI10OthersObjectsAreLeftAlone:
         world = World(body(3))
         world.foreign = (Foreign("Service", "c-client", "x", passing=True),)
 
-        assert drive(world) == Wait("Service c-client of x is being deleted")
+        assert drive(world) == Wait("Service c-client of x to be gone")
 
         world.foreign = ()
         assert drive(world) == Settled()
@@ -934,7 +943,9 @@ class TestOneWriteAtATime:
 
         step = decide(world.observe())
 
-        assert step == Wait(f"{kind} {name} is being deleted; it is made again when it is gone")
+        assert step == Wait(
+            f"{kind} {name}, which is being deleted, to be gone; then it is made again"
+        )
 
     def test_no_client_service_before_the_cluster_has_formed(self) -> None:
         world = World(body(3))

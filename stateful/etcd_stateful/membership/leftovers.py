@@ -6,6 +6,7 @@ beside it: it holds until a human names the old cluster's UID, to adopt its data
 
 from __future__ import annotations
 
+from etcd_stateful.membership.bootstrap import is_latched
 from etcd_stateful.membership.observation import Claim, Observation
 from etcd_stateful.membership.steps import DeleteClaim, Hold, Step, Wait
 
@@ -20,8 +21,11 @@ def left_behind(seen: Observation) -> tuple[Claim, ...]:
 
 
 def before_anything(seen: Observation) -> Step | None:
-    """Asked before the cluster has begun: afterwards `start` itself keeps foreign data out."""
-    if seen.secret is not None and seen.stateful_set is not None:
+    """Asked before the cluster has begun: afterwards `start` itself keeps foreign data out.
+
+    A formed cluster whose StatefulSet is gone has begun: it is made again whatever lies beside it.
+    """
+    if seen.secret is not None and (seen.stateful_set is not None or is_latched(seen)):
         return None
     if broken := next((claim for claim in seen.claims if claim.damage), None):
         return _broken(broken)

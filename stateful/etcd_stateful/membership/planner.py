@@ -45,7 +45,7 @@ def _names_taken(seen: Observation) -> Step | None:
     """Another owner's object under a name that the cluster cannot do without."""
     vital = [foreign for foreign in seen.foreign if foreign.name != _client_name(seen)]
     if passing := next((foreign for foreign in vital if foreign.passing), None):
-        return Wait(f"{passing.kind} {passing.name} of {passing.owner} is being deleted")
+        return Wait(f"{passing.kind} {passing.name} of {passing.owner} to be gone")
     return _name_taken(vital[0]) if vital else None
 
 
@@ -96,7 +96,7 @@ def _child(live: Live | None, manifest: Manifest) -> Step | None:
     if live is None:
         return ApplyChild(kind, name, manifest, f"{kind} {name} is not there")
     if live["metadata"].get("deletionTimestamp"):
-        return Wait(f"{kind} {name} is being deleted; it is made again when it is gone")
+        return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is made again")
     if where := drift(live, manifest):
         # Of this very version: an old view must not undo what came after it, replicas least of all.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
@@ -146,7 +146,7 @@ def _client_service_taken(seen: Observation) -> Step | None:
     if taken is None:
         return None
     if taken.passing:
-        return Wait(f"{taken.kind} {taken.name} of {taken.owner} is being deleted")
+        return Wait(f"{taken.kind} {taken.name} of {taken.owner} to be gone")
     return _name_taken(taken)
 
 

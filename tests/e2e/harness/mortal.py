@@ -151,6 +151,7 @@ class Mirror:
         self._namespace = namespace
         self._lock = threading.Lock()
         self._events: list[tuple[Resource, str, Json]] = []
+        self.clusters: dict[str, Json] = {}
         self.ever: dict[tuple[str, str], set[str]] = defaultdict(set)
         """UIDs of all objects that ever were, by cluster and kind: a second one is a trace."""
 
@@ -184,6 +185,8 @@ class Mirror:
         labels = metadata.get("labels") or {}
         with self._lock:
             self._events.append((resource, event["type"], event["object"]))
+            if resource is operator_kube.ETCD_CLUSTERS:
+                self.clusters[metadata["name"]] = event["object"]
             cluster = labels.get("app.kubernetes.io/instance", metadata["name"])
             self.ever[cluster, resource.kind].add(metadata["uid"])
 

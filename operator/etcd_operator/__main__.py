@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 
 VERSION = "0.1.0"
@@ -33,6 +34,8 @@ def _run() -> int:
     except BadSettings as error:
         sys.stderr.write(f"etcd_operator: {error}\n")
         return 2
+    # As process 1 of a container it would otherwise ignore the signal until `operate` listens.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     import asyncio  # noqa: PLC0415
 
     from etcd_operator import logs  # noqa: PLC0415

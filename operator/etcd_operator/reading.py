@@ -55,6 +55,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         etcd_started=_has_run(etcd),
         trouble=damage or trouble(raw, claim, age, now),
         record=record,
+        revision=_labels(raw).get("controller-revision-hash", ""),
         age=age,
     )
 

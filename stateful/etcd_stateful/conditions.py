@@ -72,13 +72,23 @@ def progressing(outcome: Outcome) -> Condition:
         return Condition("Progressing", "True", "StepFailed", outcome.failure)
     match outcome.step:
         case None | Settled():
-            return Condition("Progressing", "False", "AsDeclared", "the cluster is as declared")
+            return Condition("Progressing", "False", "AsDeclared", at_rest(outcome.observation))
         case Hold(reason=reason, message=message):
             return Condition("Progressing", "False", reason, message)
         case Wait(reason=words):
             return Condition("Progressing", "True", "Waiting", f"waiting for {words}")
         case write:
             return Condition("Progressing", "True", "Working", write.reason)
+
+
+def at_rest(seen: Observation | None) -> str:
+    """What a cluster that is as declared says: also of an edit that only restarted pods took."""
+    if seen is None or not seen.outdated:
+        return "the cluster is as declared"
+    return (
+        f"the cluster is as declared but for pods {', '.join(seen.outdated)}, which were made "
+        "before the last edit of their template; each takes it when it is next restarted"
+    )
 
 
 def degraded(outcome: Outcome) -> Condition:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
+from harness.api import CLAIMS, CLUSTERS
 from harness.clusters import Cluster, is_ready, is_up, restarts
 from harness.mortal import Dead, Fate, Mirror, Process, connect
 from harness.operator import Operator
@@ -25,6 +26,8 @@ SIZE = 3
 AT_ONCE = 4
 LONGEST_SECONDS = 60
 MOST_WRITES = 60
+FEWER = 3
+"""Writes of the status depend on timing: two runs may differ by a few."""
 
 When = Literal["before", "after"]
 
@@ -38,24 +41,28 @@ def without_operator(operator: Operator, place: Place) -> Iterator[Place]:
 
 
 @pytest.mark.timeout(400)
-async def test_dying_at_any_write_of_a_creation_leaves_no_trace(without_operator: Place):
+@pytest.mark.parametrize("when", ["after", pytest.param("before", marks=pytest.mark.verify)])
+async def test_dying_at_any_write_of_a_creation_leaves_no_trace(
+    without_operator: Place, when: When
+):
+    """`before` one write leaves what `after` the one before it leaves, so one of them is enough."""
     place = without_operator
     mirror, client = Mirror(place.kube, place.namespace), await connect()
     try:
         fate = Fate()
         wanted = await life(place, client, mirror, "whole", fate)
         print(f"a creation is {len(fate.writes)} writes: {fate.writes}")
-        deaths = [(n, when) for n in range(1, MOST_WRITES) for when in ("before", "after")]
         count = 0
-        for batch in (deaths[i : i + AT_ONCE] for i in range(0, len(deaths), AT_ONCE)):
-            ends = await asyncio.gather(*(dies(place, client, mirror, *one) for one in batch))
-            for (number, when), (died, end) in zip(batch, ends, strict=True):
+        while count < MOST_WRITES:
+            batch = range(count + 1, count + 1 + AT_ONCE)
+            ends = await asyncio.gather(*(dies(place, client, mirror, n, when) for n in batch))
+            for number, (died, end) in zip(batch, ends, strict=True):
                 assert end == wanted, f"having died {when} write {number} ({died})"
             count += sum(bool(died) for died, _ in ends)
             if not all(died for died, _ in ends):
                 break
         print(f"died {count} times")
-        assert count >= 2 * (len(fate.writes) - 3), "fewer deaths than writes"
+        assert count >= len(fate.writes) - FEWER, "fewer deaths than writes"
     finally:
         await client.close()
 
@@ -98,7 +105,18 @@ async def life(
         await Process(client, mirror, image, fate).run(place.namespace, name, done)
     except Dead:
         await Process(client, mirror, image, Fate()).run(place.namespace, name, done)
-    return await asyncio.to_thread(outcome, cluster, mirror)
+    end = await asyncio.to_thread(outcome, cluster, mirror)
+    await asyncio.to_thread(clear, place, cluster)
+    return end
+
+
+def clear(place: Place, cluster: Cluster) -> None:
+    """Dozens of clusters at once would slow each other down; nobody waits for this one to go."""
+    claims = cluster.claims()
+    place.may_lose |= set(claims)
+    place.kube.delete(CLUSTERS, place.namespace, cluster.name, propagationPolicy="Background")
+    for name in claims:
+        place.kube.delete(CLAIMS, place.namespace, name)
 
 
 def outcome(cluster: Cluster, mirror: Mirror) -> dict[str, Any]:

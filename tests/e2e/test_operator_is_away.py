@@ -111,8 +111,8 @@ def test_an_upgrade_of_the_chart_leaves_clusters_running(place: Place, release: 
     assert cluster.client.get("before") == "kept"
 
 
-CHANGED = {"logLevel": "DEBUG"}
-"""Values that restart the operator."""
+CHANGED = {"log.level": "DEBUG", "podAnnotations.changed": "yes"}
+"""Values that give the operator another pod."""
 
 
 def seen(cluster: Cluster) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -176,6 +177,26 @@ class TestProgressing:
         assert of(formed(3), "Progressing") == Condition(
             "Progressing", "False", "AsDeclared", "the cluster is as declared"
         )
+
+    def test_as_declared_but_for_pods_of_an_older_template(self) -> None:
+        """F21: an edit that nothing restarts pods for is not passed over in silence."""
+        seen = formed(3).observe()
+        live = deepcopy(dict(seen.stateful_set or {}))
+        live["metadata"]["generation"] = 2
+        live["status"] = {"observedGeneration": 2, "updateRevision": "new"}
+        revisions = ("new", "old", "new")
+        pods = tuple(
+            replace(pod, revision=revision)
+            for pod, revision in zip(seen.pods, revisions, strict=True)
+        )
+        outcome = Outcome(replace(seen, stateful_set=live, pods=pods), Settled())
+
+        (condition,) = [one for one in all_conditions(outcome) if one.type == "Progressing"]
+
+        assert condition.reason == "AsDeclared"
+        assert "but for pods c-1, which" in condition.message
+        live["status"]["observedGeneration"] = 1
+        assert Outcome(replace(seen, stateful_set=live, pods=pods)).observation.outdated == ()
 
     def test_working(self) -> None:
         assert of(World(body(3)), "Progressing") == Condition(

@@ -12,6 +12,7 @@ import copy
 import pytest
 from worlds import (
     Conflict,
+    Data,
     World,
     body,
     cluster,
@@ -281,6 +282,20 @@ class TestGathering:
         world.pods[0].age = age
 
         assert isinstance(decide(world.observe()), WriteBootstrap) is given
+
+    @pytest.mark.parametrize("wrong", ["unreadable", "foreign"])
+    def test_a_volume_that_is_not_known_to_be_empty_gets_no_ticket(self, wrong: str) -> None:
+        world = self.world()
+        if wrong == "unreadable":
+            world.claims[1].unreadable = "I/O error"
+        else:
+            world.claims[1].data = Data("another-uid", "c-1", 7, 8)
+
+        step = decide(world.observe())
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.reason == "tickets are due to c-0, c-2"
+        assert len(step.record.issued) == 2
 
     def test_a_pod_with_trouble_is_not_waited_for(self) -> None:
         world = self.world()

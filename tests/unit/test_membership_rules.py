@@ -216,6 +216,7 @@ class TestAnotherAttempt:
             "StatefulSet makes both anew",
         )
         assert world.record.attempt == 1
+        assert world.record.issued == ()
 
     def test_a_claim_that_is_being_deleted_under_a_ledgered_run_costs_no_attempt(self) -> None:
         world = before(World(body(1)), "record data-c-0")
@@ -280,6 +281,16 @@ class TestAnotherAttempt:
         drive(world)
 
         assert world.record.attempt == 1
+
+    def test_a_pod_on_its_way_out_forbids_another_attempt(self) -> None:
+        world = before(World(body(3)), "record data-c-0")
+        for ordinal in range(3):
+            world.restart_pod(ordinal)
+        world.turn()
+        assert labels([decide(world.observe())]) == ["ledger 0"]
+        world.pods[2].deleting = True
+
+        assert not is_write(decide(world.observe()))
 
     @pytest.mark.parametrize("wrong", ["unreadable", "foreign"])
     def test_a_volume_that_is_not_known_to_be_empty_forbids_another_attempt(
@@ -829,6 +840,21 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert drive(world) == Settled()
         assert world.record.cluster_id == cluster_id
         assert world.record.latched
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_with_the_secret_lost_and_etcd_silent_the_records_on_claims_or_pods_remember(
+        self, storage: dict
+    ) -> None:
+        world = formed(3, **storage)
+        cluster_id = world.record.cluster_id
+        world.lose_secret()
+        world.cut_off = True
+
+        step = decide(world.observe())
+
+        assert isinstance(step, CreateSecret)
+        assert step.record.latched
+        assert step.record.cluster_id == cluster_id
 
     def test_claims_of_two_etcd_clusters_are_split_brain(self) -> None:
         world = formed(3)

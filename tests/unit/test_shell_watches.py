@@ -169,7 +169,7 @@ async def watches(api, told, listed, monkeypatch):
 
 async def until(condition, seconds=10):
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - kopf runs in another thread
+        while not condition():
             await asyncio.sleep(0.01)
 
 

@@ -73,6 +73,8 @@ class Pod:
     answer: StartAnswer | None = None
     record: MemberRecord | None = None
     """With an emptyDir the pod's own annotations play the claim's part."""
+    revision: str = ""
+    """Of the StatefulSet's template that it was made from."""
     age: float = 0.0
     """Seconds since the API server made it, at the time of this observation."""
 
@@ -148,6 +150,16 @@ class Observation:
 
     def claim(self, ordinal: int) -> Claim | None:
         return next((claim for claim in self.claims if claim.ordinal == ordinal), None)
+
+    @property
+    def outdated(self) -> tuple[str, ...]:
+        """Pods made from a template that has been edited since; nothing restarts them yet."""
+        live = self.stateful_set or {}
+        status = live.get("status") or {}
+        if status.get("observedGeneration") != (live.get("metadata") or {}).get("generation"):
+            return ()
+        newest = status.get("updateRevision") or ""
+        return tuple(pod.name for pod in self.pods if newest and pod.revision not in ("", newest))
 
     @property
     def replicas(self) -> int:

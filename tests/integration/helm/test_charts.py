@@ -35,7 +35,7 @@ SERVED: Rules = {
     ("apps", "statefulsets"): {"get", "list", "watch", "create", "patch", "delete"},
     ("", "services"): {"get", "list", "watch", "create", "patch"},
     ("", "secrets"): {"get", "list", "watch", "create", "patch"},
-    ("", "pods"): {"get", "list", "watch", "delete"},
+    ("", "pods"): {"get", "list", "watch", "patch", "delete"},
     ("", "persistentvolumeclaims"): {"get", "list", "watch", "patch", "delete"},
     ("", "events"): {"get", "create", "patch"},
 }

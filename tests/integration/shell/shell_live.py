@@ -116,5 +116,5 @@ class Informed:
 
 async def until(condition: Callable[[], bool], seconds: float) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - events come from another thread
+        while not condition():
             await asyncio.sleep(0.005)

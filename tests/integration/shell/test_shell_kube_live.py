@@ -174,7 +174,7 @@ async def test_orphans_outlive_their_owner(client, namespace):
 
     assert await client.delete(SERVICES, namespace, "a", uid=uid, orphan=True)
     async with asyncio.timeout(30):
-        while await client.get(SERVICES, namespace, "a") is not None:  # noqa: ASYNC110
+        while await client.get(SERVICES, namespace, "a") is not None:
             await asyncio.sleep(0.1)
     left = await client.get(SECRETS, namespace, "s")
     assert left is not None

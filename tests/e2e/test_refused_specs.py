@@ -1,0 +1,58 @@
+"""Specs that only the operator can judge: each is answered by a condition, soon, and by no cluster.
+
+The table is the one of the CRD tests, `tests/integration/crds/operator_cases.yaml`; here the whole
+of it meets a real operator at once.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import yaml
+from harness.api import CLUSTERS, PODS, ROOT, SECRETS, SERVICES, STATEFUL_SETS, Json
+from harness.place import Place
+from harness.waiting import eventually
+
+TABLE = ROOT / "tests" / "integration" / "crds" / "operator_cases.yaml"
+CASES: list[Json] = yaml.safe_load(TABLE.read_text())
+SOON = 5
+
+
+@pytest.mark.timeout(60)
+def test_every_spec_of_the_table_is_answered_soon_and_makes_nothing(place: Place):
+    for number, case in enumerate(CASES):
+        place.declare(name=f"case-{number}", size=3, **case["spec"])
+    declared = time.monotonic()
+
+    eventually(
+        "every case has its answer", lambda: unanswered(place), lambda left: not left, seconds=30
+    )
+
+    took = time.monotonic() - declared
+    assert took < SOON, f"the last of {len(CASES)} answers came {took:.1f} s after the last spec"
+    for kind in (STATEFUL_SETS, PODS, SERVICES, SECRETS):
+        assert not place.kube.list(kind, place.namespace), kind
+
+
+def unanswered(place: Place) -> dict[str, Json]:
+    """The conditions of those whose answer is not the one of the table, by case."""
+    stored = {one["metadata"]["name"]: one for one in place.kube.list(CLUSTERS, place.namespace)}
+    said = {case["case"]: accepted(stored[f"case-{number}"]) for number, case in enumerate(CASES)}
+    return {
+        case["case"]: said[case["case"]] for case in CASES if not answers(case, said[case["case"]])
+    }
+
+
+def answers(case: Json, condition: Json) -> bool:
+    message = condition.get("message", "")
+    return (
+        condition.get("status") == "False"
+        and condition.get("reason") == case["reason"]
+        and all(str(word) in message for word in case["says"])
+    )
+
+
+def accepted(body: Json) -> Json:
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == "Accepted"), {})

@@ -1,0 +1,96 @@
+"""Leader election through the real API server, in real time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from etcd_operator import lease
+from etcd_operator.kube import LEASES
+
+pytestmark = pytest.mark.integration
+
+
+class Candidate:
+    def __init__(self, client, namespace, identity):
+        self.lock = lease.Lock(client, name="operator", namespace=namespace, identity=identity)
+        self.leads = asyncio.Event()
+        self.task = asyncio.create_task(lease.hold(self.lock, self.leads.set))
+
+    async def took(self, seconds):
+        began = asyncio.get_running_loop().time()
+        await asyncio.wait_for(self.leads.wait(), seconds)
+        return asyncio.get_running_loop().time() - began
+
+    async def die(self):
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+
+
+@pytest.fixture
+async def candidate(client, namespace):
+    candidates = []
+
+    def make(identity):
+        candidates.append(Candidate(client, namespace, identity))
+        return candidates[-1]
+
+    yield make
+    for each in candidates:
+        await each.die()
+
+
+async def spec(client, namespace):
+    return (await client.get(LEASES, namespace, "operator"))["spec"]
+
+
+async def test_handover(client, namespace, candidate):
+    one = candidate("one")
+    await one.took(5)
+    first = await spec(client, namespace)
+    assert (first["holderIdentity"], first["leaseDurationSeconds"]) == ("one", lease.DURATION)
+
+    two = candidate("two")
+    await asyncio.sleep(lease.RETRY_PERIOD + 1)
+    assert not two.leads.is_set()
+    assert (await spec(client, namespace))["renewTime"] > first["renewTime"]
+
+    await one.die()
+    assert await one.lock.release()
+    graceful = await two.took(lease.RETRY_PERIOD + 2)
+    held = await spec(client, namespace)
+    assert (held["holderIdentity"], held["leaseTransitions"]) == ("two", 1)
+
+    await two.die()  # killed: nothing is released
+    same = candidate("two")
+    restarted = await same.took(2)
+
+    await same.die()
+    three = candidate("three")
+    killed = await three.took(lease.DURATION + 2 * lease.RETRY_PERIOD)
+    assert (await spec(client, namespace))["leaseTransitions"] == 2
+    print(
+        f"taken over {graceful:.1f} s after a release, {restarted:.2f} s by a restarted container,"
+        f" {killed:.1f} s after a kill"
+    )
+
+
+async def test_of_many_that_race_one_leads(client, namespace, candidate):
+    many = [candidate(f"candidate-{number}") for number in range(8)]
+    await asyncio.sleep(3)
+
+    assert [each.leads.is_set() for each in many].count(True) == 1
+
+
+async def test_a_lease_that_is_deleted_is_made_again_by_its_holder(client, namespace, candidate):
+    one = candidate("one")
+    await one.took(5)
+    lost = await client.get(LEASES, namespace, "operator")
+    await client.delete(LEASES, namespace, "operator", uid=lost["metadata"]["uid"])
+    await asyncio.sleep(lease.RETRY_PERIOD + 1)
+
+    assert (await spec(client, namespace))["holderIdentity"] == "one"
+    assert not one.task.done()

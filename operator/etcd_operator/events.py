@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from etcd_operator.kube import EVENTS, Conflict, Json, KubeError, Kubernetes
+from etcd_operator.kube import EVENTS, Conflict, Json, KubeError, Kubernetes, Rejected
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,9 @@ class Events:
         try:
             await self._post(manifest)
         except KubeError as error:
-            log.warning("the event %s was not posted: %s", reason, error)
+            # Refused is what an event gets in a namespace that is being deleted, or is gone.
+            level = logging.INFO if isinstance(error, Rejected) else logging.WARNING
+            log.log(level, "the event %s was not posted: %s", reason, error)
 
     def _is_due(self, name: str) -> bool:
         now = self._clock()

@@ -20,7 +20,7 @@ from kubernetes.aio.leaderelection.leaderelection import LeaderElection
 from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRecord
 from kubernetes.aio.leaderelection.resourcelock.baselock import BaseLock
 
-from etcd_operator.kube import LEASES, Json, KubeError, Kubernetes
+from etcd_operator.kube import LEASES, Conflict, Json, KubeError, Kubernetes
 
 log = logging.getLogger(__name__)
 # The election tells of each attempt that fails; the lock here tells when that begins and ends.
@@ -64,7 +64,7 @@ class Lock(BaseLock):
         self._remember(lease)
         holder, seconds = self._spec.get("holderIdentity"), self._spec.get("leaseDurationSeconds")
         if holder and not self.held:
-            self._tell(f"is held by {holder}")
+            self._tell(f"is held by {holder}", logging.INFO)
         return True, LeaderElectionRecord(
             holder or None,
             str(seconds) if seconds else None,
@@ -119,6 +119,9 @@ class Lock(BaseLock):
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 self._remember(await call)
+        except Conflict as error:
+            self._tell(f"went to another: {error}", logging.INFO)
+            return False
         except (KubeError, TimeoutError) as error:
             self._tell(f"cannot be written: {str(error) or 'no answer in time'}")
             return False
@@ -130,9 +133,9 @@ class Lock(BaseLock):
         self._version = lease["metadata"]["resourceVersion"]
         self._spec = lease.get("spec") or {}
 
-    def _tell(self, problem: str) -> None:
+    def _tell(self, problem: str, level: int = logging.WARNING) -> None:
         if problem and problem != self._problem:
-            log.warning("the Lease %s/%s %s", self.namespace, self.name, problem)
+            log.log(level, "the Lease %s/%s %s", self.namespace, self.name, problem)
         self._problem = problem
 
 

@@ -54,8 +54,9 @@ class Timeline:
         with self._changed:
             return {name: at - start for name, at in self.marks.items()}
 
-    def has(self, kind: Kind, name: str) -> bool:
-        return (kind.kind, name) in self.objects
+    def get(self, kind: Kind, name: str) -> Json:
+        """As last seen; empty where it is not there."""
+        return self.objects.get((kind.kind, name), {})
 
     def pods(self) -> list[Json]:
         return [one for (kind, _), one in self.objects.items() if kind == PODS.kind]

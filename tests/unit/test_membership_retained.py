@@ -476,6 +476,14 @@ def test_a_pod_that_does_not_serve_is_waited_for_in_words(waits: str, words: str
     assert decide(world.observe()) == Wait(words)
 
 
+def test_a_pod_that_serves_and_is_on_its_way_out_is_waited_for() -> None:
+    world = formed(3)
+    world.pods[1].deleting = True
+    assert world.observe().pods[1].ready
+
+    assert decide(world.observe()) == Wait("pod c-1 to stop; the StatefulSet then makes it again")
+
+
 def test_a_pod_with_a_cause_is_waited_for_with_it() -> None:
     world = formed(3)
     world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be had"

@@ -117,12 +117,14 @@ async def test_a_restarted_operator_counts_instead_of_repeating(kube):
 async def test_an_event_that_cannot_be_posted_is_logged_and_not_asked_for_again(
     kube, events, caplog, trouble
 ):
+    caplog.set_level("INFO")
     kube.trouble = trouble
     for _ in range(5):
         await events.emit(CLUSTER, "Normal", "Grown", "to 3")
 
     assert len(kube.created) == 1
     [record] = caplog.records
+    assert (record.levelname == "WARNING") == isinstance(trouble, Unavailable)
     assert "Grown was not posted" in record.getMessage()
 
 

@@ -272,6 +272,7 @@ async def test_events_are_taken_and_counted(client, namespace):
 
 
 async def test_an_event_into_a_namespace_that_ends_is_let_go(client, caplog):
+    caplog.set_level("INFO")
     about = {
         "apiVersion": "v1",
         "kind": "Service",

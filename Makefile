@@ -37,9 +37,10 @@ test-integration: venv ## Real etcd of each minor, a real kube-apiserver
 test-e2e: venv ## A real kubelet, containers, volumes, the chart
 	@$(PYTHON) tests/tiers.py e2e
 bench: venv install ## Speed and size, as a JSON report in build/bench
-	@$(PYTHON) -m pytest tests/bench -q -s --run-bench
-verify: venv ## The long campaigns; their reports are checked in
+	@$(PYTHON) tests/bench/run.py
+verify: venv install ## The long campaigns; their reports are checked in
 	@$(PYTHON) tests/mutants/run.py
+	@$(PYTHON) -m pytest -q -m verify tests/e2e
 
 ##@ Development
 .PHONY: venv fmt golden reference charts lock clean

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from etcd_operator.health import Health
-from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, Resource
+from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, Rejected, Resource
 from etcd_operator.metrics import Metrics
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store, key_of, owner_of, version_of
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 RELIST_SECONDS = 1.0
 """After a LIST of kopf's: time for the events that it leads to, and for other watches' LISTs."""
 
+AGAIN_SECONDS = 4.0
 SUPERVISE_SECONDS = 10.0
 FIRST_RETRY = 1.0
 LAST_RETRY = 30.0
@@ -53,6 +54,9 @@ class Informer:
         self._seconds = settings.resync_seconds
         self._scopes = scopes(settings.watch_namespaces)
         self._due: set[Scope] = set()
+        self._refused: dict[str, Scope] = {}
+        """Namespaces on the list that may not be read (by path): gone with their Role, often."""
+
         self._relist = asyncio.Event()
         self.synced = asyncio.Event()
         """Everything has been listed: from then on absence in the store means something."""
@@ -81,7 +85,8 @@ class Informer:
     def not_ready(self) -> list[str]:
         if not self.synced.is_set():
             return ["not everything has been listed yet"]
-        return [f"no watch yet: {path}" for path in self._watches.missing()]
+        missing = self._watches.missing()
+        return [f"no watch yet: {path}" for path in missing if path not in self._refused]
 
     def on_event(self, resource: Resource, kind: str | None, obj: Json) -> None:
         self._metrics.events.labels(resource.plural, kind or "LISTED").inc()
@@ -107,7 +112,9 @@ class Informer:
         started = time.monotonic()
         different = 0
         for scope in self._scopes:
-            different += await self._list(scope)
+            different += await self._list_if_allowed(scope)
+        if len(self._refused) == len(self._scopes):
+            raise Rejected("none of the namespaces may be read", status=403)
         for key in self._store.clusters():
             self._enqueue(ETCD_CLUSTERS, key)
         self._health.resynced = self._health.clock()
@@ -119,9 +126,22 @@ class Informer:
             time.monotonic() - started,
         )
 
+    async def _list_if_allowed(self, scope: Scope) -> int:
+        """A namespace that was deleted, its Role with it, must not keep the others waiting."""
+        try:
+            return await self._list(scope)
+        except Rejected as error:
+            if error.status != 403 or scope.namespace is None:
+                raise
+            if scope.path not in self._refused:
+                log.warning("not allowed, left out until it is: %s", error)
+            self._refused[scope.path] = scope
+            return 0
+
     async def _list(self, scope: Scope) -> int:
         resource, namespace = scope
         listing = await self._kube.list_at(resource, namespace, SELECTORS[resource])
+        self._refused.pop(scope.path, None)
         owners = self._store.replace(resource, namespace, listing.items, listing.version)
         for owner in owners:
             self._enqueue(resource, owner)
@@ -160,18 +180,23 @@ class Informer:
                     log.warning("cannot list %s: %s", scope.path, error)
                     self._due.add(scope)
                     self._relist.set()
+            if self._due:
+                await asyncio.sleep(AGAIN_SECONDS)
 
     async def _supervise(self) -> None:
         while True:
             await asyncio.sleep(SUPERVISE_SECONDS)
             if self._watches.stuck():
                 raise RuntimeError("the watches can neither be used nor ended")
-            silent = self._watches.silent()
+            silent = self._silent()
             if not silent:
                 continue
             # While the API server is away or does not serve the resource, kopf could not do better.
             await self._until_listed()
-            if silent == self._watches.silent():
+            if silent == self._silent():
                 log.error("silent watches, starting kopf anew: %s", ", ".join(silent))
                 self._metrics.watch_restarts.inc()
                 self._watches.restart()
+
+    def _silent(self) -> list[str]:
+        return [path for path in self._watches.silent() if path not in self._refused]

@@ -75,7 +75,7 @@ class Bench:
         }
 
     def again(self, runs: int) -> Json:
-        """Deleted with its claims, as `kubectl delete` does and waits, and created again at once."""
+        """Deleted with its claims, as `kubectl delete` does and waits, and created again."""
         found: dict[str, list[float]] = {side: [] for side in SIDES}
         when: dict[str, list[Json]] = {side: [] for side in SIDES}
         for run in range(runs):
@@ -110,9 +110,7 @@ class Bench:
             self.kube.delete(kind, namespace, NAME, propagationPolicy="Background")
         for claim in self.kube.list(CLAIMS, namespace):
             self.kube.delete(CLAIMS, namespace, claim["metadata"]["name"])
-        eventually(
-            "the claims are gone", lambda: not self.kube.list(CLAIMS, namespace), seconds=90
-        )
+        eventually("the claims are gone", lambda: not self.kube.list(CLAIMS, namespace), seconds=90)
 
     # Put back.
 
@@ -291,7 +289,7 @@ class Bench:
 
     def page(self, namespace: str, pod: str, port: int) -> str:
         host, port = self.reach.pod(namespace, pod, port)
-        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as page:  # noqa: S310
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as page:
             return str(page.read().decode())
 
     def histogram(self, name: str) -> dict[str, float]:

@@ -747,6 +747,18 @@ MUTANTS: Final = [
         "a StatefulSet that is gone hides that nobody serves",
     ),
     Mutant(
+        "membership/observation.py",
+        "newest and pod.revision not in",
+        "pod.revision not in",
+        "pods are called old before anyone knows what is new",
+    ),
+    Mutant(
+        "status.py",
+        'if stored.get("phase") == "Running" and not _is_recorded(outcome.observation):',
+        "if False:",
+        "a running cluster is told as one that is being created",
+    ),
+    Mutant(
         "status.py",
         "lowest = min(versions)",
         "lowest = max(versions)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from copy import deepcopy
@@ -223,6 +224,48 @@ class TestProgressing:
         told = conditions(Outcome(formed(1).observe()))
 
         assert told["Progressing"].reason == "AsDeclared"
+
+
+class TestPodsOfAnOlderTemplate:
+    """Nothing restarts them yet, so the cluster is at rest; but not without a word."""
+
+    def seen(self, *, observed: int = 2, newest: str = "c-new", **revisions: str) -> Observation:
+        seen = formed(3).observe()
+        live = copy.deepcopy(dict(seen.stateful_set or {}))
+        live["metadata"]["generation"] = 2
+        live["status"] = {"observedGeneration": observed, "updateRevision": newest}
+        pods = tuple(
+            replace(pod, revision=revisions.get(pod.name.replace("-", "_"), "c-new"))
+            for pod in seen.pods
+        )
+        return replace(seen, stateful_set=live, pods=pods)
+
+    def message(self, seen: Observation) -> str:
+        return conditions(Outcome(seen, Settled()))["Progressing"].message
+
+    def test_are_named(self) -> None:
+        seen = self.seen(c_0="c-old", c_2="c-older")
+
+        assert seen.outdated == ("c-0", "c-2")
+        assert self.message(seen).startswith(
+            "the cluster is as declared but for pods c-0, c-2, which were made before the last edit"
+        )
+
+    @pytest.mark.parametrize(
+        "seen",
+        [
+            {},
+            {"c_0": ""},
+            {"c_0": "c-old", "observed": 1},
+            {"c_0": "c-old", "newest": ""},
+        ],
+        ids=["none", "revision unknown", "edit not seen by its controller", "newest unknown"],
+    )
+    def test_are_not_made_up(self, seen: dict) -> None:
+        assert self.message(self.seen(**seen)) == "the cluster is as declared"
+
+    def test_are_not_looked_for_without_a_stateful_set(self) -> None:
+        assert replace(self.seen(c_0="c-old"), stateful_set=None).outdated == ()
 
 
 class TestDegraded:

@@ -23,6 +23,11 @@ def status(world: World, now: str = NOW, **more: Any) -> dict[str, Any]:
     return render(world.body, Outcome(seen, decide(seen), **more), now)
 
 
+def drive_until_recorded(world: World) -> None:
+    world.apply(decide(world.observe()))
+    assert not world.record.latched
+
+
 def refused(stored: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     resource = body(status=stored, **spec)
     with pytest.raises(Refused) as caught:
@@ -91,6 +96,19 @@ class TestPhase:
             pod.where = "pending"
 
         assert status(world)["phase"] == "Running"
+
+    def test_running_also_while_a_lost_secret_is_made_anew(self) -> None:
+        world = formed(3)
+        world.body["status"] = status(world)
+        world.lose_secret()
+
+        assert status(world)["phase"] == "Running"
+
+    def test_creating_again_when_the_record_says_that_it_has_not_formed(self) -> None:
+        world = World(body(3, status={"phase": "Running"}))
+        drive_until_recorded(world)
+
+        assert status(world)["phase"] == "Creating"
 
     def test_failed_when_the_spec_is_refused(self) -> None:
         found = refused(size=9)

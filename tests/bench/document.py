@@ -1,0 +1,275 @@
+"""docs/benchmarks.md and its plots, from the report alone. No dependency: an SVG is text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+COLOURS = {"ours": "#2563eb", "bare": "#9ca3af"}
+NAMES = {"ours": "operator", "bare": "bare StatefulSet"}
+WIDTH, ROW, LEFT, RIGHT = 760, 26, 190, 60
+
+
+def write(report: Json, docs: Path) -> None:
+    for part in ("creation", "again"):
+        if part in report:
+            (docs / f"benchmarks-{part}.svg").write_text(strip_plot(report[part]["seconds"]))
+    if "creation" in report:
+        (docs / "benchmarks-phases.svg").write_text(phase_plot(report["creation"]["phases"]))
+    (docs / "benchmarks.md").write_text(page(report))
+
+
+def summary(report: Json) -> str:
+    """One line per target."""
+    return "\n".join(
+        f"{what:44} {value:>18}   target {target}" for what, value, target in rows(report)
+    )
+
+
+def rows(report: Json) -> list[tuple[str, str, str]]:
+    found: list[tuple[str, str, str]] = []
+    if part := report.get("creation"):
+        both = part["median"]
+        found += [
+            ("three Ready from apply, median", f"{both['ours']:.2f} s", "-"),
+            ("bare StatefulSet, same runs, median", f"{both['bare']:.2f} s", "-"),
+            ("ratio", f"{part['ratio']:.2f}", f"<= {part['target_ratio']}"),
+            ("worst of ours", f"{part['worst']['ours']:.2f} s", f"<= {part['target_seconds']} s"),
+            ("event to our write, p50", ms(part["step_delay"]["p50"]), "<= 50 ms"),
+            ("event to our write, p99", ms(part["step_delay"]["p99"]), "<= 250 ms"),
+        ]
+    if part := report.get("again"):
+        both = part["median"]
+        found += [
+            ("same name again, three Ready, median", f"{both['ours']:.2f} s", "-"),
+            ("bare StatefulSet, same runs, median", f"{both['bare']:.2f} s", "-"),
+            ("ratio", f"{part['ratio']:.2f}", f"<= {part['target_ratio']}"),
+        ]
+    if part := report.get("put_back"):
+        worst = f"{part['worst_seconds']:.2f} s"
+        found.append(("a child put back, worst", worst, f"<= {part['target_seconds']} s"))
+    if part := report.get("settled"):
+        minutes = f"settled for {part['seconds'] / 60:.0f} min"
+        found += [
+            (f"{minutes}: API writes", str(part["writes"]), "0"),
+            (f"{minutes}: API reads", str(part["reads"]), "0"),
+            (f"{minutes}: etcd calls", f"{part['etcd_calls_per_second']:.3f} /s", "<= 0.1 /s"),
+        ]
+    if part := report.get("memory"):
+        for count, size in part["resident_mib_by_clusters"].items():
+            target = f"<= {part['target_mib']} MiB" if count == "1" else "-"
+            found.append((f"resident memory, {count} clusters", f"{size:.0f} MiB", target))
+    return found
+
+
+def ms(seconds: float | None) -> str:
+    return "none" if seconds is None else f"{seconds * 1000:.0f} ms"
+
+
+def page(report: Json) -> str:
+    machine = report["machine"]
+    place = (
+        f"{machine['date']}, commit {machine['commit']}, {machine['cores']} cores, "
+        f"{machine['nodes']} node, Kubernetes {machine['kubernetes']}, kernel {machine['kernel']}; "
+        f"load {report['load_before']:.1f} before and {report['load_after']:.1f} after."
+    )
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made by `make bench` from tests/bench/report.json; change that, not this page.",
+        place,
+        "",
+        "| what | measured | target |",
+        "|---|---|---|",
+        *(f"| {what} | {value} | {target} |" for what, value, target in rows(report)),
+        "",
+    ]
+    lines += _creation(report) + _again(report) + _put_back(report)
+    lines += _settled(report) + _memory(report)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _creation(report: Json) -> list[str]:
+    if "creation" not in report:
+        return []
+    part = report["creation"]
+    runs, delay = len(part["seconds"]["ours"]), part["step_delay"]
+    figures = (
+        f"p50 {ms(delay['p50'])}, p99 {ms(delay['p99'])}, over {delay['steps']:.0f} steps, from"
+    )
+    return [
+        "## Three members Ready, from apply",
+        "",
+        f"{runs} runs on each side, taking turns, in a fresh namespace each. The yardstick is the",
+        "StatefulSet of etcd's website (Parallel, state `new`), with our image, probes, security",
+        "context and volumes (WaitForFirstConsumer). Times are those at which a watch told of the",
+        "change, by one monotonic clock.",
+        "",
+        "![seconds from apply to three Ready](benchmarks-creation.svg)",
+        "",
+        "Where the time goes (median of when the last pod had come so far):",
+        "",
+        "![phases](benchmarks-phases.svg)",
+        "",
+        *_phases(part["phases"]),
+        "",
+        "What the operator itself takes is the time from the event that makes a step possible to",
+        f"the step's write: {figures}",
+        "its own histogram. The rest belongs to the kubelet (sandbox, volume, two containers one",
+        "after the other where the bare side has one), the scheduler's binding of volumes (about a",
+        "second on both sides), etcd's election and the probes' period of one second.",
+        "",
+    ]
+
+
+def _phases(both: Json) -> list[str]:
+    lines = ["| reached by | operator | bare |", "|---|---|---|"]
+    names = {name: None for side in ("ours", "bare") for name in both[side]}
+    first = {name: min(both[side].get(name, 1e9) for side in both) for name in names}
+    for name in sorted(names, key=lambda one: both["ours"].get(one, first[one])):
+        cells = [f"{both[side][name]:.2f} s" if name in both[side] else "" for side in COLOURS]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _again(report: Json) -> list[str]:
+    if "again" not in report:
+        return []
+    return [
+        "## The same name again",
+        "",
+        "Deleted together with its claims, and created again under the same name as soon as the",
+        "claims are gone. Names that resolve to dead pods for as long as DNS caches them, and a",
+        "StatefulSet controller that backs off while old pods stop, cost the bare side seconds;",
+        "`start` lets etcd begin only once the pod's own name leads to it.",
+        "",
+        "![seconds from apply to three Ready, same name](benchmarks-again.svg)",
+        "",
+    ]
+
+
+def _put_back(report: Json) -> list[str]:
+    if "put_back" not in report:
+        return []
+    return [
+        "## Put back",
+        "",
+        "| what was done | median | worst |",
+        "|---|---|---|",
+        *(
+            f"| {what} | {ms(sorted(times)[len(times) // 2])} | {ms(max(times))} |"
+            for what, times in report["put_back"]["seconds"].items()
+        ),
+        "",
+    ]
+
+
+def _settled(report: Json) -> list[str]:
+    if "settled" not in report:
+        return []
+    part = report["settled"]
+    return [
+        "## Settled",
+        "",
+        f"One cluster of three, nothing happening, {part['seconds']} seconds, counted in the API",
+        "server's audit log: every request of the operator's service account but watches.",
+        "",
+        "| request | count |",
+        "|---|---|",
+        *(f"| {words} | {count} |" for words, count in part["by_verb"].items()),
+        "",
+        f"Of these, {part['lease_requests']} keep the Lease and {part['resync_lists']} are the",
+        "resync that serves the whole fleet.",
+        "",
+    ]
+
+
+def _memory(report: Json) -> list[str]:
+    if "memory" not in report:
+        return []
+    part = report["memory"]
+    return [
+        "## Memory",
+        "",
+        "Resident memory of the operator's process, begun anew:",
+        "",
+        "| clusters | MiB |",
+        "|---|---|",
+        *(f"| {count} | {size:.0f} |" for count, size in part["resident_mib_by_clusters"].items()),
+        "",
+        "What dominates it is imported code; the same interpreter, import by import:",
+        "",
+        "| after | MiB |",
+        "|---|---|",
+        *(f"| {what} | {size:.0f} |" for what, size in part["resident_mib_after_imports"].items()),
+        "",
+    ]
+
+
+def strip_plot(seconds: Json) -> str:
+    """Every run as a dot, the median as a bar."""
+    top = max(max(times) for times in seconds.values()) * 1.1
+    parts = []
+    for row, (side, times) in enumerate(seconds.items()):
+        y = 30 + row * 46
+        parts.append(_text(LEFT - 12, y + 5, NAMES[side], "end"))
+        parts += [
+            f'<circle cx="{_x(one, top):.1f}" cy="{y}" r="5" fill="{COLOURS[side]}" '
+            'fill-opacity="0.7"/>'
+            for one in times
+        ]
+        middle = _x(sorted(times)[len(times) // 2], top)
+        parts.append(f'<rect x="{middle - 1.5:.1f}" y="{y - 14}" width="3" height="28"/>')
+    return _svg(30 + len(seconds) * 46 + 26, parts, top)
+
+
+def phase_plot(both: Json) -> str:
+    """One bar per side and phase, from nothing to when the last pod had come so far."""
+    shown = [
+        "all pods scheduled",
+        "all pods in start",
+        "all pods has its ticket",
+        "all pods runs etcd",
+        "latched (status)",
+        "all pods ready",
+    ]
+    top = max(both[side].get(name, 0) for side in both for name in shown) * 1.1
+    parts, y = [], 14
+    for name in shown:
+        sides = [side for side in COLOURS if name in both[side]]
+        parts.append(_text(LEFT - 12, y + len(sides) * ROW / 4 + 5, name, "end"))
+        for side in sides:
+            width = _x(both[side][name], top) - LEFT
+            parts.append(
+                f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="11" fill="{COLOURS[side]}"/>'
+            )
+            parts.append(_text(LEFT + width + 6, y + 10, f"{both[side][name]:.2f}", "start"))
+            y += 13
+        y += 10
+    return _svg(y + 30, parts, top)
+
+
+def _x(seconds: float, top: float) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * seconds / top
+
+
+def _svg(height: float, parts: list[str], top: float) -> str:
+    step = next(one for one in (0.5, 1, 2, 5, 10, 20) if top / one <= 10)
+    ticks = [step * number for number in range(int(top / step) + 1)]
+    axis = [
+        f'<line x1="{_x(tick, top):.1f}" y1="4" x2="{_x(tick, top):.1f}" y2="{height - 22}" '
+        'stroke="#e5e7eb"/>' + _text(_x(tick, top), height - 6, f"{tick:g} s", "middle")
+        for tick in ticks
+    ]
+    body = "\n".join(axis + parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
+        f'font-family="sans-serif" font-size="12">\n'
+        f'<rect width="{WIDTH}" height="{height:.0f}" fill="#ffffff"/>\n{body}\n</svg>\n'
+    )
+
+
+def _text(x: float, y: float, words: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#111827">{words}</text>'

@@ -1,0 +1,109 @@
+"""`make bench`: how fast, how quiet and how big, on this machine, now. Never a test.
+
+Writes build/bench/report.json. With --keep it also replaces tests/bench/report.json, and
+docs/benchmarks.md with its plots, which are made from that report and from nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e"), str(ROOT / "operator"), str(ROOT / "stateful")]
+
+import document  # noqa: E402
+from harness.api import Kube  # noqa: E402
+from harness.operator import Operator  # noqa: E402
+from harness.reach import Reach  # noqa: E402
+from measure import Bench, say  # noqa: E402
+
+OUTPUT = ROOT / "build" / "bench" / "report.json"
+KEPT = HERE / "report.json"
+QUIET_LOAD = 1.0
+QUIET_SECONDS = 180
+
+
+def main() -> int:
+    options = parse()
+    kube = Kube()
+    reach = Reach(kube)
+    bench = Bench(kube, reach, Operator(kube))
+    parts = {
+        "creation": lambda: bench.creation(options.runs),
+        "again": lambda: bench.again(options.again),
+        "put_back": lambda: bench.put_back(options.put_back),
+        "settled": lambda: bench.settled(options.settled),
+        "memory": lambda: bench.memory(options.fleet),
+    }
+    report: dict[str, Any] = {"machine": machine(kube), "load_before": quiet(options.wait)}
+    for name in options.only or parts:
+        say(f"== {name}")
+        began = time.monotonic()
+        report[name] = parts[name]()
+        say(f"   {name}: {time.monotonic() - began:.0f} s")
+    reach.close()
+    report["load_after"] = os.getloadavg()[0]
+    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+    OUTPUT.write_text(json.dumps(report, indent=1) + "\n")
+    say(f"\n{document.summary(report)}\n\nreport: {OUTPUT.relative_to(ROOT)}")
+    if options.keep:
+        KEPT.write_text(OUTPUT.read_text())
+        document.write(report, ROOT / "docs")
+        say("kept, with docs/benchmarks.md made anew")
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10, help="creations on each side")
+    parser.add_argument("--again", type=int, default=5, help="of the same name again, each side")
+    parser.add_argument("--put-back", type=int, default=5, help="of each repair")
+    parser.add_argument("--settled", type=float, default=600, help="seconds of watching")
+    parser.add_argument("--fleet", type=int, default=20, help="clusters for the memory; 1: skip")
+    parser.add_argument("--wait", type=int, default=QUIET_SECONDS, help="seconds for quiet")
+    parser.add_argument("--only", nargs="*", help="parts: creation again put_back settled memory")
+    parser.add_argument("--keep", action="store_true", help="replace the report that is checked in")
+    return parser.parse_args()
+
+
+def machine(kube: Kube) -> dict[str, Any]:
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit.stdout.strip(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "kubernetes": kube.request("GET", "/version")["gitVersion"],
+        "nodes": len(kube.request("GET", "/api/v1/nodes")["items"]),
+    }
+
+
+def quiet(seconds: int) -> float:
+    """Waits until nobody else uses the machine, and says how quiet it got."""
+    deadline = time.monotonic() + seconds
+    while (load := os.getloadavg()[0]) > QUIET_LOAD and time.monotonic() < deadline:
+        say(f"waiting for quiet: the load is {load:.1f}")
+        time.sleep(10)
+    if load > QUIET_LOAD:
+        say(f"the machine is not quiet (load {load:.1f}); the figures will show it")
+    return load
+
+
+if __name__ == "__main__":
+    sys.exit(main())

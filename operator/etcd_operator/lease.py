@@ -76,7 +76,6 @@ class Lock(BaseLock):
         self, name: str, namespace: str, election_record: LeaderElectionRecord
     ) -> bool:
         del election_record  # its times are local ones, without a zone
-        self._spec = {}
         manifest = {"metadata": {"name": name, "namespace": namespace}, "spec": self._renewed()}
         return await self._write(self._kube.create(LEASES, manifest))
 

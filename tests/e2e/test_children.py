@@ -124,32 +124,28 @@ def test_a_deleted_stateful_set_that_took_its_pods_along_comes_back_with_the_dat
     assert cluster.client.members() == members
 
 
-@pytest.mark.parametrize("kind", [SERVICES, STATEFUL_SETS], ids=["service", "stateful-set"])
-def test_a_vital_name_that_is_taken_is_reported_and_left_alone(place: Place, kind: Kind):
-    theirs = place.kube.create(kind, someone_elses(kind, "etcd"), place.namespace)
+def test_names_that_are_taken_are_reported_and_left_alone(place: Place):
+    """Members do without their client Service; without the other two there is no cluster."""
+    taken = {"a": (SERVICES, "a"), "b": (STATEFUL_SETS, "b"), "c": (SERVICES, "c-client")}
+    for kind, name in taken.values():
+        place.kube.create(kind, someone_elses(kind, name), place.namespace)
+    theirs = {name: place.cluster().get(*one) for name, one in taken.items()}
 
-    cluster = place.declare(size=1)
+    clusters = {name: place.declare(size=1, name=name) for name in taken}
 
-    cluster.holds("NameTaken", f"{kind.kind} etcd", seconds=10)
-    assert not cluster.children()
-    now = cluster.get(kind, "etcd")
-    assert now["metadata"]["uid"] == theirs["metadata"]["uid"]
-    assert now["spec"] == theirs["spec"] or kind is STATEFUL_SETS
-    assert not now["metadata"].get("ownerReferences")
-    place.kube.delete(kind, place.namespace, "etcd", propagationPolicy="Background")
-    cluster.comes_up()
+    for name, (kind, other) in taken.items():
+        clusters[name].holds("NameTaken", f"{kind.kind} {other}", seconds=60)
+        now = clusters[name].get(kind, other)
+        assert (now["metadata"]["uid"], now["spec"]) == identity(theirs[name])
+        assert not now["metadata"].get("ownerReferences")
+    assert not clusters["a"].children()
+    assert not clusters["b"].children()
+    assert clusters["c"].member(0).members().names == ["c-0"]
 
-
-def test_a_taken_client_service_is_reported_while_the_members_run(place: Place):
-    theirs = place.kube.create(SERVICES, someone_elses(SERVICES, "etcd-client"), place.namespace)
-
-    cluster = place.declare(size=1)
-
-    cluster.holds("NameTaken", "Service etcd-client", seconds=60)
-    assert cluster.member(0).members().names == ["etcd-0"]
-    assert cluster.get(SERVICES, "etcd-client")["spec"] == theirs["spec"]
-    place.kube.delete(SERVICES, place.namespace, "etcd-client")
-    cluster.comes_up()
+    for kind, other in taken.values():
+        place.kube.delete(kind, place.namespace, other, propagationPolicy="Background")
+    for cluster in clusters.values():
+        cluster.comes_up()
 
 
 def test_replicas_raised_by_hand_are_put_back_and_add_no_member(place: Place):
@@ -205,6 +201,11 @@ def replicas(cluster: Cluster) -> int:
 
 def not_up(cluster: Cluster) -> bool:
     return cluster.status().get("readyMembers") != 3
+
+
+def identity(live: Json | None) -> tuple[str, Json]:
+    assert live is not None
+    return live["metadata"]["uid"], live["spec"]
 
 
 def someone_elses(kind: Kind, name: str) -> Json:

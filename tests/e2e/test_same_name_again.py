@@ -61,8 +61,8 @@ def test_discard_starts_empty_and_deletes_those_claims_alone(place: Place):
 
 
 def test_another_uid_neither_adopts_nor_discards(place: Place):
-    old = deleted(place)
-    cluster = place.declare(size=3)
+    old = deleted(place, size=1)
+    cluster = place.declare(size=1)
     holds(cluster, old.uid)
 
     for word in ("adopt", "discard"):
@@ -94,8 +94,8 @@ class Deleted:
         self.claims = cluster.claim_uids()
 
 
-def deleted(place: Place) -> Deleted:
-    cluster = place.declare(size=3).comes_up()
+def deleted(place: Place, size: int = 3) -> Deleted:
+    cluster = place.declare(size=size).comes_up()
     cluster.client.put("greeting", "of the old one")
     old = Deleted(cluster)
     cluster.delete()

@@ -109,24 +109,15 @@ def test_paused_puts_nothing_back_until_it_ends(place: Place):
     assert "Service/etcd-client" in cluster.children()
 
 
-def test_an_image_that_is_missing_is_named(place: Place):
-    cluster = place.declare(size=1, repository="localhost/nowhere/etcd")
+def test_what_a_pod_waits_for_is_named(place: Place):
+    image = place.declare(size=1, name="image", repository="localhost/nowhere/etcd")
+    node = place.declare(size=1, name="node", pod={"nodeSelector": {"no-such": "node"}})
+    storage = {"persistentVolumeClaimSpec": claim("absent")}
+    volume = place.declare(size=1, name="volume", pod=storage)
 
-    words = ("etcd-0", "localhost/nowhere/etcd:v3.7.3", "cannot be had")
-
-    waits_for(cluster, *words)
-
-
-def test_a_pod_that_fits_no_node_is_named(place: Place):
-    cluster = place.declare(size=1, pod={"nodeSelector": {"no-such": "node"}})
-
-    waits_for(cluster, "etcd-0", "cannot be scheduled", "node")
-
-
-def test_a_storage_class_that_is_absent_is_named(place: Place):
-    cluster = place.declare(size=1, pod={"persistentVolumeClaimSpec": claim("absent")})
-
-    waits_for(cluster, "etcd-0", "absent")
+    waits_for(image, "image-0", "localhost/nowhere/etcd:v3.7.3", "cannot be had")
+    waits_for(node, "node-0", "cannot be scheduled", "node")
+    waits_for(volume, "volume-0", "absent")
 
 
 def test_no_default_storage_class_is_said(place: Place, no_default_class: None):

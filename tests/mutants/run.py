@@ -103,7 +103,6 @@ def failures(place: Path) -> list[str]:
 def tried(places: SimpleQueue[Path], mutant: Any) -> dict[str, object]:
     place = places.get()
     told: dict[str, object] = {"file": mutant.file, "why": mutant.why}
-    told |= {"old": mutant.old, "new": mutant.new}
     try:
         text = seed(place, mutant)
         try:
@@ -139,10 +138,23 @@ def main() -> int:
             told = list(pool.map(lambda mutant: tried(places, mutant), chosen))
     survived = [one for one in told if not one.get("caught_by")]
     print(f"{len(told)} mutants, {len(told) - len(survived)} caught")
-    if not given.only:
-        summary = {"mutants": len(told), "caught": len(told) - len(survived)}
-        REPORT.write_text(json.dumps(summary | {"each": told}, indent=2) + "\n")
+    report(told)
     return 1 if survived else 0
+
+
+def report(told: list[dict[str, object]]) -> None:
+    """Writes what was found; mutants that were not tried now keep what was found before."""
+    before = json.loads(REPORT.read_text())["each"] if REPORT.exists() else []
+    known = {_key(one["file"], one["why"]): one for one in (*before, *told)}
+    keys = [_key(one.file, one.why) for one in MUTANTS]
+    each = [known[key] for key in keys if key in known]
+    caught = sum(bool(one.get("caught_by")) for one in each)
+    summary = {"mutants": len(MUTANTS), "caught": caught, "each": each}
+    REPORT.write_text(json.dumps(summary, indent=2) + "\n")
+
+
+def _key(file: object, why: object) -> tuple[str, str]:
+    return str(file), str(why)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ class Leases:
         self.lease = None
         self.version = 0
         self.trouble = None
+        self.refuse_writes = None
         self.delay = 0.0
         self.writes = []
 
@@ -29,6 +30,10 @@ class Leases:
         if self.trouble is not None:
             raise self.trouble
 
+    def _refuse(self):
+        if self.refuse_writes is not None:
+            raise self.refuse_writes
+
     async def get(self, resource, namespace, name):
         assert (resource, namespace, name) == (LEASES, "system", "etcd-operator")
         await self._answer()
@@ -36,12 +41,14 @@ class Leases:
 
     async def create(self, _resource, manifest):
         await self._answer()
+        self._refuse()
         if self.lease is not None:
             raise Conflict("exists", status=409, reason="AlreadyExists")
         return self._store(manifest)
 
     async def merge_patch(self, _resource, _namespace, _name, patch):
         await self._answer()
+        self._refuse()
         if patch["metadata"]["resourceVersion"] != str(self.version):
             raise Conflict("the object has been modified", status=409, reason="Conflict")
         return self._store(
@@ -252,6 +259,65 @@ async def test_it_waits_for_an_api_server_that_is_away_and_says_so_once(leases, 
     assert one.leads
     lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert lines == ["the Lease system/etcd-operator cannot be read: connection refused"]
+
+
+@jumping
+async def test_trouble_that_comes_again_is_told_again(leases, candidate, caplog):
+    one = candidate("one")
+    for _ in range(3):
+        await asyncio.sleep(10)
+        leases.trouble = Unavailable("connection refused")
+        await asyncio.sleep(3)
+        leases.trouble = None
+
+    assert one.leads
+    assert caplog.text.count("connection refused") == 3
+
+
+@jumping
+async def test_a_write_in_trouble_is_told(leases, candidate, caplog):
+    candidate("one")
+    await asyncio.sleep(1)
+    leases.refuse_writes = Rejected("forbidden", status=403)
+    await asyncio.sleep(5)
+
+    assert "the Lease system/etcd-operator cannot be written: forbidden" in caplog.text
+
+
+@jumping
+async def test_who_leads_is_told_once(candidate, caplog):
+    caplog.set_level("INFO")
+    candidate("one")
+    await asyncio.sleep(1)
+    candidate("two")
+    await asyncio.sleep(60)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines.count("this is the leader: one") == 1
+    assert lines.count("the Lease system/etcd-operator is held by one") == 1
+    assert len(lines) == 2
+
+
+@jumping
+async def test_a_fault_of_our_own_is_not_swallowed(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    leases.trouble = ZeroDivisionError("a fault")
+
+    with pytest.raises(ZeroDivisionError):
+        await one.task
+
+
+@jumping
+async def test_a_lease_that_is_deleted_is_made_again_by_its_holder(leases, candidate):
+    one = candidate("one")
+    await asyncio.sleep(1)
+    since = leases.spec["acquireTime"]
+    leases.lease = None
+    await asyncio.sleep(5)
+
+    assert one.leads
+    assert (leases.spec["holderIdentity"], leases.spec["acquireTime"]) == ("one", since)
 
 
 @jumping

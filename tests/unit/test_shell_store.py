@@ -130,6 +130,13 @@ def test_a_list_proves_wrong_a_404_that_was_older_than_the_object(store):
     assert version_in(store) == 5
 
 
+def test_a_list_of_the_very_moment_of_the_object_proves_that_it_is_there(store):
+    store.put(PODS, pod(5))
+    store.remove(PODS, "ns", "a-0", "u1")
+
+    assert store.replace(PODS, None, [pod(5)], 5) == {("ns", "a")}
+
+
 def test_what_a_list_did_not_show_does_not_come_back_by_an_older_event(store):
     store.replace(PODS, None, [], 20)
 

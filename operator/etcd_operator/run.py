@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from prometheus_client import disable_created_metrics
+
 from etcd_operator import lease
 from etcd_operator.answers import Answers
 from etcd_operator.client import Client
@@ -139,6 +141,7 @@ async def operate(settings: Settings, make: MakeWork = make_work) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     metrics = Metrics()
     try:
         client = await Client.connect(seconds=settings.request_seconds, observe=metrics.request)

@@ -62,7 +62,13 @@ class WorkQueue:
 
     def add(self, key: Key) -> None:
         """Look at it as soon as a worker is free; once more if it is being looked at right now."""
-        self._add(key, _now())
+        if key in self._running:
+            if key not in self._again:
+                self._again[key] = _now()
+                self._metrics.adds.inc()
+        elif key not in self._waiting:
+            self._wait(key, _now())
+            self._metrics.adds.inc()
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Look at it then, or earlier. The pass that comes first answers for all timers set."""
@@ -92,16 +98,10 @@ class WorkQueue:
             for number in range(self._workers):
                 group.create_task(self._work(worker), name=f"{self.name}-{number}")
 
-    def _add(self, key: Key, since: float) -> None:
-        if key in self._running:
-            if key not in self._again:
-                self._again[key] = since
-                self._metrics.adds.inc()
-        elif key not in self._waiting:
-            self._waiting[key] = since
-            self._ready.put_nowait(key)
-            self._metrics.adds.inc()
-            self._metrics.depth.set(len(self._waiting))
+    def _wait(self, key: Key, since: float) -> None:
+        self._waiting[key] = since
+        self._ready.put_nowait(key)
+        self._metrics.depth.set(len(self._waiting))
 
     def _on_timer(self, key: Key) -> None:
         self._timers.pop(key, None)
@@ -162,7 +162,7 @@ class WorkQueue:
         if self._stopped:
             return
         if since is not None and not failed:
-            self._add(key, since)
+            self._wait(key, since)
         elif after is not None:
             # A failing pass that causes events of its own must not undo its own delay.
             self.add_after(key, after)

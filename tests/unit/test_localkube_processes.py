@@ -58,6 +58,7 @@ def test_another_command_or_configuration_means_a_restart(tmp_path: Path) -> Non
 def test_a_process_that_was_killed_is_started_again() -> None:
     pid = started(sleeper())
     os.kill(pid, 9)
+    os.waitpid(pid, 0)
     assert started(sleeper()) != pid
 
 

@@ -148,6 +148,16 @@ def test_the_echo_of_an_own_write_asks_for_nothing(informer, keys):
     assert keys == []
 
 
+def test_events_are_counted(informer, metrics):
+    for kind in ("ADDED", "MODIFIED", None):
+        informer.on_event(PODS, kind, thing(5, "a-0"))
+
+    name = "etcd_operator_watch_events_total"
+    for kind in ("ADDED", "MODIFIED", "LISTED"):
+        labels = {"resource": "pods", "type": kind}
+        assert metrics.registry.get_sample_value(name, labels) == 1
+
+
 def test_a_deleted_child_asks_for_its_cluster_once(informer, keys):
     informer.on_event(PODS, "ADDED", thing(5, "a-0"))
     keys.clear()

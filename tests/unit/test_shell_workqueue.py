@@ -8,6 +8,7 @@ import pytest
 from shell_clock import jumping
 
 from etcd_operator.kube import Rejected, Unavailable
+from etcd_operator.latency import asked_at
 from etcd_operator.metrics import Metrics
 from etcd_operator.workqueue import LAST_DELAY, WorkQueue
 
@@ -76,7 +77,7 @@ async def test_many_events_are_one_pass(queue):
 
 
 @jumping
-async def test_an_event_during_a_pass_is_one_more_pass_after_it(queue):
+async def test_an_event_during_a_pass_is_one_more_pass_after_it(queue, metrics):
     passes = Passes(seconds=10)
     queue.add(A)
     async with working(queue, passes):
@@ -86,6 +87,7 @@ async def test_an_event_during_a_pass_is_one_more_pass_after_it(queue):
         await asyncio.sleep(50)
 
     assert passes.times == [0, 10]
+    assert sample(metrics, "workqueue_adds_total") == 2
 
 
 @jumping
@@ -260,10 +262,10 @@ async def test_a_pass_that_hangs_is_ended_and_counted(metrics):
     queue.add(A)
     queue.add(B)
     async with working(queue, passes):
-        await asyncio.sleep(31)
+        await asyncio.sleep(61)
 
-    assert passes.log[:2] == [(0, A), (30, B)]
-    assert sample(metrics, "etcd_operator_reconciles_total", result="timeout") == 1
+    assert passes.log == [(0, A), (30, B), (60, A)]
+    assert sample(metrics, "etcd_operator_reconciles_total", result="timeout") == 2
 
 
 @jumping
@@ -292,6 +294,51 @@ async def test_stop_lets_passes_end_and_begins_no_other(queue):
         assert task.done()
         assert task.exception() is None
     assert passes.log == [(0, A), (0, B)]
+
+
+@jumping
+async def test_stop_ends_an_idle_queue(queue):
+    task = asyncio.create_task(queue.run(Passes()))
+    await asyncio.sleep(1)
+    queue.add_after(A, 5)
+    queue.stop()
+    await asyncio.wait_for(task, 1)
+    await asyncio.sleep(10)
+
+    assert not queue._waiting
+
+
+@jumping
+async def test_a_timer_can_be_set_again_after_it_rang(queue):
+    passes = Passes()
+    async with working(queue, passes):
+        for _ in range(3):
+            queue.add_after(A, 5)
+            await asyncio.sleep(10)
+
+    assert passes.times == [5, 15, 25]
+
+
+@jumping
+async def test_a_pass_knows_since_when_it_is_asked_for(metrics):
+    queue, known = WorkQueue("clusters", metrics, workers=1), []
+
+    async def worker(key):
+        known.append((key[1], asked_at.get() - began))
+        if len(known) == 1:
+            await asyncio.sleep(2)
+            queue.add(key)
+        await asyncio.sleep(8)
+
+    began = asyncio.get_running_loop().time()
+    queue.add(A)
+    queue.add(B)
+    task = asyncio.create_task(queue.run(worker))
+    await asyncio.sleep(60)
+    queue.stop()
+    await task
+
+    assert known == [("a", 0), ("b", 0), ("a", 2)]
 
 
 @jumping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,6 @@ class Audit:
                     entry = json.loads(line)
                     if entry["user"]["username"] == user and entry["stage"] == "ResponseComplete":
                         yield entry
-
-    def count(self, user: str) -> Counter[str]:
-        """Requests by verb and resource, watches left out."""
-        return Counter(in_words(entry) for entry in self.entries(user) if entry["verb"] != "watch")
 
 
 def in_words(entry: Entry) -> str:

@@ -218,7 +218,7 @@ async def test_a_deletion_lost_between_two_watches_is_announced_by_a_list(
     api, watches, told, listed
 ):
     api.objects[PODS_PATH] = [pod(5), pod(6, "a-1")]
-    await until(lambda: PODS_PATH in api.streams)
+    await until(lambda: PODS_PATH in api.streams and not watches.missing())
     listed.clear()
     told.clear()
     api.objects[PODS_PATH] = [pod(6, "a-1")]

@@ -31,6 +31,7 @@ from etcd_operator.tickets import NoAnswer, Start
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
+from etcd_stateful.membership.observation import Pod
 from etcd_stateful.membership.records import dump_bootstrap, member_annotations
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -112,10 +113,10 @@ class Applier:
                 return await self._delete_claim(cluster, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
-        """With the UID of the object that was looked at, or after a read that finds the name free.
+        """At the version that was looked at, or after a read that finds the name free.
 
         Server-side apply takes over whatever bears the name, so both keep it from taking over an
-        object that came in between.
+        object that came in between, and an old view from lowering its replicas.
         """
         resource, where = _RESOURCES[step.kind], cluster.namespace
         known = self._finder.known(resource, where, step.name)
@@ -124,6 +125,8 @@ class Applier:
             return Outdated(f"{step.kind} {step.name} is another owner's now")
         manifest = dict(step.manifest)
         if live is not None:
+            if "resourceVersion" not in _metadata(manifest):
+                return Outdated(f"{step.kind} {step.name} is there by now")
             metadata = {**_metadata(manifest), "uid": live["metadata"]["uid"]}
             manifest["metadata"] = metadata
         try:
@@ -176,14 +179,12 @@ class Applier:
         where = cluster.namespace
         raw = await self._finder.read(PODS, where, step.pod)
         pod = reading.pod(cluster, raw, None, self._wall_clock()) if raw else None
-        if pod is None or pod.uid != step.pod_uid:
-            return Outdated(f"pod {step.pod} is gone or another one")
-        if pod.deleting or not pod.in_start or pod.address != step.address:
-            return Outdated(f"pod {step.pod} no longer waits in start")
         secret = self._finder.known(SECRETS, where, naming.start_secret(cluster.name))
         key = reading.start_key(secret) if secret else None
-        if key is None:
+        if secret is None or key is None:
             return Outdated("the key of the tickets is gone")
+        if why := _why_withheld(step, pod, secret):
+            return Outdated(why)
         try:
             receipt = await self._start.push(step.address, step.pod_uid, key, step.ticket)
         except NoAnswer as error:
@@ -208,6 +209,19 @@ class Applier:
     ) -> Outdated:
         await self._finder.read(resource, namespace, name)
         return Outdated(f"{resource.kind} {name} has changed in between: {error}")
+
+
+def _why_withheld(step: PushTicket, pod: Pod | None, secret: Json) -> str:
+    """What has become of the pod, or of the ledger, since the step was chosen."""
+    if pod is None or pod.uid != step.pod_uid:
+        return f"pod {step.pod} is gone or another one"
+    if pod.deleting or not pod.in_start or pod.address != step.address:
+        return f"pod {step.pod} no longer waits in start"
+    ticket, record = step.ticket, reading.secret(secret).bootstrap
+    issued = record.challenge(ticket.member_id) if record else None
+    if ticket.state != "adopt" and issued != ticket.challenge:
+        return f"the ledger does not know the ticket of pod {step.pod}"
+    return ""
 
 
 def _metadata(manifest: Json) -> Json:

@@ -18,7 +18,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import aiohttp
@@ -61,6 +61,9 @@ START_SECONDS = 30.0
 LOGIN_SECONDS = 5.0
 END_SECONDS = 2.0
 """For kopf to end by itself. Then its tasks are cancelled until they are gone: it ignores some."""
+
+CLOSE_SECONDS = 0.1
+"""For the connections of a closed session to be gone before its loop is."""
 
 FIRST_DELAY = 1.0
 LAST_DELAY = 30.0
@@ -184,14 +187,25 @@ class Watches:
         ending = self._ending = asyncio.Event()
         if self._ended.is_set():
             return
+        sessions: list[aiohttp.ClientSession] = []
         operator = kopf.operator(
-            registry=self._registry(ending),
+            registry=self._registry(ending, sessions),
             settings=operator_settings(),
             standalone=True,
             clusterwide=self._namespaces is None,
             namespaces=self._namespaces or (),
             stop_flag=ending,
         )
+        try:
+            await self._until_ended(operator, ending)
+        finally:
+            for session in sessions:
+                await session.close()
+            await asyncio.sleep(CLOSE_SECONDS)
+
+    async def _until_ended(
+        self, operator: Coroutine[Any, Any, None], ending: asyncio.Event
+    ) -> None:
         tasks = [asyncio.create_task(ending.wait()), asyncio.create_task(operator, name="kopf")]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait(tasks, timeout=END_SECONDS)
@@ -202,7 +216,9 @@ class Watches:
         tasks[0].cancel()
         tasks[1].result()
 
-    def _registry(self, ending: asyncio.Event) -> kopf.OperatorRegistry:
+    def _registry(
+        self, ending: asyncio.Event, sessions: list[aiohttp.ClientSession]
+    ) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
         for resource in SELECTORS:
             kopf.on.event(
@@ -218,8 +234,9 @@ class Watches:
             # kopf logs in again at each 401, and at once.
             await asyncio.sleep(max(0.0, last_login[0] + LOGIN_SECONDS - self._clock()))
             last_login[0] = self._clock()
-            session = self._connection.session(self._trace())
-            return kopf.AiohttpSession(server=self._connection.server, aiohttp_session=session)
+            sessions.append(self._connection.session(self._trace()))
+            server = self._connection.server
+            return kopf.AiohttpSession(server=server, aiohttp_session=sessions[-1])
 
         async def cleanup(**_: Any) -> None:
             ending.set()

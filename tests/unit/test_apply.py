@@ -87,6 +87,14 @@ def service_step():
     return ApplyChild("Service", "a", headless_service(CLUSTER), "is not there")
 
 
+def mending_step(world):
+    """As the planner makes it for a Service that is there: at the version that it looked at."""
+    manifest = headless_service(CLUSTER)
+    live = world.store.get(SERVICES, "default", "a") or world.kube.live(SERVICES, "a")
+    manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return ApplyChild("Service", "a", manifest, "differs")
+
+
 class TestChild:
     async def test_is_created_once_the_name_is_known_to_be_free(self, world):
         done = await world.apply(service_step())
@@ -102,7 +110,7 @@ class TestChild:
         world.kube.put(SERVICES, altered)
         world.kube.log.clear()
 
-        assert await world.apply(service_step()) == Done("put back Service a")
+        assert await world.apply(mending_step(world)) == Done("put back Service a")
         assert world.kube.log == ["apply Service a"]
         assert world.kube.live(SERVICES, "a")["spec"]["ports"]
         assert world.kube.live(SERVICES, "a")["metadata"]["uid"] == uid
@@ -126,7 +134,7 @@ class TestChild:
             )
 
         world.kube.before["apply Service"] = replaced
-        assert isinstance(await world.apply(service_step()), Outdated)
+        assert isinstance(await world.apply(mending_step(world)), Outdated)
         assert "ownerReferences" not in world.kube.live(SERVICES, "a")["metadata"]
 
     async def test_ours_with_its_labels_taken_off_gets_them_back(self, world):
@@ -136,7 +144,7 @@ class TestChild:
         world.kube.put(SERVICES, stripped)
         assert world.store.get(SERVICES, "default", "a") is None
 
-        assert await world.apply(service_step()) == Done("put back Service a")
+        assert await world.apply(mending_step(world)) == Done("put back Service a")
         assert world.kube.live(SERVICES, "a")["metadata"]["labels"] == naming.labels("a")
         assert world.store.get(SERVICES, "default", "a")
 
@@ -145,9 +153,16 @@ class TestChild:
         world.kube.watching = False
         world.kube.remove(SERVICES, "default", "a")
 
-        assert isinstance(await world.apply(service_step()), Outdated)
+        assert isinstance(await world.apply(mending_step(world)), Outdated)
         assert world.store.get(SERVICES, "default", "a") is None
         assert await world.apply(service_step()) == Done("created Service a", created=True)
+
+    async def test_that_came_since_the_step_was_chosen_is_not_written_over(self, world):
+        """I5: an old view that saw no StatefulSet would lower the replicas of the new one."""
+        await world.apply(service_step())
+        world.kube.log.clear()
+        assert isinstance(await world.apply(service_step()), Outdated)
+        assert world.kube.log == []
 
     async def test_the_manifest_of_the_step_is_not_altered(self, world):
         step = service_step()
@@ -251,7 +266,8 @@ class TestTicket:
     TICKET = Ticket("run-1", "uid-a", 1, "a-0", 0xABC, 1, "new", "a-0=http://a-0:2380", "t")
 
     async def prepare(self, world):
-        await world.put_secret()
+        issued = records.issue(BOOTSTRAP, {self.TICKET.member_id: self.TICKET.challenge})
+        await world.apply(CreateSecret("a-start", issued, "begins"))
         pod = world.put_pod()
         world.start.wait(ADDRESS, pod["metadata"]["uid"], "run-1")
         return PushTicket("a-0", pod["metadata"]["uid"], ADDRESS, self.TICKET, "may start")
@@ -290,6 +306,17 @@ class TestTicket:
         assert world.start.taken == []
         seen = world.store.get(PODS, "default", "a-0")
         assert (seen is None) == (change is None), "the next pass must see what the read saw"
+
+    async def test_that_the_ledger_does_not_know_is_withheld(self, world):
+        """I3: the Secret was made anew since an operator with an old view chose the step."""
+        step = await self.prepare(world)
+        secret = world.kube.live(SECRETS, "a-start")
+        patched = WriteBootstrap(
+            "a-start", secret["metadata"]["resourceVersion"], BOOTSTRAP, "without the ledger"
+        )
+        await world.apply(patched)
+        assert isinstance(await world.apply(step), Outdated)
+        assert world.start.taken == []
 
     async def test_for_another_run_is_not_pushed(self, world):
         step = await self.prepare(world)

@@ -8,6 +8,7 @@ members, and says what to try next.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+KUBECONFIG = os.environ.get("KUBECONFIG") or str(ROOT / "build" / "cluster" / "kubeconfig")
 MANIFEST = ROOT / "examples" / "etcd-cluster.yaml"
 CLUSTER = "example-etcd-cluster"
 NAMESPACE = "default"
@@ -25,11 +27,11 @@ NEXT = f"""\
 Try next (the kubeconfig is build/cluster/kubeconfig, the tools are in build/bin):
 
   export KUBECONFIG=$PWD/build/cluster/kubeconfig PATH=$PWD/build/bin:$PATH
-  kubectl get etcd -o wide                       the cluster and the operator's next step
-  kubectl describe etcd {CLUSTER}   conditions and what has happened
-  kubectl delete pod {CLUSTER}-1    it comes back with its data
+  kubectl get etcd -o wide                             the cluster and the operator's next step
+  kubectl describe etcd {CLUSTER}           conditions and what has happened
+  kubectl delete pod {CLUSTER}-1            it comes back with its data
   kubectl delete service {CLUSTER}-client   it is put back
-  kubectl delete etcd {CLUSTER}     its volumes stay; apply it again and see
+  kubectl delete etcd {CLUSTER}             its volumes stay; apply it again and see
 
   make cluster-down                              leaves nothing behind
 """
@@ -65,6 +67,7 @@ def kubectl(*words: str) -> str:
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, "KUBECONFIG": KUBECONFIG},
     )
     if done.returncode:
         raise DemoError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
@@ -84,6 +87,9 @@ def wait_until_running(started: float) -> None:
             shown = line
         if ready == size and status.get("phase") == "Running":
             return
+        for condition in status.get("conditions", []):
+            if condition["type"] == "Blocked":
+                raise DemoError(condition["message"])
         time.sleep(0.3)
     raise DemoError(f"not ready after {DEADLINE_SECONDS} s: kubectl describe etcd {CLUSTER}")
 

@@ -41,7 +41,7 @@ TIERS = (
     Tier("unit", ((*PYTEST, "tests/unit"),)),
     Tier("cluster", (("make", "--no-print-directory", "install"),)),
     Tier("integration", ((*PYTEST, "tests/integration"),)),
-    Tier("e2e", ((*PYTEST, "tests/e2e"),)),
+    Tier("e2e", (_python("-m", "pytest", "--verbose", "--durations=5", "tests/e2e"),)),
 )
 NEEDS = {"integration": ("cluster",), "e2e": ("cluster",)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import uuid
@@ -59,3 +60,4 @@ async def inform(client: Client) -> AsyncIterator[Callable[..., Informed]]:
     yield make
     for each in running:
         await each.end()
+    gc.collect()  # a connection left open is an error here, and not in whatever test comes next

@@ -11,11 +11,10 @@ which makes what is not there yet.
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdclusters/status, etcdbackups/status, etcdrestores/status]
   verbs: [patch]
-# One StatefulSet for each cluster. Deleted (its pods left alone) only to be made anew at once, where
-# Kubernetes does not let a field be changed.
+# One StatefulSet for each cluster; garbage collection deletes it with its cluster.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 # The headless Service of the members and the Service for clients.
 - apiGroups: [""]
   resources: [services]
@@ -24,11 +23,11 @@ which makes what is not there yet.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch]
-# Which pods run and wait. A pod is deleted to restart a member, and patched only where its data is
-# in an emptyDir: the record of its member is then on the pod.
+# Which pods run and wait. One is patched only where its data is in an emptyDir: the record of its
+# member is then on the pod.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [get, list, watch, patch]
 # Claims are made by the StatefulSet. The operator writes on them which member's data they hold, and
 # deletes one only when its member is gone for good or a person has said so.
 - apiGroups: [""]

@@ -32,10 +32,10 @@ SERVED: Rules = {
     (GROUP, "etcdclusters/status"): {"patch"},
     (GROUP, "etcdbackups/status"): {"patch"},
     (GROUP, "etcdrestores/status"): {"patch"},
-    ("apps", "statefulsets"): {"get", "list", "watch", "create", "patch", "delete"},
+    ("apps", "statefulsets"): {"get", "list", "watch", "create", "patch"},
     ("", "services"): {"get", "list", "watch", "create", "patch"},
     ("", "secrets"): {"get", "list", "watch", "create", "patch"},
-    ("", "pods"): {"get", "list", "watch", "patch", "delete"},
+    ("", "pods"): {"get", "list", "watch", "patch"},
     ("", "persistentvolumeclaims"): {"get", "list", "watch", "patch", "delete"},
     ("", "events"): {"get", "create", "patch"},
 }

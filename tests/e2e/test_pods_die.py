@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from harness.api import PODS
-from harness.clusters import Cluster, restarts
+from harness.clusters import Cluster, is_ready, restarts
 from harness.node import kill_container
 from harness.place import Place
 from harness.waiting import eventually
@@ -77,6 +77,13 @@ def replace_pods(cluster: Cluster, ordinals: list[int], **options: Any) -> None:
         f"{names} are other pods",
         cluster.pod_uids,
         lambda uids: all(name in uids and uids[name] != old[name] for name in names),
+        seconds=60,
+    )
+    # The status is a moment behind: right after the deletion it still says that all is well.
+    eventually(
+        f"{names} are ready",
+        lambda: [name for name, pod in cluster.pods().items() if is_ready(pod)],
+        lambda ready: set(names) <= set(ready),
         seconds=60,
     )
     cluster.comes_up()

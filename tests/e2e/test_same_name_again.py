@@ -81,6 +81,8 @@ def test_a_smaller_cluster_of_the_same_name_adopts_all_members(place: Place):
     cluster = place.declare(size=1, retainedClaims={"adopt": old.uid})
 
     cluster.holds("ResizeNotAvailable", "3 members", seconds=60)
+    # kube-proxy learns of the Service up to a second after everybody else.
+    eventually("clients are served", cluster.client.members, seconds=10)
     assert cluster.client.get("greeting") == "of the old one"
     assert cluster.client.members() == old.members
 

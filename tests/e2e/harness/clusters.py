@@ -25,6 +25,7 @@ from harness.waiting import eventually
 
 PREFIX = "etcd.database.coreos.com"
 COMES_UP_SECONDS = 60
+PATIENCE = 5
 SETTLED = "nothing to do"
 
 
@@ -34,7 +35,7 @@ class Cluster:
         self.reach = reach
         self.namespace = namespace
         self.name = name
-        self.client = Etcd(lambda: reach.service(namespace, f"{name}-client", 2379))
+        self.client = Etcd(lambda: reach.service(namespace, f"{name}-client", 2379), PATIENCE)
 
     def member(self, ordinal: int) -> Etcd:
         return Etcd(lambda: self.reach.pod(self.namespace, f"{self.name}-{ordinal}", 2379))
@@ -124,8 +125,12 @@ class Cluster:
     # What it comes to.
 
     def comes_up(self, seconds: float = COMES_UP_SECONDS) -> Cluster:
-        """Waits until the operator itself says that all is as declared."""
+        """Waits until the operator itself says that all is as declared.
+
+        Its word is a moment behind the pods, so they are looked at first.
+        """
         place = f"{self.namespace}/{self.name}"
+        eventually(f"the pods of {place} are ready", self._unready, lambda left: left == 0, seconds)
         eventually(f"{place} is up", self._there, is_up, seconds, every=0.15)
         # kube-proxy learns of a new Service up to a second after everybody else.
         eventually(f"clients of {place} are served", self.client.members, seconds=10)
@@ -142,6 +147,10 @@ class Cluster:
             ),
             seconds,
         )
+
+    def _unready(self) -> int:
+        pods = [pod for pod in self.pods().values() if "deletionTimestamp" not in pod["metadata"]]
+        return int(self._there()["spec"]["size"]) - sum(is_ready(pod) for pod in pods)
 
     def _there(self) -> Json:
         body = self.body()

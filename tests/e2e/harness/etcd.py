@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,10 +42,16 @@ class Members:
 
 
 class Etcd:
-    """One endpoint; `locate` is asked for every call, as pods and ports come and go."""
+    """One endpoint; `locate` is asked for every call, as pods and ports come and go.
 
-    def __init__(self, locate: Callable[[], Address]) -> None:
+    With `patience`, a connection that fails is followed by another for so many seconds, as every
+    client of a Service does: kube-proxy leads to a pod for a moment after it has died. What etcd
+    itself refuses is never asked again.
+    """
+
+    def __init__(self, locate: Callable[[], Address], patience: float = 0.0) -> None:
         self._locate = locate
+        self._patience = patience
 
     def put(self, key: str, value: str) -> None:
         self._post("/v3/kv/put", {"key": _encode(key), "value": _encode(value)})
@@ -73,6 +80,20 @@ class Etcd:
         }
 
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                status, text = self._once(path, body)
+                break
+            except (http.client.HTTPException, OSError) as error:
+                if time.monotonic() > deadline:
+                    raise EtcdError(f"{path}: {error!r}") from error
+                time.sleep(0.1)
+        if status != 200:
+            raise EtcdError(f"{path}: {status} {text[:300]}")
+        return dict(json.loads(text))
+
+    def _once(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
         host, port = self._locate()
         connection = http.client.HTTPConnection(host, port, timeout=CONNECT_SECONDS)
         try:
@@ -80,14 +101,9 @@ class Etcd:
             connection.sock.settimeout(ANSWER_SECONDS)
             connection.request("POST", path, json.dumps(body))
             response = connection.getresponse()
-            text = response.read().decode(errors="replace")
-        except http.client.HTTPException as error:
-            raise EtcdError(f"{path}: {error!r}") from error
+            return response.status, response.read().decode(errors="replace")
         finally:
             connection.close()
-        if response.status != 200:
-            raise EtcdError(f"{path}: {response.status} {text[:300]}")
-        return dict(json.loads(text))
 
 
 def to_hex(decimal: str) -> str:

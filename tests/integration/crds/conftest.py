@@ -16,9 +16,8 @@ from kubernetes import client, config
 ROOT = Path(__file__).parents[3]
 LOCAL_KUBECONFIG = ROOT / "build" / "cluster" / "kubeconfig"
 APPLY = "application/apply-patch+yaml"
-HELM = "helm"
-"""Helm's field manager: CRDs are applied as the chart would, so that its next upgrade finds no
-second owner of any field and no conflict."""
+MANAGER = "crd-cases"
+"""Of its own: under helm's name the apply would take away what marks the CRDs as a release's."""
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +50,7 @@ def served(api: client.ApiClient, crds: dict[str, dict[str, Any]]) -> None:
 
 def _apply(extensions: client.ApiextensionsV1Api, crd: dict[str, Any]) -> None:
     name = crd["metadata"]["name"]
-    options = {"field_manager": HELM, "force": True, "_content_type": APPLY}
+    options = {"field_manager": MANAGER, "force": True, "_content_type": APPLY}
     live = extensions.list_custom_resource_definition(field_selector=f"metadata.name={name}").items
     wanted = extensions.patch_custom_resource_definition(name, crd, dry_run="All", **options)
     if not live or live[0].spec != wanted.spec:

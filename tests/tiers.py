@@ -39,7 +39,8 @@ TIERS = (
         ),
     ),
     Tier("unit", ((*PYTEST, "tests/unit"),)),
-    Tier("cluster", (("make", "--no-print-directory", "install"),)),
+    # Three nodes, for those of the e2e tier that drain them and switch them off.
+    Tier("cluster", (("make", "--no-print-directory", "NODES=3", "install"),)),
     Tier("integration", ((*PYTEST, "tests/integration"),)),
     Tier("e2e", (_python("-m", "pytest", "--verbose", "--durations=5", "tests/e2e"),)),
 )

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from etcd_operator.kube import Conflict, Json, Key, Kubernetes, Rejected, Resource
+from etcd_operator.kube import Json, Key, Kubernetes, Resource
+from etcd_operator.statuses import write_status
 from etcd_operator.store import Store
 
 REASON: Final = "NotAvailableYet"
@@ -40,15 +41,9 @@ class Answers:
         body = self._store.get(self._resource, *key)
         if body is None or "deletionTimestamp" in body["metadata"] or self._is_answered(body):
             return
-        try:
-            written = await self._kube.apply(self._resource, self._answer(body), status=True)
-        except Conflict:
-            return  # another object of this name by now; its own event comes
-        except Rejected as error:
-            if error.status != 404:
-                raise
-            return
-        self._store.put(self._resource, written)
+        written = await write_status(self._kube, self._resource, body, self._answer(body))
+        if written is not None:
+            self._store.put(self._resource, written)
 
     def _is_answered(self, body: Json) -> bool:
         generation = body["metadata"].get("generation", 0)
@@ -59,8 +54,7 @@ class Answers:
         )
 
     def _answer(self, body: Json) -> Json:
-        metadata = body["metadata"]
-        generation = metadata.get("generation", 0)
+        generation = body["metadata"].get("generation", 0)
         now = datetime.fromtimestamp(self._wall_clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         condition = {
             "type": "Available",
@@ -71,9 +65,4 @@ class Answers:
             "lastTransitionTime": now,
             "lastUpdateTime": now,
         }
-        return {
-            "apiVersion": self._resource.api_version,
-            "kind": self._resource.kind,
-            "metadata": {name: metadata[name] for name in ("name", "namespace", "uid")},
-            "status": {"observedGeneration": generation, "conditions": [condition]},
-        }
+        return {"observedGeneration": generation, "conditions": [condition]}

@@ -11,10 +11,11 @@ import base64
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
-from etcd_operator import reading
+from etcd_operator import changes, reading, recovery
+from etcd_operator.applied import Applied, Done, Outdated, Turned, Unanswered
+from etcd_operator.etcd import Etcd
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
@@ -35,8 +36,11 @@ from etcd_stateful.membership.observation import Pod
 from etcd_stateful.membership.records import dump_bootstrap, member_annotations
 from etcd_stateful.membership.steps import (
     ApplyChild,
+    CreateJob,
     CreateSecret,
     DeleteClaim,
+    DeleteJob,
+    DeletePod,
     PushTicket,
     RecordMember,
     Write,
@@ -50,38 +54,6 @@ _RESOURCES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The write happened. `created` tells an object that was not there before."""
-
-    words: str
-    created: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Outdated:
-    """The world is not as the step assumed; the store knows better now. Look again at once."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """Whether it happened is unknown. Look again soon."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """`start` said no to a genuine ticket. The same ticket gets the same answer."""
-
-    why: str
-
-
-Applied = Done | Outdated | Unanswered | Turned
-
-
 class Applier:
     """Raises KubeError of the kinds Rejected and Unavailable; a conflict is `Outdated`."""
 
@@ -90,14 +62,31 @@ class Applier:
         kube: Kubernetes,
         finder: Finder,
         start: Start,
+        etcd: Etcd,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._kube = kube
         self._finder = finder
         self._start = start
+        self._etcd = etcd
         self._wall_clock = wall_clock
 
     async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
+        match step:
+            case ApplyChild() | CreateSecret() | WriteBootstrap() | RecordMember():
+                return await self._put(cluster, step)
+            case DeleteClaim() | DeletePod():
+                return await self._delete(cluster, step)
+            case PushTicket():
+                return await self._push_ticket(cluster, step)
+            case CreateJob() | DeleteJob():
+                return await recovery.apply(self._kube, cluster.namespace, step)
+            case _:
+                return await changes.change(self._etcd, step)
+
+    async def _put(
+        self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap | RecordMember
+    ) -> Applied:
         match step:
             case ApplyChild():
                 return await self._apply_child(cluster, step)
@@ -107,10 +96,6 @@ class Applier:
                 return await self._write_bootstrap(cluster, step)
             case RecordMember():
                 return await self._record_member(cluster, step)
-            case PushTicket():
-                return await self._push_ticket(cluster, step)
-            case DeleteClaim():
-                return await self._delete_claim(cluster, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
         """At the version that was looked at, or after a read that finds the name free.
@@ -193,16 +178,24 @@ class Applier:
             return Turned(f"start in pod {step.pod} refused its ticket: {receipt.refusal}")
         return Done(f"gave pod {step.pod} its ticket ({step.ticket.state})")
 
-    async def _delete_claim(self, cluster: EtcdCluster, step: DeleteClaim) -> Applied:
-        where = cluster.namespace
+    async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> Applied:
+        """By force a pod's name is free at once, whatever its node still runs."""
+        where, is_pod = cluster.namespace, isinstance(step, DeletePod)
+        resource = PODS if is_pod else CLAIMS
         try:
             await self._kube.delete(
-                CLAIMS, where, step.name, uid=step.uid, resource_version=step.resource_version
+                resource,
+                where,
+                step.name,
+                uid=step.uid,
+                resource_version=step.resource_version,
+                grace_seconds=0 if isinstance(step, DeletePod) and step.force else None,
             )
         except Conflict as error:
-            return await self._outdated(CLAIMS, where, step.name, error)
-        await self._finder.read(CLAIMS, where, step.name)  # it may stay while a pod uses it
-        return Done(f"deleted claim {step.name}")
+            return await self._outdated(resource, where, step.name, error)
+        # It may stay: a claim while a pod uses it, a pod while it stops.
+        await self._finder.read(resource, where, step.name)
+        return Done(f"deleted {'pod' if is_pod else 'claim'} {step.name}")
 
     async def _outdated(
         self, resource: Resource, namespace: str, name: str, error: Conflict

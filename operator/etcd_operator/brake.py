@@ -1,15 +1,17 @@
 """Keeps a write that someone else undoes from being repeated at full speed.
 
 Two controllers that disagree about a field would otherwise write as fast as the API server answers.
-Each kind of write of a cluster may happen five times in a row; after that it earns one more every
-ten seconds.
+Each write of a cluster may happen five times in a row; after that it earns one more every ten
+seconds. The same write is one that would make the same of the same object: a cluster that grows by
+four members makes many of one kind, and none of them twice.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
-from etcd_stateful.membership.steps import ApplyChild, Write
+from etcd_stateful.membership.steps import ApplyChild, MemberAddLearner, Write
 
 BURST: Final = 5.0
 SECONDS_PER_WRITE: Final = 10.0
@@ -18,25 +20,37 @@ SECONDS_PER_WRITE: Final = 10.0
 class Brake:
     def __init__(self) -> None:
         self._spent: dict[str, tuple[float, float]] = {}
-        """By kind of write: what is spent of the burst, and as of when."""
+        """By write: what is spent of the burst, and as of when."""
 
     def pause(self, step: Write, now: float) -> float:
-        """Seconds to wait before this write; 0 to go ahead, which is then counted."""
-        name = _signature(step)
-        spent, since = self._spent.get(name, (0.0, now))
-        spent = max(0.0, spent - (now - since) / SECONDS_PER_WRITE)
-        if spent > BURST - 1:
-            return (spent - (BURST - 1)) * SECONDS_PER_WRITE
-        self._forget(now)
-        self._spent[name] = (spent + 1, now)
-        return 0.0
+        """Seconds to wait before this write; 0 to go ahead."""
+        return max(0.0, (self._left(step, now) - (BURST - 1)) * SECONDS_PER_WRITE)
 
-    def _forget(self, now: float) -> None:
+    def happened(self, step: Write, now: float) -> None:
+        """Counts a write. What was refused, or came too late, is nobody's to undo."""
+        spent = self._left(step, now) + 1
         rested = now - BURST * SECONDS_PER_WRITE
         self._spent = {name: mark for name, mark in self._spent.items() if mark[1] > rested}
+        self._spent[_signature(step)] = (spent, now)
+
+    def _left(self, step: Write, now: float) -> float:
+        spent, since = self._spent.get(_signature(step), (0.0, now))
+        return max(0.0, spent - (now - since) / SECONDS_PER_WRITE)
 
 
 def _signature(step: Write) -> str:
-    if isinstance(step, ApplyChild):
-        return f"{step.kind} {step.name}"
-    return f"{type(step).__name__} {step.reason}"
+    match step:
+        case ApplyChild():
+            return f"{step.kind} {step.name} {_content(step)}"
+        case MemberAddLearner():
+            return step.peer_url  # a member that is removed and added again is named anew each time
+        case _:
+            return f"{type(step).__name__} {getattr(step, 'name', '')} {step.reason}"
+
+
+def _content(step: ApplyChild) -> int:
+    """Of the manifest without the version that it is applied to."""
+    manifest: dict[str, Any] = {**step.manifest}
+    metadata = dict(manifest.get("metadata") or {})
+    metadata.pop("resourceVersion", None)
+    return hash(json.dumps({**manifest, "metadata": metadata}, sort_keys=True))

@@ -19,13 +19,14 @@ import contextlib
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aetcd import rpc
 
+from etcd_operator import etcd_fields
 from etcd_stateful import naming
 from etcd_stateful.membership.identity import to_hex
-from etcd_stateful.membership.observation import EtcdView, Member, MemberStatus
+from etcd_stateful.membership.observation import Alarm, EtcdView, Member, MemberStatus
 
 READ_SECONDS: Final = 1.0
 """Status is answered from memory; more than this is as good as dead."""
@@ -35,6 +36,9 @@ LIST_SECONDS: Final = 1.5
 
 CHANGE_SECONDS: Final = 2.0
 """One try. A change caught by the loss of a leader may hang; the next observation tells."""
+
+HASH_SECONDS: Final = 10.0
+"""A member reads its whole database for it."""
 
 _OPTIONS: Final = (
     ("grpc.enable_retries", 0),
@@ -53,6 +57,9 @@ _REFUSALS: Final = frozenset(
         rpc.StatusCode.UNAUTHENTICATED,
     }
 )
+
+_ENABLE: Final = rpc.DowngradeRequest.ENABLE
+_CANCEL: Final = rpc.DowngradeRequest.CANCEL
 
 _REFUSED_AS_UNAVAILABLE: Final = ("unhealthy cluster", "rpc not supported for learner")
 """Clear words of etcd that come with a code that otherwise says nothing about the outcome."""
@@ -87,12 +94,12 @@ class Endpoint:
         return f"ipv4:{self.address}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """An alarm that is raised; etcd may blame the wrong member for CORRUPT."""
+class Hash(NamedTuple):
+    """HashKV of what lies between the last compaction and a revision: only such of the same
+    compaction can be compared."""
 
-    kind: Literal["NOSPACE", "CORRUPT"]
-    member_id: int
+    value: int
+    compacted: int
 
 
 class Etcd(Protocol):
@@ -111,6 +118,16 @@ class Etcd(Protocol):
     async def move_leader(self, at: Endpoint, member_id: int) -> None: ...
 
     async def alarms(self, at: Endpoint) -> tuple[Alarm, ...]: ...
+
+    async def revision(self, at: Endpoint) -> int: ...
+
+    async def hash_kv(self, at: Endpoint, revision: int) -> Hash: ...
+
+    async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None: ...
+
+    async def enable_downgrade(self, at: Endpoint, minor: str) -> None: ...
+
+    async def cancel_downgrade(self, at: Endpoint) -> None: ...
 
 
 Ask = Callable[[Any], Awaitable[Any]]
@@ -142,6 +159,8 @@ class GrpcEtcd:
             learner=reply.isLearner,
             db_size=reply.dbSize,
             errors=tuple(reply.errors),
+            storage_version=etcd_fields.storage_version(reply),
+            downgrade_target=etcd_fields.downgrade_target(reply),
         )
 
     async def member_list(self, at: Endpoint) -> EtcdView:
@@ -171,6 +190,21 @@ class GrpcEtcd:
             for alarm in reply.alarms
             if alarm.alarm in (rpc.CORRUPT, rpc.NOSPACE)
         )
+
+    async def revision(self, at: Endpoint) -> int:
+        """Of the last write that the member has applied."""
+        reply = await self._read(at, lambda channel: _ask_status(channel, READ_SECONDS))
+        return int(reply.header.revision)
+
+    async def hash_kv(self, at: Endpoint, revision: int) -> Hash:
+        """Of all that the member has up to `revision`. One that it has compacted is no answer."""
+
+        def ask(channel: Any) -> Any:
+            request = rpc.HashKVRequest(revision=revision)
+            return rpc.MaintenanceStub(channel).HashKV(request, timeout=HASH_SECONDS)
+
+        reply = await self._read(at, ask)
+        return Hash(reply.hash, reply.compact_revision)
 
     async def member_add_learner(self, at: Endpoint, peer_url: str) -> int:
         """Adds a learner and returns the ID that etcd gave it. Ask the leader."""
@@ -202,6 +236,28 @@ class GrpcEtcd:
         def ask(channel: Any) -> Any:
             request = rpc.MoveLeaderRequest(targetID=member_id)
             return rpc.MaintenanceStub(channel).MoveLeader(request, timeout=CHANGE_SECONDS)
+
+        await self._change(at, ask)
+
+    async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None:
+        def ask(channel: Any) -> Any:
+            request = rpc.AlarmRequest(
+                action=rpc.AlarmRequest.DEACTIVATE, memberID=member_id, alarm=rpc.CORRUPT
+            )
+            return rpc.MaintenanceStub(channel).Alarm(request, timeout=CHANGE_SECONDS)
+
+        await self._change(at, ask)
+
+    async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
+        """Tells the cluster that its members will run `minor`, one below what they do."""
+        await self._downgrade(at, rpc.DowngradeRequest(action=_ENABLE, version=minor))
+
+    async def cancel_downgrade(self, at: Endpoint) -> None:
+        await self._downgrade(at, rpc.DowngradeRequest(action=_CANCEL))
+
+    async def _downgrade(self, at: Endpoint, request: Any) -> None:
+        def ask(channel: Any) -> Any:
+            return rpc.MaintenanceStub(channel).Downgrade(request, timeout=CHANGE_SECONDS)
 
         await self._change(at, ask)
 

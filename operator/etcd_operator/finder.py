@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from etcd_operator.kube import Json, Kubernetes, Resource
-from etcd_operator.store import Store
+from etcd_operator.store import Store, version_of
 from etcd_stateful import naming
 
 ABSENT_SECONDS: Final = 10.0
@@ -54,13 +54,30 @@ class Finder:
     def take(self, resource: Resource, obj: Json) -> None:
         """Tells the store of an object that was read or written.
 
-        Only of what the watch will tell the end of: one without our label would stay for ever.
+        Only of what the watch will tell the end of: one without our label would stay for ever. To
+        the watch, one that has lost it is gone.
         """
         metadata = obj["metadata"]
-        self._absent.pop((resource, metadata.get("namespace", ""), metadata["name"]), None)
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        self._absent.pop((resource, namespace, name), None)
         labels = metadata.get("labels") or {}
         if resource.group == naming.GROUP or labels.get(naming.LABEL_MANAGED_BY) == naming.MANAGER:
             self._store.put(resource, obj)
+        elif self.known(resource, namespace, name) is not None:
+            self._store.remove(resource, namespace, name, metadata["uid"], version_of(obj))
+
+    async def read_all(self, resource: Resource, namespace: str, cluster: str) -> None:
+        """Tells the store of all that bears the cluster's labels, and of what does not any more."""
+        selector = ",".join(f"{key}={value}" for key, value in naming.selector(cluster).items())
+        listing = await self._kube.list_at(resource, namespace, selector)
+        for one in listing.items:
+            self.take(resource, one)
+        listed = {one["metadata"]["name"] for one in listing.items}
+        for one in self._store.of_cluster(resource, namespace, cluster):
+            metadata = one["metadata"]
+            if metadata["name"] not in listed:
+                uid, name = metadata["uid"], metadata["name"]
+                self._store.remove(resource, namespace, name, uid, listing.version)
 
     def _forget_dead(self, resource: Resource, namespace: str, name: str) -> None:
         if (known := self.known(resource, namespace, name)) is not None:

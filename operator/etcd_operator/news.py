@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
-from etcd_stateful.membership.bootstrap import is_latched
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful import naming
+from etcd_stateful.membership.observation import Live, Observation, is_latched
 from etcd_stateful.membership.steps import (
     ApplyChild,
+    CancelDowngrade,
+    CreateJob,
     DeleteClaim,
+    DeletePod,
+    DisarmAlarm,
+    EnableDowngrade,
     Hold,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MoveLeader,
     PushTicket,
     Settled,
     Step,
+    Wait,
+    Write,
     WriteBootstrap,
 )
 
 News = tuple[Literal["Normal", "Warning"], str, str]
 """Kind, reason and message of an Event."""
+
+_REASONS: Final[Mapping[type[Write], str]] = {
+    PushTicket: "TicketGiven",
+    DeleteClaim: "ClaimDeleted",
+    DeletePod: "PodRestarted",
+    MemberAddLearner: "MemberAdded",
+    MemberPromote: "MemberPromoted",
+    MemberRemove: "MemberRemoved",
+    MoveLeader: "LeaderMoved",
+    DisarmAlarm: "AlarmDisarmed",
+    EnableDowngrade: "DowngradeEnabled",
+    CancelDowngrade: "DowngradeCancelled",
+    CreateJob: "RecoveryRuns",
+}
+"""What is always worth an Event."""
 
 
 def news_of(
@@ -37,23 +64,31 @@ def news_of(
         case Hold():
             return "Warning", step.reason, step.message
         case Settled() if before is not None:
-            return "Normal", "AsDeclared", f"{len(seen.pods)} members serve, as declared"
+            return "Normal", "AsDeclared", f"{_members(seen)} members serve, as declared"
+        case Wait() | Settled():
+            return None
         case _:
             return _of_write(step, seen, created=created)
 
 
-def _of_write(step: Step, seen: Observation, *, created: bool) -> News | None:
-    match step:
-        case ApplyChild():
-            return _of_child(step, seen, created=created)
-        case PushTicket():
-            return "Normal", "TicketGiven", step.reason
-        case WriteBootstrap() if step.record.latched and not is_latched(seen):
-            return "Normal", "Formed", step.reason
-        case DeleteClaim():
-            return "Normal", "ClaimDeleted", step.reason
-        case _:
-            return None
+def _of_write(step: Write, seen: Observation, *, created: bool) -> News | None:
+    if isinstance(step, ApplyChild):
+        return _of_child(step, seen, created=created)
+    reason = (
+        _of_record(step, seen) if isinstance(step, WriteBootstrap) else _REASONS.get(type(step))
+    )
+    return ("Normal", reason, step.reason) if reason else None
+
+
+def _of_record(step: WriteBootstrap, seen: Observation) -> str | None:
+    before = seen.secret.bootstrap if seen.secret else None
+    if step.record.latched and not is_latched(seen):
+        return "Formed"
+    if before is not None and before.version != step.record.version:
+        return "VersionChange"
+    if before is not None and before.survivor != step.record.survivor:
+        return "RecoveryBegun" if step.record.survivor else "Recovered"
+    return None
 
 
 def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> News:
@@ -61,4 +96,30 @@ def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> News:
     first = not is_latched(seen) or seen.client_service is None
     if created and first:
         return "Normal", "Created", f"created {step.kind} {step.name}"
+    if step.kind == "StatefulSet" and seen.stateful_set is not None:
+        return _of_stateful_set(step, seen, seen.stateful_set)
+    return _put_back(step)
+
+
+def _of_stateful_set(step: ApplyChild, seen: Observation, live: Live) -> News:
+    """What the cluster's size or spec asks for is no repair."""
+    wanted: dict[str, Any] = {**step.manifest}
+    replicas = wanted["spec"]["replicas"]
+    if replicas != seen.replicas:
+        return "Normal", "Resized", f"replicas of {step.name} go from {seen.replicas} to {replicas}"
+    if _spec_hash(wanted) != _spec_hash(live):
+        return "Normal", "TemplateChanged", f"pods of {step.name} are made anew: {step.reason}"
+    return _put_back(step)
+
+
+def _spec_hash(stateful_set: Live) -> object:
+    metadata = stateful_set["spec"]["template"].get("metadata") or {}
+    return (metadata.get("annotations") or {}).get(naming.SPEC_HASH)
+
+
+def _put_back(step: ApplyChild) -> News:
     return "Normal", "PutBack", f"put back {step.kind} {step.name}: {step.reason}"
+
+
+def _members(seen: Observation) -> int:
+    return len(seen.etcd.members) if seen.etcd else seen.cluster.size

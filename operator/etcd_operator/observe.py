@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from etcd_operator import reading
+from etcd_operator import corruption, reading
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
+    ETCD_CLUSTERS,
     PODS,
     SECRETS,
     SERVICES,
@@ -25,10 +26,11 @@ from etcd_operator.kube import (
     Key,
     Resource,
 )
+from etcd_operator.recovery import Recoveries
 from etcd_operator.store import Store
 from etcd_operator.sweep import Network, Shape, Sweep, shape_of
 from etcd_stateful import naming
-from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
 from etcd_stateful.membership.observation import Foreign, Observation, Pod
 
 
@@ -58,6 +60,15 @@ class _Children:
     secret: Json | None
 
 
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The cluster read anew, and what was seen of it."""
+
+    body: Json
+    cluster: EtcdCluster
+    seen: Seen
+
+
 class Observer:
     def __init__(
         self,
@@ -65,6 +76,7 @@ class Observer:
         finder: Finder,
         network: Network,
         operator_image: str,
+        recoveries: Recoveries | None = None,
         *,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
@@ -73,6 +85,7 @@ class Observer:
         self._finder = finder
         self._network = network
         self._operator_image = operator_image
+        self._recoveries = recoveries
         self._wall_clock = wall_clock
         self._clock = clock
         self._sweeps: dict[Key, Sweep] = {}
@@ -100,15 +113,18 @@ class Observer:
                 same state, what the network said then will do until its time is over.
         """
         children = await self._children(cluster)
-        claims = await self._claims(cluster, children)
+        claims = await self._claims(cluster)
         base = self._assemble(body, cluster, children, claims)
+        if self._recoveries is not None:
+            base = await self._recoveries.onto(base)
         key, now, shape = (cluster.namespace, cluster.name), self._clock(), shape_of(base)
         last = self._sweeps.get(key)
         if quiet and last and last.of == shape and now - last.at < last.interval:
             left = last.interval - (now - last.at)
             return Seen(last.onto(base), fresh=False, next_sweep=left, shape=shape)
         secret = children.secret if base.secret else None
-        sweep = await self._network.ask(base, reading.start_key(secret) if secret else None)
+        found = last.suspicion if last else corruption.NONE
+        sweep = await self._network.ask(base, reading.start_key(secret) if secret else None, found)
         self._sweeps[key] = sweep
         return Seen(
             sweep.onto(base),
@@ -116,6 +132,33 @@ class Observer:
             next_sweep=sweep.interval,
             shape=shape,
             answered=sweep.answered,
+        )
+
+    async def confirm(self, key: Key) -> Confirmed | None:
+        """The cluster as the API server itself and its members have it now, nothing remembered.
+
+        For a step that nothing undoes. None: there is no such cluster, or no acceptable one.
+        """
+        body = await self._finder.read(ETCD_CLUSTERS, *key)
+        if body is None:
+            return None
+        try:
+            cluster = parse_cluster(body)
+        except Refused:
+            return None
+        await self._read_again(cluster)
+        self.forget(key)
+        return Confirmed(body, cluster, await self.observe(body, cluster, quiet=False))
+
+    async def _read_again(self, cluster: EtcdCluster) -> None:
+        """All that the membership is decided by; the Services are not."""
+        where = cluster.namespace
+        claims = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
+        await asyncio.gather(
+            self._finder.read_all(PODS, where, cluster.name),
+            self._finder.read(STATEFUL_SETS, where, cluster.name),
+            self._finder.read(SECRETS, where, naming.start_secret(cluster.name)),
+            *(self._finder.read(CLAIMS, where, name) for name in claims if cluster.durable),
         )
 
     async def _children(self, cluster: EtcdCluster) -> _Children:
@@ -133,15 +176,26 @@ class Observer:
             service = self._finder.known(SERVICES, where, client)
         return _Children(stateful_set, headless, service, secret)
 
-    async def _claims(self, cluster: EtcdCluster, children: _Children) -> list[Json]:
-        """Labelled claims; before there are pods also such that have only the name."""
+    async def _claims(self, cluster: EtcdCluster) -> list[Json]:
+        """Labelled claims, and such that have only the name of an ordinal that has or needs one."""
         known = self._store.of_cluster(CLAIMS, cluster.namespace, cluster.name)
-        if children.stateful_set is not None or not cluster.durable:
+        if not cluster.durable:
             return known
         seen = {one["metadata"]["name"] for one in known}
-        names = [naming.claim(cluster.name, ordinal) for ordinal in range(cluster.size)]
+        names = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
         missing = [(CLAIMS, name) for name in names if name not in seen]
         return known + [one for one in await self._find_all(cluster.namespace, missing) if one]
+
+    def _ordinals(self, cluster: EtcdCluster) -> list[int]:
+        """That have a pod or a claim, as far as labels tell, or are asked for."""
+        where, name = cluster.namespace, cluster.name
+        pods = (one["metadata"]["name"] for one in self._store.of_cluster(PODS, where, name))
+        claims = (
+            one["metadata"]["name"].removeprefix(f"{naming.DATA_VOLUME}-")
+            for one in self._store.of_cluster(CLAIMS, where, name)
+        )
+        named = (naming.ordinal_of(name, one) for one in (*pods, *claims))
+        return sorted({one for one in named if one is not None} | set(range(cluster.size)))
 
     async def _find_all(
         self, namespace: str, names: Iterable[tuple[Resource, str]]

@@ -10,8 +10,7 @@ from typing import Final
 
 from etcd_operator.brake import Brake
 from etcd_operator.observe import Seen
-from etcd_stateful.membership.bootstrap import is_latched
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
 
 FIRST_POLL: Final = 0.05
@@ -21,6 +20,13 @@ WAIT_SECONDS: Final = 5.0
 
 FOREIGN_SECONDS: Final = 5.0
 """No watch tells when an object that is not ours goes away."""
+
+DECLINED_SECONDS: Final = 0.25
+"""Between two tries of what etcd does not allow yet; the first come sooner, as a learner is in sync
+within milliseconds."""
+
+DECLINED_TRIES: Final = 28
+"""At that pace: longer than the five seconds for which etcd wants its members connected."""
 
 REJECTED_SECONDS: Final = 30.0
 LAST_FAILURE: Final = 60.0
@@ -35,6 +41,10 @@ class Memory:
     """Why the last step could not be done; empty if it could."""
 
     polls: int = 0
+    retries: int = 0
+    """How often in a row a step came too late, or its outcome stayed unknown."""
+
+    declined: int = 0
     failures: int = 0
     traceback: str = ""
     brake: Brake = field(default_factory=Brake)
@@ -46,6 +56,19 @@ class Memory:
     def next_poll(self) -> float:
         delay = min(FIRST_POLL * 1.5**self.polls, LAST_POLL)
         self.polls = min(self.polls + 1, 20)
+        return delay
+
+    def next_retry(self) -> float:
+        delay = min(FIRST_POLL * 1.5**self.retries, WAIT_SECONDS)
+        self.retries = min(self.retries + 1, 20)
+        return delay
+
+    def next_try(self, step: Write) -> float:
+        """Until a change that etcd has declined is asked for again; each time costs fresh reads."""
+        self.declined = self.declined + 1 if self.step == step else 1
+        early = min(FIRST_POLL * 2 ** min(self.declined - 1, 9), DECLINED_SECONDS)
+        late = max(0, min(self.declined, 60) - DECLINED_TRIES)
+        delay: float = min(early * 1.5**late, WAIT_SECONDS)
         return delay
 
     def next_failure(self) -> float:
@@ -69,7 +92,8 @@ def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float |
         case Settled() | Hold():
             return seen.next_sweep
         case Wait():
-            return memory.next_poll() if _must_poll(seen.observation) else WAIT_SECONDS
+            soon = step.soon or _must_poll(seen.observation)
+            return memory.next_poll() if soon else WAIT_SECONDS
 
 
 def _must_poll(seen: Observation) -> bool:

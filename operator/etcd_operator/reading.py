@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from etcd_operator.trouble import trouble
+from etcd_operator import last_words, trouble
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
@@ -25,6 +25,9 @@ SHORTEST_KEY: Final = 32
 
 OVERDUE_SECONDS: Final = 10.0
 """Beyond its deletionTimestamp, which is the end of its grace period."""
+
+UNSCHEDULED_SECONDS: Final = 300.0
+"""A node that is replaced under its name may be away for a moment."""
 
 
 def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> Pod | None:
@@ -42,7 +45,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
     start = _container(status, "initContainerStatuses", naming.START_CONTAINER)
     etcd = _container(status, "containerStatuses", naming.ETCD_CONTAINER)
     age = seconds_since(metadata.get("creationTimestamp"), now)
-    record, damage = (None, "") if cluster.durable else _member_record(metadata)
+    record, flaw = (None, "") if cluster.durable else _member_record(metadata)
     return Pod(
         ordinal=ordinal,
         name=metadata["name"],
@@ -53,11 +56,23 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         ready=_is_ready(status),
         in_start="running" in (start.get("state") or {}),
         etcd_started=_has_run(etcd),
-        trouble=damage or trouble(raw, claim, age, now),
+        trouble=flaw or trouble.trouble(raw, claim, age, now),
         record=record,
         revision=_labels(raw).get("controller-revision-hash", ""),
         age=age,
+        spec_hash=(metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""),
+        image=_image(raw),
+        crashing=trouble.is_crashing(etcd),
+        damage=last_words.of_damage(etcd),
+        node_gone=age >= UNSCHEDULED_SECONDS and trouble.is_node_gone(status),
+        overdue=is_overdue(raw, now),
     )
+
+
+def _image(raw: Object) -> str:
+    containers = (raw.get("spec") or {}).get("containers") or ()
+    found = (one.get("image") for one in containers if one.get("name") == naming.ETCD_CONTAINER)
+    return next(found, None) or ""
 
 
 def is_own_pod(raw: Object, stateful_set: Object | None) -> bool:

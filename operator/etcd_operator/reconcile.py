@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from etcd_operator.apply import Applier, Done, Outdated, Turned, Unanswered
+from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Unanswered
+from etcd_operator.apply import Applier
 from etcd_operator.etcd import Etcd, GrpcEtcd
 from etcd_operator.events import Events
 from etcd_operator.finder import Finder
@@ -27,6 +28,7 @@ from etcd_operator.patience import (
     patience,
     why_braked,
 )
+from etcd_operator.recovery import Recoveries
 from etcd_operator.report import Reporter
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store
@@ -36,7 +38,18 @@ from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write, WriteBootstrap
+from etcd_stateful.membership.steps import (
+    DeleteClaim,
+    DeletePod,
+    Hold,
+    MoveLeader,
+    Settled,
+    Step,
+    Wait,
+    Write,
+    WriteBootstrap,
+    is_final,
+)
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +80,7 @@ class Reconciler:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        start = start or TcpStart()
+        start, etcd = start or TcpStart(), etcd or GrpcEtcd()
         finder = Finder(kube, store, clock)
         self._store = store
         self._metrics = metrics
@@ -76,12 +89,13 @@ class Reconciler:
         self._observer = Observer(
             store,
             finder,
-            Network(start, etcd or GrpcEtcd(), clock),
+            Network(start, etcd, clock),
             settings.operator_image,
+            Recoveries(kube, store, wall_clock),
             wall_clock=wall_clock,
             clock=clock,
         )
-        self._applier = Applier(kube, finder, start, wall_clock)
+        self._applier = Applier(kube, finder, start, etcd, wall_clock)
         self._reporter = Reporter(
             kube,
             finder,
@@ -156,7 +170,7 @@ class Reconciler:
             self._reporter.event(body, *news)
         if (memory.step, memory.shape) != (step, seen.shape):
             memory.polls = 0
-        memory.step, memory.shape = step, seen.shape
+        memory.step, memory.shape, memory.retries = step, seen.shape, 0
         pending = await self._reporter.status(body, Outcome(seen.observation, step))
         delay = patience(memory, seen, step)
         return min(delay or pending, pending) if pending else delay
@@ -164,6 +178,11 @@ class Reconciler:
     async def _write(self, turn: _Turn, step: Write) -> float:
         if pause := turn.memory.brake.pause(step, self._clock()):
             return await self._fail(turn, step, why_braked(turn.memory, step), pause)
+        if is_final(step):
+            confirmed = await self._confirm(turn, step)
+            if confirmed is None:
+                return await self._applied(turn, step, Outdated("not so any more, on a fresh look"))
+            turn, step = confirmed
         try:
             applied = await self._applier.apply(turn.cluster, step)
         except Rejected as error:
@@ -174,30 +193,60 @@ class Reconciler:
                 return REJECTED_SECONDS
             words = f"{step.reason}: rejected by the API server: {error}"
             return await self._fail(turn, step, words, REJECTED_SECONDS)
-        if isinstance(applied, Turned):
-            return await self._fail(turn, step, applied.why, WAIT_SECONDS)
-        if isinstance(applied, Done):
-            name = type(step).__name__
-            self._metrics.steps.labels(name).inc()
-            self._delay.written(name, _enabled_at(turn, step))
         return await self._applied(turn, step, applied)
 
-    async def _applied(
-        self, turn: _Turn, step: Write, applied: Done | Outdated | Unanswered
-    ) -> float:
+    async def _confirm(self, turn: _Turn, step: Write) -> tuple[_Turn, Write] | None:
+        """The same step from a second look that trusts nothing remembered; None if it is another.
+
+        It goes by what the second look has seen.
+        """
+        metadata = turn.body["metadata"]
+        fresh = await self._observer.confirm((metadata["namespace"], metadata["name"]))
+        if fresh is None or fresh.cluster.uid != turn.cluster.uid:
+            return None
+        again = decide(fresh.seen.observation)
+        if _essence(again) != _essence(step) or isinstance(again, Wait | Hold | Settled):
+            return None
+        turn = replace(turn, body=fresh.body, cluster=fresh.cluster, seen=fresh.seen)
+        return turn, again
+
+    async def _applied(self, turn: _Turn, step: Write, applied: Applied) -> float:
+        match applied:
+            case Done():
+                return await self._done(turn, step, applied)
+            case Declined(why=why):
+                return await self._declined(turn, step, why)
+            case Turned(why=why):
+                return await self._fail(turn, step, why, WAIT_SECONDS)
+            case Outdated(why=why) | Unanswered(why=why):
+                body, memory = turn.body, turn.memory
+                memory.step, memory.refusal = step, ""
+                self._reporter.decision(body, step, why, always=False)
+                await self._reporter.status(body, Outcome(turn.seen.observation, step))
+                return memory.next_retry()
+
+    async def _done(self, turn: _Turn, step: Write, done: Done) -> float:
         body, memory, seen = turn.body, turn.memory, turn.seen
+        name = type(step).__name__
+        self._metrics.steps.labels(name).inc()
+        self._delay.written(name, _enabled_at(turn, step))
+        memory.brake.happened(step, self._clock())
         memory.step, memory.refusal = step, ""
-        outcome = Outcome(seen.observation, step)
-        if not isinstance(applied, Done):
-            self._reporter.decision(body, step, applied.why, always=False)
-            await self._reporter.status(body, outcome)
-            return memory.next_poll()
-        memory.polls = 0
-        self._reporter.decision(body, step, applied.words, always=True)
-        if news := news_of(None, step, seen.observation, created=applied.created):
+        memory.polls = memory.retries = 0
+        self._reporter.decision(body, step, done.words, always=True)
+        if news := news_of(None, step, seen.observation, created=done.created):
             self._reporter.event(body, *news)
-        await self._reporter.status(body, outcome)
+        await self._reporter.status(body, Outcome(seen.observation, step))
         return 0.0
+
+    async def _declined(self, turn: _Turn, step: Write, why: str) -> float:
+        """etcd's no is a wait like any other; what it waits for may end within milliseconds."""
+        wait = Wait(f"etcd, which says {why!r}, before this can be done: {step.reason}", soon=True)
+        delay = turn.memory.next_try(step)
+        turn.memory.step, turn.memory.refusal = step, ""
+        self._reporter.decision(turn.body, wait, _in_words(wait), always=False)
+        await self._reporter.status(turn.body, Outcome(turn.seen.observation, wait))
+        return delay
 
     async def _fail(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
         """The step cannot be done for now. Told where a user looks, and tried again slowly."""
@@ -251,6 +300,18 @@ def _in_words(step: Wait | Hold | Settled) -> str:
             return words
         case Settled():
             return "as declared"
+
+
+def _essence(step: Step) -> Step:
+    """The step without what differs from look to look: a label that is touched makes no other pod
+    or claim, and who of the followers is furthest on changes with each write of a client."""
+    match step:
+        case DeleteClaim() | DeletePod():
+            return replace(step, resource_version="")
+        case MoveLeader():
+            return replace(step, member_id=0, reason="")
+        case _:
+            return step
 
 
 def _enabled_at(turn: _Turn, step: Write) -> float:

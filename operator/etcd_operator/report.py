@@ -17,10 +17,11 @@ from typing import Any, Final, Literal
 
 from etcd_operator.events import Events
 from etcd_operator.finder import Finder
-from etcd_operator.kube import ETCD_CLUSTERS, Conflict, Json, Key, Kubernetes, Rejected
+from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, Kubernetes, Rejected
 from etcd_operator.metrics import Metrics
+from etcd_operator.statuses import write_status
 from etcd_stateful.conditions import Outcome
-from etcd_stateful.membership.bootstrap import is_latched
+from etcd_stateful.membership.observation import is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from etcd_stateful.status import render
 
@@ -80,21 +81,13 @@ class Reporter:
         return due - self._clock()
 
     async def _write(self, key: Key, body: Json, status: Json) -> None:
-        metadata = body["metadata"]
-        manifest: Json = {
-            "apiVersion": ETCD_CLUSTERS.api_version,
-            "kind": ETCD_CLUSTERS.kind,
-            "metadata": {name: metadata[name] for name in ("name", "namespace", "uid")},
-            "status": status,
-        }
         self._written[key] = self._clock()
         try:
-            written = await self._kube.apply(ETCD_CLUSTERS, manifest, status=True)
-        except Conflict:
-            return  # another cluster of this name by now; its own events come
+            written = await write_status(self._kube, ETCD_CLUSTERS, body, status)
         except Rejected as error:
-            if error.status != 404:
-                log.warning("the status was rejected: %s", error, extra=_place(key))
+            log.warning("the status was rejected: %s", error, extra=_place(key))
+            return
+        if written is None:
             return
         self._pruned[key] = (timeless(status), timeless(written.get("status") or {}))
         self._finder.take(ETCD_CLUSTERS, written)

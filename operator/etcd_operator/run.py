@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from aiohttp import web
 from prometheus_client import disable_created_metrics
 
 from etcd_operator import lease
@@ -136,22 +138,42 @@ class Operator:
                 await work.drain()
 
 
+class CannotStart(Exception):
+    """One sentence that says what is in the way, and what to do about it."""
+
+
 async def operate(settings: Settings, make: MakeWork = make_work) -> int:
-    """Run until SIGTERM or SIGINT; the exit code."""
+    """Run until SIGTERM or SIGINT; the exit code, 2 when it could not even start."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     disable_created_metrics()  # type: ignore[no-untyped-call]
     metrics = Metrics()
     try:
+        async with (
+            _connected(settings, metrics) as client,
+            _served(operator := Operator(client, settings, metrics)),
+        ):
+            return await operator.run(make, stop)
+    except CannotStart as error:
+        log.error("%s", error)  # noqa: TRY400
+        return 2
+
+
+@contextlib.asynccontextmanager
+async def _connected(settings: Settings, metrics: Metrics) -> AsyncIterator[Client]:
+    try:
         client = await Client.connect(seconds=settings.request_seconds, observe=metrics.request)
     except NotConfigured as error:
-        log.error("no way to Kubernetes: %s", error)  # noqa: TRY400
-        return 2
-    operator = Operator(client, settings, metrics)
+        raise CannotStart(f"no way to Kubernetes: {error}") from error
+    except Exception as error:
+        # What is malformed in a kubeconfig or a certificate comes as almost any exception.
+        words = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CannotStart(
+            f"no way to Kubernetes: its configuration is malformed: {words}"
+        ) from error
     try:
-        async with _served(operator):
-            return await operator.run(make, stop)
+        yield client
     finally:
         await client.close()
 
@@ -159,15 +181,25 @@ async def operate(settings: Settings, make: MakeWork = make_work) -> int:
 @contextlib.asynccontextmanager
 async def _served(operator: Operator) -> AsyncIterator[None]:
     settings = operator.settings
-    runners = [
-        await serve(health_app(operator.health), settings.health_port),
-        await serve(metrics_app(operator.metrics), settings.metrics_port),
-    ]
-    try:
+    pages = (
+        ("HEALTH_PORT", settings.health_port, health_app(operator.health)),
+        ("METRICS_PORT", settings.metrics_port, metrics_app(operator.metrics)),
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        for variable, port, app in pages:
+            runner = await _listen(variable, port, app)
+            stack.push_async_callback(runner.cleanup)
         yield
-    finally:
-        for runner in runners:
-            await runner.cleanup()
+
+
+async def _listen(variable: str, port: int, app: web.Application) -> web.AppRunner:
+    try:
+        return await serve(app, port)
+    except OSError as error:
+        why = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise CannotStart(
+            f"cannot listen on port {port}: {why}. Set {variable} to a port that is free"
+        ) from error
 
 
 def _task(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:

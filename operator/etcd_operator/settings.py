@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+LEASE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+IMAGE = re.compile(r"[!-~]+")
 
 
 class BadSettings(ValueError):
@@ -32,7 +34,7 @@ class Settings:
 
     pod_uid: str = ""
     operator_image: str = ""
-    """Image of the init container `start`, this operator's own."""
+    """Image of the init container `start`, this operator's own. The one that has to be set."""
 
     log_level: str = "INFO"
     log_format: str = "text"
@@ -55,19 +57,19 @@ class Settings:
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
-    """Raises `BadSettings`. Variables that are missing or empty leave the default."""
+    """Raises `BadSettings`. A variable that is missing or empty leaves its default."""
     readers: dict[str, tuple[str, Callable[[str], object]]] = {
         "WATCH_NAMESPACES": ("watch_namespaces", _namespaces),
         "POD_NAME": ("pod_name", str),
-        "POD_NAMESPACE": ("pod_namespace", str),
+        "POD_NAMESPACE": ("pod_namespace", _like(NAMESPACE, "the name of a namespace")),
         "POD_UID": ("pod_uid", str),
-        "OPERATOR_IMAGE": ("operator_image", str),
+        "OPERATOR_IMAGE": ("operator_image", _like(IMAGE, "the name of an image")),
         "LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR", fold=str.upper)),
         "LOG_FORMAT": ("log_format", _one_of("text", "json", fold=str.lower)),
         "RESYNC_SECONDS": ("resync_seconds", _between(10, 86400)),
         "METRICS_PORT": ("metrics_port", _port),
         "HEALTH_PORT": ("health_port", _port),
-        "LEASE_NAME": ("lease_name", str),
+        "LEASE_NAME": ("lease_name", _like(LEASE, "a name of lower-case letters, digits, - and .")),
         "WORKERS": ("workers", _whole(1, 256)),
         "REQUEST_SECONDS": ("request_seconds", _between(1, 300)),
     }
@@ -81,6 +83,9 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         except ValueError as error:
             raise BadSettings(f"{variable}={text!r}: {error}") from None
     settings = Settings(**values)
+    if not settings.operator_image:
+        # Without it every StatefulSet would be refused, cluster by cluster.
+        raise BadSettings("OPERATOR_IMAGE is not set: it must name the image of this operator")
     if settings.metrics_port == settings.health_port:
         raise BadSettings("METRICS_PORT and HEALTH_PORT must differ")
     return settings
@@ -94,6 +99,15 @@ def _namespaces(text: str) -> tuple[str, ...] | None:
         if not NAMESPACE.fullmatch(name):
             raise ValueError("must be names of namespaces, separated by commas, or *")
     return tuple(dict.fromkeys(names))
+
+
+def _like(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"must be {what}")
+        return text
+
+    return read
 
 
 def _one_of(*allowed: str, fold: Callable[[str], str]) -> Callable[[str], str]:

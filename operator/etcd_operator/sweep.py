@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from etcd_operator import corruption, tickets
 from etcd_operator import etcd as etcd_client
-from etcd_operator import tickets
+from etcd_operator.corruption import Suspicion
 from etcd_operator.etcd import Endpoint, Etcd
 from etcd_operator.tickets import Start
 from etcd_stateful.membership.observation import (
@@ -54,6 +55,7 @@ class Sweep:
     answers: Mapping[str, StartAnswer] = field(default_factory=dict)
     """By pod UID."""
 
+    suspicion: Suspicion = corruption.NONE
     answered: float = 0.0
     """The loop's time at which the last of them had answered."""
 
@@ -63,7 +65,24 @@ class Sweep:
 
     def onto(self, base: Observation) -> Observation:
         pods = tuple(replace(pod, answer=self.answers.get(pod.uid)) for pod in base.pods)
-        return replace(base, pods=pods, etcd=self.etcd, statuses=self.statuses)
+        return replace(
+            base,
+            pods=pods,
+            etcd=self.etcd,
+            statuses=self.statuses,
+            alarms=self.suspicion.alarms,
+            hashes=self.suspicion.hashes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Each member's own status, the list of one that knows a leader, and the calls it took."""
+
+    statuses: Mapping[int, MemberStatus]
+    view: EtcdView | None = None
+    suspicion: Suspicion = corruption.NONE
+    calls: int = 0
 
 
 class Network:
@@ -74,17 +93,28 @@ class Network:
         self._etcd = etcd
         self._clock = clock
 
-    async def ask(self, base: Observation, key: bytes | None) -> Sweep:
+    async def ask(
+        self, base: Observation, key: bytes | None, last: Suspicion = corruption.NONE
+    ) -> Sweep:
         """One round of questions.
 
         Args:
             key: of the start tickets; None where there is no usable one, and nobody is asked then.
+            last: what an earlier round found out about damage, where that will do.
         """
-        answers, (statuses, view, calls) = await asyncio.gather(
-            self._ask_starts(base.pods, key), self._ask_etcd(base)
+        answers, members = await asyncio.gather(
+            self._ask_starts(base.pods, key), self._ask_etcd(base, last)
         )
-        answered = asyncio.get_running_loop().time()
-        return Sweep(self._clock(), shape_of(base), calls, view, statuses, answers, answered)
+        return Sweep(
+            self._clock(),
+            shape_of(base),
+            members.calls,
+            members.view,
+            members.statuses,
+            answers,
+            members.suspicion,
+            answered=asyncio.get_running_loop().time(),
+        )
 
     async def _ask_starts(
         self, pods: Iterable[Pod], key: bytes | None
@@ -103,10 +133,7 @@ class Network:
             return None
         return StartAnswer(answer.challenge, answer.finding)
 
-    async def _ask_etcd(
-        self, base: Observation
-    ) -> tuple[Mapping[int, MemberStatus], EtcdView | None, int]:
-        """Each member's own status, the list of one that knows a leader, and the calls it took."""
+    async def _ask_etcd(self, base: Observation, last: Suspicion) -> _Members:
         places = endpoints(base)
         asked = (self._status(at, _deadline(base, ordinal)) for ordinal, at in places.items())
         said = await asyncio.gather(*asked)
@@ -115,8 +142,23 @@ class Network:
         for ordinal in _list_order(statuses)[:LIST_TRIES]:
             calls += 1
             if view := await self._member_list(places[ordinal]):
-                return statuses, view, calls
-        return statuses, None, calls
+                found = await self._suspicion(ordinal, places, statuses, last)
+                return _Members(statuses, view, found, calls + found.calls)
+        return _Members(statuses, calls=calls)
+
+    async def _suspicion(
+        self,
+        voter: int,
+        places: Mapping[int, Endpoint],
+        statuses: Mapping[int, MemberStatus],
+        last: Suspicion,
+    ) -> Suspicion:
+        if not corruption.is_raised(statuses.values()):
+            return corruption.NONE
+        now = self._clock()
+        return await corruption.look_into(
+            self._etcd, places[voter], places, statuses, last=last, now=now
+        )
 
     async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | None:
         try:
@@ -143,7 +185,8 @@ def endpoints(base: Observation) -> dict[int, Endpoint]:
         return {}
     places: dict[int, Endpoint] = {}
     for pod in base.pods:
-        if not pod.etcd_started or pod.in_start or not pod.address:
+        # One that is on its way out is counted on no more, and may let a question hang.
+        if pod.deleting or not pod.etcd_started or pod.in_start or not pod.address:
             continue
         claim = base.claim(pod.ordinal) if base.cluster.durable else None
         record = claim.record if claim else pod.record

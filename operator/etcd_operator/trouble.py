@@ -6,9 +6,12 @@ a pod that stays broken costs no further status write.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
+
+from etcd_operator import last_words
 
 Object = Mapping[str, Any]
 
@@ -25,6 +28,13 @@ _CONFIG: Final = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 )
 _LONGEST: Final = 300
+
+_ALL_NODES: Final = re.compile(
+    r"0/(?P<all>\d+) nodes are available: (?P<these>\d+) node\(s\) "
+    # The words of Kubernetes 1.36, and older ones.
+    r"(didn't match PersistentVolume's node affinity|had volume node affinity conflict)"
+    r"\.(\s|$)"
+)
 
 
 def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
@@ -64,14 +74,17 @@ def _lost(pod: Object, status: Object, now: float) -> str:
 def _crashing(status: Object) -> str:
     for container in _all_containers(status):
         state, last = container.get("state") or {}, container.get("lastState") or {}
-        waiting = (state.get("waiting") or {}).get("reason")
         ended = state.get("terminated") or last.get("terminated") or {}
-        if waiting == "CrashLoopBackOff" or _ended_again(container, state):
+        if is_crashing(container):
             return _short(f"container {container['name']} keeps failing{_how(ended)}")
     return ""
 
 
-def _ended_again(container: Object, state: Object) -> bool:
+def is_crashing(container: Object) -> bool:
+    """Whether it has failed more than once and does not run now."""
+    state = container.get("state") or {}
+    if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
+        return True
     ended = state.get("terminated") or {}
     return bool(ended.get("exitCode")) and int(container.get("restartCount") or 0) > 0
 
@@ -81,8 +94,8 @@ def _how(ended: Object) -> str:
         return ""
     reason = ended.get("reason")
     named = f" ({reason})" if reason and reason not in ("Error", "Completed") else ""
-    said = str(ended.get("message") or "").strip().splitlines()
-    return f": exit code {ended.get('exitCode')}{named}" + (f": {said[-1]}" if said else "")
+    said = last_words.cause(str(ended.get("message") or ""))
+    return f": exit code {ended.get('exitCode')}{named}" + (f": {said}" if said else "")
 
 
 def _claim(claim: Object | None, unscheduled: str) -> str:
@@ -111,6 +124,19 @@ def _unscheduled(status: Object) -> str:
             words = str(condition.get("message") or "no reason given")
             return _short(f"cannot be scheduled: {words.partition(' preemption: ')[0]}")
     return ""
+
+
+def is_node_gone(status: Object) -> bool:
+    """Whether every node there is was turned down for the volume's sake, and for nothing else.
+
+    So the node that the volume lies on is none of them. One that is cordoned, tainted or not ready
+    is turned down for that, and counted there.
+    """
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            found = _ALL_NODES.match(str(condition.get("message") or ""))
+            return found is not None and int(found["all"]) == int(found["these"]) > 0
+    return False
 
 
 def _containers(status: Object) -> str:

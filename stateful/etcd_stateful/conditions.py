@@ -1,42 +1,26 @@
 """The conditions of an EtcdCluster, each computed by one pure function.
 
 True, False and why, in words. `Available` speaks of clients and is read off pods: a pod is Ready
-only while its etcd answers a linearizable read, so one Ready pod proves a quorum.
+only while its etcd answers a linearizable read, so one Ready pod proves a quorum. Accepted,
+Available, Progressing and Degraded are always there, the others, as in coreos's status, only while
+they are true.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final
 
-from etcd_stateful.api.cluster import Refused
-from etcd_stateful.membership.bootstrap import is_latched, replicas
-from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+from etcd_stateful.changing import recovering, scaling, upgrading
+from etcd_stateful.membership.bootstrap import as_running
+from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.outcome import Condition, Outcome
+from etcd_stateful.serving import expected, not_serving, serving
 
-Truth = Literal["True", "False"]
+__all__ = ["Condition", "Outcome", "all_conditions", "at_rest", "dated"]
 
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    type: str
-    status: Truth
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one pass came to: a refusal, or an observation with the step chosen from it.
-
-    `failure` is what the API server said to the last write, if it refused it.
-    """
-
-    observation: Observation | None = None
-    step: Step | None = None
-    refused: Refused | None = None
-    failure: str = ""
+LONGEST: Final = 1024
 
 
 def accepted(outcome: Outcome) -> Condition:
@@ -55,13 +39,14 @@ def available(outcome: Outcome) -> Condition:
         reason = "NotAccepted" if refused else "NotObserved"
         words = "the spec is not accepted" if refused else "it could not be looked at"
         return Condition("Available", "False", reason, words)
-    ready = sum(pod.ready and not pod.deleting for pod in seen.pods)
     if not is_latched(seen):
         return Condition("Available", "False", "Forming", "the cluster has not formed yet")
-    if ready:
-        words = f"{ready} of {replicas(seen)} members serve"
-        return Condition("Available", "True", "QuorumServes", words)
-    return Condition("Available", "False", "NoQuorum", _missing(seen) or "no member is ready")
+    away = not_serving(seen, outcome.stored)
+    if not any(pod.ready and not pod.deleting for pod in seen.pods):
+        return Condition("Available", "False", "NoQuorum", away or "no member is ready")
+    every = expected(seen, outcome.stored)
+    words = f"{len(serving(seen, every))} of {len(every)} members serve"
+    return Condition("Available", "True", "QuorumServes", f"{words}; {away}" if away else words)
 
 
 def progressing(outcome: Outcome) -> Condition:
@@ -75,29 +60,46 @@ def progressing(outcome: Outcome) -> Condition:
             return Condition("Progressing", "False", "AsDeclared", at_rest(outcome.observation))
         case Hold(reason=reason, message=message):
             return Condition("Progressing", "False", reason, message)
-        case Wait(reason=words):
-            return Condition("Progressing", "True", "Waiting", f"waiting for {words}")
+        case Wait():
+            return Condition("Progressing", "True", "Waiting", outcome.words)
         case write:
             return Condition("Progressing", "True", "Working", write.reason)
 
 
 def at_rest(seen: Observation | None) -> str:
-    """What a cluster that is as declared says: also of an edit that only restarted pods took."""
+    """What a cluster that is as declared says, also of pods that lack the newest template.
+
+    Those made from another spec are restarted for it; those that another operator made from the
+    same spec are not.
+    """
+    words = "the cluster is as declared"
     if seen is None or not seen.outdated:
-        return "the cluster is as declared"
-    return (
-        f"the cluster is as declared but for pods {', '.join(seen.outdated)}, which were made "
-        "before the last edit of their template; each takes it when it is next restarted"
-    )
+        return words
+    now = as_running(seen).template_hash
+    outdated = [pod for pod in seen.pods if pod.name in seen.outdated]
+    if behind := [pod.name for pod in outdated if pod.spec_hash != now]:
+        words += f" but for pods {', '.join(behind)}, which are yet to be restarted for the spec"
+    if older := [pod.name for pod in outdated if pod.spec_hash == now]:
+        words += (
+            f"; pods {', '.join(older)} run on as another version of the operator made them from "
+            "this spec: each takes the newer template when it is next restarted, or now, one by "
+            "one, if spec.pod.annotations is edited"
+        )
+    return words
 
 
 def degraded(outcome: Outcome) -> Condition:
-    """Whether fewer members serve than the cluster has."""
+    """Whether something is lost of what the cluster should stand or do."""
     seen = outcome.observation
     if seen is None or not is_latched(seen):
         return Condition("Degraded", "False", "NotFormed", "the cluster has not formed")
-    if missing := _missing(seen):
-        return Condition("Degraded", "True", "MembersNotReady", missing)
+    if away := not_serving(seen, outcome.stored):
+        return Condition("Degraded", "True", "MembersNotReady", away)
+    if replaced := recovering(outcome):
+        return Condition("Degraded", "True", "MembersMissing", replaced.message)
+    if raised := sorted({alarm.kind for alarm in seen.alarms}):
+        words = f"etcd refuses writes: alarm {', '.join(raised)} is raised"
+        return Condition("Degraded", "True", "AlarmRaised", words)
     return Condition("Degraded", "False", "AllMembersServe", "all members serve")
 
 
@@ -115,9 +117,21 @@ def paused(outcome: Outcome) -> Condition | None:
     return None
 
 
+_ALL: Final = (
+    accepted,
+    available,
+    progressing,
+    degraded,
+    recovering,
+    scaling,
+    upgrading,
+    blocked,
+    paused,
+)
+
+
 def all_conditions(outcome: Outcome) -> list[Condition]:
-    computed = (accepted, available, progressing, degraded, blocked, paused)
-    return [found for compute in computed if (found := compute(outcome)) is not None]
+    return [found for compute in _ALL if (found := compute(outcome)) is not None]
 
 
 def dated(
@@ -139,7 +153,7 @@ def _dated(
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
-        "message": condition.message[:1024],
+        "message": condition.message[:LONGEST],
         "observedGeneration": generation,
     }
     same_status = before.get("status") == condition.status
@@ -147,16 +161,3 @@ def _dated(
     said["lastTransitionTime"] = before.get("lastTransitionTime", now) if same_status else now
     said["lastUpdateTime"] = before.get("lastUpdateTime", now) if unchanged else now
     return said
-
-
-def _missing(seen: Observation) -> str:
-    """Which members do not serve, and why as far as it is known."""
-    said = []
-    for ordinal in range(replicas(seen)):
-        pod = seen.pod(ordinal)
-        name = f"{seen.cluster.name}-{ordinal}"
-        if pod is None:
-            said.append(f"{name} (no pod)")
-        elif not pod.ready or pod.deleting:
-            said.append(f"{name} ({pod.trouble or 'not ready'})")
-    return f"not serving: {', '.join(said)}" if said else ""

@@ -41,9 +41,14 @@ CLUSTER_UID = f"{GROUP}/cluster-uid"
 CLAIM_UID = f"{GROUP}/claim-uid"
 MEMBER_ID = f"{GROUP}/member-id"
 CLUSTER_ID = f"{GROUP}/cluster-id"
+EPOCH = f"{GROUP}/epoch"
 
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
+
+SPEC_HASH = f"{GROUP}/spec-hash"
+"""On the pods: what of the spec they were made from. Another operator that renders it differently
+makes another template with the same one, and no pod is restarted for that alone."""
 
 LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"
@@ -77,6 +82,11 @@ def headless_service(cluster: str) -> str:
 
 def client_service(cluster: str) -> str:
     return f"{cluster}-client"
+
+
+def recovery_job(cluster: str) -> str:
+    """Name of the Job that makes a cluster of one out of a survivor; at most 61 characters."""
+    return f"{cluster}-recovery"
 
 
 def start_secret(cluster: str) -> str:

@@ -88,7 +88,7 @@ def inspect(settings: Settings, facts: VolumeFacts) -> Run | Wait:
     try:
         log = wal.identity(facts.heads)
     except wal.Garbled as error:
-        return _unreadable(f"log: {error}")
+        return _inspect_garbled(settings, facts.marker, f"log: {error}")
     return _inspect_marked(settings, facts.marker, log)
 
 
@@ -139,6 +139,8 @@ def describe(finding: ticket.Finding) -> str:
     if finding.found == "ticketed":
         return "a ticket was taken"
     ids = f"member {finding.member_id or 0:016x} of etcd cluster {finding.cluster_id or 0:016x}"
+    if finding.found == "damaged":
+        return f"the data of {ids} is damaged: {finding.detail}"
     return f"data of {ids} on the volume that is not this pod's: {finding.detail}"
 
 
@@ -154,8 +156,27 @@ def _inspect_marked(settings: Settings, marked: bytes | None, log: wal.Identity)
     return Run(named, run_config(settings))
 
 
+def _inspect_garbled(settings: Settings, marked: bytes | None, why: str) -> Wait:
+    """A log that was read and is none. Only beside a marker that is this pod's does it count as
+    damage, which costs the member its place; the IDs are the marker's."""
+    named = None if marked is None else marker.parse(marked)
+    if not isinstance(named, marker.Marker) or _not_named(settings, named):
+        return _unreadable(why)
+    ids = (named.cluster_uid, named.epoch, named.member, named.member_id, named.cluster_id)
+    return Wait(ticket.Finding("damaged", why[:_MAX_DETAIL], *ids))
+
+
 def _differences(settings: Settings, named: marker.Marker, log: wal.Identity) -> list[str]:
     """Why the marker, or the log beside it, is not this pod's."""
+    differences = _not_named(settings, named)
+    if (named.member_id, named.cluster_id) != (log.member_id, log.cluster_id):
+        ids = f"member {named.member_id:016x} of etcd cluster {named.cluster_id:016x}"
+        differences.append(f"the marker names {ids}, the log another")
+    return differences
+
+
+def _not_named(settings: Settings, named: marker.Marker) -> list[str]:
+    """Why the marker is not this pod's, whatever log lies beside it."""
     differences = []
     if named.cluster_uid != settings.cluster_uid:
         differences.append(f"the marker names cluster {named.cluster_uid}")
@@ -163,9 +184,6 @@ def _differences(settings: Settings, named: marker.Marker, log: wal.Identity) ->
         differences.append(f"the marker is of epoch {named.epoch}, not {settings.epoch}")
     if named.member != settings.member:
         differences.append(f"the marker names pod {named.member}")
-    if (named.member_id, named.cluster_id) != (log.member_id, log.cluster_id):
-        ids = f"member {named.member_id:016x} of etcd cluster {named.cluster_id:016x}"
-        differences.append(f"the marker names {ids}, the log another")
     return differences
 
 

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.conditions import Outcome, all_conditions, dated
-from etcd_stateful.membership import identity
-from etcd_stateful.membership.bootstrap import is_latched
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.conditions import all_conditions, dated
+from etcd_stateful.member_status import member_status
+from etcd_stateful.membership import identity, upgrade
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.membership.versions import parse_version
+from etcd_stateful.outcome import Outcome
+
+_KEPT: Final = (
+    "size",
+    "readyMembers",
+    "selector",
+    "serviceName",
+    "clientPort",
+    "members",
+    "memberStatus",
+)
 
 
 def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any]:
@@ -22,6 +34,7 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
         now: RFC 3339, used for what has changed.
     """
     stored: Mapping[str, Any] = body.get("status") or {}
+    outcome = replace(outcome, stored=stored)
     generation = int(body["metadata"].get("generation", 0))
     before = {str(one["type"]): one for one in stored.get("conditions") or []}
     status: dict[str, Any] = {
@@ -32,9 +45,8 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
         "controlPaused": (body.get("spec") or {}).get("paused") is True,
         "conditions": dated(all_conditions(outcome), before, now, generation),
     }
-    kept = ("size", "readyMembers", "selector", "serviceName", "clientPort", "members")
-    told = _of_cluster(outcome.observation) if outcome.observation else {}
-    status |= {key: stored[key] for key in kept if key in stored} | told
+    told = _of_cluster(outcome.observation, stored) if outcome.observation else {}
+    status |= {key: stored[key] for key in _KEPT if key in stored} | told
     return status | _of_etcd(outcome.observation, stored)
 
 
@@ -67,11 +79,11 @@ def _plan(outcome: Outcome) -> str:
             return write.reason
 
 
-def _of_cluster(seen: Observation) -> dict[str, Any]:
+def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
     ready = sorted(pod.name for pod in seen.pods if pod.ready and not pod.deleting)
     selector = naming.selector(seen.cluster.name)
     return {
-        "size": len(seen.etcd.members) if seen.etcd else seen.replicas,
+        "size": _size(seen, stored),
         "readyMembers": len(ready),
         "selector": ",".join(f"{key}={value}" for key, value in sorted(selector.items())),
         "serviceName": naming.client_service(seen.cluster.name),
@@ -80,7 +92,17 @@ def _of_cluster(seen: Observation) -> dict[str, Any]:
             "ready": ready,
             "unready": sorted(pod.name for pod in seen.pods if pod.name not in ready),
         },
+        "memberStatus": member_status(seen, stored.get("memberStatus") or ()),
     }
+
+
+def _size(seen: Observation, stored: Mapping[str, Any]) -> int:
+    """Members on the list; the list as it was while etcd is silent, and before there was one, what
+    the StatefulSet asks for."""
+    if seen.etcd:
+        return len(seen.etcd.members)
+    last = stored.get("size") if is_latched(seen) else None
+    return int(last or seen.replicas)
 
 
 def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,14 +112,17 @@ def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, A
         "targetVersion": stored.get("targetVersion", ""),
         "clusterID": stored.get("clusterID", ""),
     }
+    told |= {"epoch": stored["epoch"]} if "epoch" in stored else {}
     if seen is None:
         return told
     record = seen.secret.bootstrap if seen.secret else None
     if record and record.latched:
         told["clusterID"] = identity.to_hex(record.cluster_id)
+        told["epoch"] = record.epoch
     said = (parse_version(status.version) for status in seen.statuses.values())
     if versions := [version for version in said if version]:
         lowest = min(versions)
         told["currentVersion"] = str(lowest)
-        told["targetVersion"] = "" if seen.cluster.version == lowest else str(seen.cluster.version)
+        wanted = upgrade.target(seen)
+        told["targetVersion"] = "" if wanted == lowest else str(wanted)
     return told

@@ -21,7 +21,7 @@ MAX_LINE: Final = 16 * 1024
 """Longest line either side reads, in bytes."""
 
 Domain = Literal["answer", "ticket", "receipt"]
-Found = Literal["no-data", "foreign-data", "unreadable", "ticketed"]
+Found = Literal["no-data", "foreign-data", "unreadable", "damaged", "ticketed"]
 ClusterState = Literal["new", "existing", "adopt"]
 
 
@@ -34,7 +34,8 @@ class Finding:
     """What `start` found on the volume when it could not just run.
 
     `no-data`: no log. `foreign-data`: a log of another cluster, member or epoch, with what is
-    known of it. `unreadable`: could not tell; `detail` says why. `ticketed`: this run has taken its
+    known of it. `unreadable`: could not tell; `detail` says why. `damaged`: the marker is this
+    member's, the log was read and is none. `ticketed`: this run has taken its
     ticket and only waits for the pod's name; the same ticket gets the same receipt.
     """
 

@@ -61,6 +61,21 @@ def rows(report: Json) -> list[tuple[str, str, str]]:
         for count, size in part["resident_mib_by_clusters"].items():
             target = f"<= {part['target_mib']} MiB" if count == "1" else "-"
             found.append((f"resident memory, {count} clusters", f"{size:.0f} MiB", target))
+    return found + _operation_rows(report.get("operations") or {})
+
+
+def _operation_rows(part: Json) -> list[tuple[str, str, str]]:
+    found = [
+        (what, f"{one['ours']['median']:.2f} s", f"<= {one['target_seconds']:g} s")
+        for what, one in part.items()
+        if "ours" in one
+    ]
+    for what, one in (part.get("under load") or {}).items():
+        found += [
+            (f"{what}, under load", f"{one['median']:.2f} s", f"<= {one['target_seconds']:g} s"),
+            ("  longest gap between writes", f"{max(one['longest_gap_seconds']):.2f} s", "<= 1 s"),
+            ("  leaders moved by us", str(max(one["leaders_moved"])), "<= 1"),
+        ]
     return found
 
 
@@ -87,7 +102,7 @@ def page(report: Json) -> str:
         "",
     ]
     lines += _creation(report) + _again(report) + _put_back(report)
-    lines += _settled(report) + _memory(report)
+    lines += _settled(report) + _memory(report) + _operations(report)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -184,6 +199,32 @@ def _settled(report: Json) -> list[str]:
         "resync that serves the whole fleet.",
         "",
     ]
+
+
+def _operations(report: Json) -> list[str]:
+    if "operations" not in report:
+        return []
+    part = report["operations"]
+    runs = len(part["pod_cycle"]["seconds"])
+    lines = [
+        "## Operations on a running cluster",
+        "",
+        f"Median of {runs}, on a cluster that has been settled for etcd's health interval.",
+        "By hand is what an expert's script does on the bare StatefulSet with the calls of",
+        "`kubectl` and `etcdctl`, without a pause to think. One pod cycle (deleted, until it is",
+        f"Ready again) took {part['pod_cycle']['median']:.2f} s; the bare StatefulSet had a pod",
+        "with a new claim running",
+        f"after {part['bare_pod_back']['median']:.2f} s.",
+        "",
+        "| operation | operator | by hand | target |",
+        "|---|---|---|---|",
+    ]
+    for what, one in part.items():
+        if "ours" in one:
+            hand = f"{one['by_hand']['median']:.2f} s" if one["by_hand"] else "-"
+            ours, target = one["ours"]["median"], one["target_seconds"]
+            lines.append(f"| {what} | {ours:.2f} s | {hand} | <= {target:g} s |")
+    return [*lines, ""]
 
 
 def _memory(report: Json) -> list[str]:

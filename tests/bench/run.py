@@ -26,6 +26,7 @@ from harness.api import Kube  # noqa: E402
 from harness.operator import Operator  # noqa: E402
 from harness.reach import Reach  # noqa: E402
 from measure import Bench, say  # noqa: E402
+from operations import Operations  # noqa: E402
 
 OUTPUT = ROOT / "build" / "bench" / "report.json"
 KEPT = HERE / "report.json"
@@ -44,6 +45,7 @@ def main() -> int:
         "put_back": lambda: bench.put_back(options.put_back),
         "settled": lambda: bench.settled(options.settled),
         "memory": lambda: bench.memory(options.fleet),
+        "operations": lambda: Operations(bench, options.operations).measure(),
     }
     report: dict[str, Any] = {"machine": machine(kube), "load_before": quiet(options.wait)}
     for name in options.only or parts:
@@ -68,10 +70,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=10, help="creations on each side")
     parser.add_argument("--again", type=int, default=5, help="of the same name again, each side")
     parser.add_argument("--put-back", type=int, default=5, help="of each repair")
+    parser.add_argument("--operations", type=int, default=5, help="of each operation, each side")
     parser.add_argument("--settled", type=float, default=600, help="seconds of watching")
     parser.add_argument("--fleet", type=int, default=20, help="clusters for the memory; 1: skip")
     parser.add_argument("--wait", type=int, default=QUIET_SECONDS, help="seconds for quiet")
-    parser.add_argument("--only", nargs="*", help="parts: creation again put_back settled memory")
+    parser.add_argument("--only", nargs="*", help="parts; all by default")
     parser.add_argument("--keep", action="store_true", help="replace the report that is checked in")
     return parser.parse_args()
 

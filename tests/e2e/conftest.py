@@ -21,6 +21,7 @@ from harness.invariants import Ledger
 from harness.operator import Operator
 from harness.place import Place
 from harness.reach import Reach
+from harness.release import Release
 from harness.report import write_report
 
 HERE = Path(__file__).parent
@@ -90,6 +91,14 @@ def place(
         raise
     finally:
         place.leave()
+
+
+@pytest.fixture
+def release(operator: Operator, place: Place) -> Iterator[Release]:
+    place.operator_may_restart = True
+    release = Release.found(operator)
+    yield release
+    release.restore()
 
 
 @pytest.fixture(scope="session")

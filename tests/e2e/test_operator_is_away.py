@@ -2,64 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from harness.api import CRDS, DEPLOYMENTS, ETCD_GROUP, KUBECONFIG, PODS, ROOT
+from harness.api import CRDS, ETCD_GROUP, PODS
 from harness.clusters import Cluster, is_ready, restarts
-from harness.operator import Operator
 from harness.place import Place
+from harness.release import Release
 from harness.waiting import eventually
-
-CHART = ROOT / "charts" / "etcd-operator"
-
-
-@dataclass
-class Release:
-    """The operator as helm has installed it, and can again."""
-
-    operator: Operator
-    values: str
-
-    def uninstall(self) -> None:
-        helm("uninstall", self.operator.release, *self._there, "--wait")
-        eventually("the operator's pods are gone", lambda: not self.operator.pods(), seconds=60)
-
-    def install(self) -> None:
-        self._bring("install")
-
-    def upgrade(self, **changed: str) -> None:
-        self._bring("upgrade", *(f"--set={key}={value}" for key, value in changed.items()))
-
-    @property
-    def is_there(self) -> bool:
-        where = (self.operator.namespace, self.operator.name)
-        return self.operator.kube.get(DEPLOYMENTS, *where) is not None
-
-    @property
-    def _there(self) -> tuple[str, ...]:
-        return (f"--namespace={self.operator.namespace}",)
-
-    def _bring(self, verb: str, *words: str) -> None:
-        ways = ("--values=-", "--wait", "--timeout=90s", *self._there)
-        helm(verb, self.operator.release, str(CHART), *ways, *words, stdin=self.values)
-
-
-@pytest.fixture
-def release(operator: Operator, place: Place) -> Iterator[Release]:
-    place.operator_may_restart = True
-    where = f"--namespace={operator.namespace}"
-    values = helm("get", "values", operator.release, where, "--output=json")
-    release = Release(operator, values)
-    yield release
-    if release.is_there:
-        release.upgrade()
-    else:
-        release.install()
 
 
 @pytest.mark.timeout(240)
@@ -153,17 +103,3 @@ def everything_at_once(cluster: Cluster) -> None:
         ),
         seconds=90,
     )
-
-
-def helm(*words: str, stdin: str | None = None) -> str:
-    done = subprocess.run(
-        ["helm", *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-        env={**os.environ, "KUBECONFIG": str(KUBECONFIG)},
-    )
-    assert done.returncode == 0, f"helm {' '.join(words)}: {done.stderr}"
-    return done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.api import PODS
 from harness.clusters import PREFIX, Cluster
+from harness.membership import settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
@@ -74,17 +75,18 @@ def test_another_uid_neither_adopts_nor_discards(place: Place):
     assert cluster.claim_uids() == old.claims
 
 
-def test_a_smaller_cluster_of_the_same_name_adopts_all_members(place: Place):
-    """The size that is declared never drops members that there are."""
+def test_a_smaller_cluster_of_the_same_name_adopts_all_members_and_then_shrinks(place: Place):
+    """Members go by the rules, with a quorum that agrees; never because they were left out."""
     old = deleted(place)
+    place.may_lose |= {"data-etcd-1", "data-etcd-2"}
 
     cluster = place.declare(size=1, retainedClaims={"adopt": old.uid})
 
-    cluster.holds("ResizeNotAvailable", "3 members", seconds=60)
-    # kube-proxy learns of the Service up to a second after everybody else.
-    eventually("clients are served", cluster.client.members, seconds=10)
+    settles(cluster, 1)
     assert cluster.client.get("greeting") == "of the old one"
-    assert cluster.client.members() == old.members
+    members = cluster.client.members()
+    assert members.cluster_id == old.members.cluster_id
+    assert members.ids["etcd-0"] == old.members.ids["etcd-0"]
 
 
 class Deleted:

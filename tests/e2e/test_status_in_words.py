@@ -136,34 +136,6 @@ def no_default_class(kube: Kube, local_node: None) -> Iterator[None]:
     kube.patch(kind, None, "local", {"metadata": {"annotations": {note: "true"}}})
 
 
-def test_another_size_is_held_and_said(place: Place):
-    cluster = place.declare(size=1).comes_up()
-    before = cluster.client.members()
-
-    cluster.change(size=3)
-
-    cluster.holds("ResizeNotAvailable", "1 members", "spec.size is 3", seconds=SOON)
-    assert cluster.client.members() == before
-    assert cluster.stateful_set()["spec"]["replicas"] == 1
-    cluster.change(size=1)
-    cluster.comes_up()
-    assert cluster.condition("Blocked") == {}
-
-
-def test_another_version_is_held_and_said(place: Place):
-    cluster = place.declare(size=1, version="3.6.16").comes_up()
-    uids = cluster.pod_uids()
-
-    cluster.change(version="3.7.3")
-
-    cluster.holds("VersionChangeNotAvailable", "3.6.16", "3.7.3", seconds=SOON)
-    assert cluster.status()["targetVersion"] == "3.7.3"
-    assert cluster.member(0).status()["version"] == "3.6.16"
-    assert cluster.pod_uids() == uids
-    image = cluster.stateful_set()["spec"]["template"]["spec"]["containers"][0]["image"]
-    assert image.endswith(":v3.6.16")
-
-
 def test_a_running_cluster_survives_a_spec_that_is_refused(place: Place):
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "kept")

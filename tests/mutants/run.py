@@ -23,7 +23,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 # Not imported: with PYTHONSAFEPATH set, this folder is not on the path.
-MUTANTS: list[Any] = runpy.run_path(str(Path(__file__).with_name("mutants.py")))["MUTANTS"]
+MUTANTS: list[Any] = [
+    mutant
+    for name in ("mutants.py", "recovery.py")
+    for mutant in runpy.run_path(str(Path(__file__).with_name(name)))["MUTANTS"]
+]
 REPORT = Path(__file__).with_name("report.json")
 COPIED = ("stateful", "operator", "examples", "crds", "tests/unit", "pyproject.toml")
 
@@ -44,6 +48,7 @@ TESTS = (
     "test_start_marker.py",
     "test_ticket.py",
     "test_wal.py",
+    "test_recover*.py",
     "test_membership_walk.py",
 )
 ENOUGH = 3

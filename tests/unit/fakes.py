@@ -11,7 +11,7 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,7 +31,7 @@ from etcd_operator.kube import (
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.membership import identity
-from etcd_stateful.membership.observation import EtcdView, Member, MemberStatus
+from etcd_stateful.membership.observation import Alarm, EtcdView, Member, MemberStatus
 from etcd_stateful.ticket import Answer, Finding, Receipt, Ticket
 
 Name = tuple[Resource, str, str]
@@ -175,8 +175,7 @@ class FakeKube:
         grace_seconds: int | None = None,
     ) -> bool:
         assert not orphan, "not played here"
-        assert grace_seconds is None, "not played here"
-        self._called("delete", resource, name)
+        self._called("delete", resource, name, suffix=" by force" if grace_seconds == 0 else "")
         known = self.objects.get((resource, namespace, name))
         if known is None:
             return False
@@ -316,6 +315,16 @@ class FakeEtcd:
     patience: dict[str, float] = field(default_factory=dict)
     """How long the last question for a status would have waited."""
 
+    changes: list[str] = field(default_factory=list)
+    """What was asked for, of whom."""
+
+    answers: list[Exception] = field(default_factory=list)
+    """Raised instead of making a change, one after the other."""
+
+    raised: tuple[Alarm, ...] = ()
+    revisions: dict[str, int] = field(default_factory=dict)
+    hashes: dict[str, etcd.Hash] = field(default_factory=dict)
+
     async def status(self, at: Endpoint, seconds: float = 1.0) -> MemberStatus:
         self.calls.append(f"status {at.address}")
         self.patience[at.address] = seconds
@@ -329,6 +338,7 @@ class FakeEtcd:
             applied_index=10,
             learner=member.member_id in self.learners,
             db_size=20480,
+            errors=tuple(f"memberID:{one.member_id} alarm:{one.kind} " for one in self.raised),
         )
 
     async def member_list(self, at: Endpoint) -> EtcdView:
@@ -339,19 +349,58 @@ class FakeEtcd:
         return EtcdView(self.cluster_id, tuple(self.listed.values()))
 
     async def member_add_learner(self, at: Endpoint, peer_url: str) -> int:
-        raise NotImplementedError
+        self._changed("add", at, peer_url)
+        member_id = max(self.listed, default=0) + 1
+        self.listed[member_id] = Member(member_id, "", (peer_url,), learner=True)
+        self.learners.add(member_id)
+        return member_id
 
     async def member_promote(self, at: Endpoint, member_id: int) -> None:
-        raise NotImplementedError
+        self._changed("promote", at, member_id)
+        self.learners.discard(member_id)
+        self.listed[member_id] = replace(self.listed[member_id], learner=False)
 
     async def member_remove(self, at: Endpoint, member_id: int) -> None:
-        raise NotImplementedError
+        self._changed("remove", at, member_id)
+        del self.listed[member_id]
 
     async def move_leader(self, at: Endpoint, member_id: int) -> None:
-        raise NotImplementedError
+        self._changed("move leader", at, member_id)
+        self.leader = member_id
 
-    async def alarms(self, at: Endpoint) -> tuple[etcd.Alarm, ...]:
-        raise NotImplementedError
+    async def alarms(self, at: Endpoint) -> tuple[Alarm, ...]:
+        self.calls.append(f"alarms {at.address}")
+        self._member(at)
+        return self.raised
+
+    async def revision(self, at: Endpoint) -> int:
+        self.calls.append(f"revision {at.address}")
+        self._member(at)
+        return self.revisions.get(at.address, 10)
+
+    async def hash_kv(self, at: Endpoint, revision: int) -> etcd.Hash:
+        self.calls.append(f"hash {at.address} {revision}")
+        self._member(at)
+        return self.hashes.get(at.address, etcd.Hash(1, 5))
+
+    async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None:
+        self._changed("disarm", at, member_id)
+        self.raised = tuple(one for one in self.raised if one.member_id != member_id)
+
+    async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
+        self._changed("downgrade", at, minor)
+
+    async def cancel_downgrade(self, at: Endpoint) -> None:
+        self._changed("cancel", at)
+
+    def _changed(self, what: str, at: Endpoint, about: object = "") -> None:
+        """Only the leader takes it, and says no where a test has it say no."""
+        self.changes.append(f"{what} {at.address} {about}".rstrip())
+        member = self._member(at)
+        if self.answers:
+            raise self.answers.pop(0)
+        if member.member_id != self._leader():
+            raise etcd.Refused("not leader")
 
     def _member(self, at: Endpoint) -> Member:
         member = self.members.get(at.address)

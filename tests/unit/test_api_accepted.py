@@ -107,6 +107,8 @@ def test_the_manifest_of_the_introductions() -> None:
         ),
         etcd=EtcdOptions(),
         retained_claims=RetainedClaims(),
+        version_declared=True,
+        spec_hash=cluster.spec_hash,
     )
     assert cluster.image == "quay.io/coreos/etcd:v3.7.3"
     assert cluster.durable
@@ -241,3 +243,57 @@ def test_labels_that_only_resemble_the_operators_are_the_users() -> None:
     labels = {"application": "x", "etcd": "y", "my.app.kubernetes.io.example/x": "z"}
 
     assert parse_cluster(body(pod={"labels": labels})).pod.labels == labels
+
+
+class TestSpecHash:
+    """Pods are restarted for what changes it, and for nothing else."""
+
+    @staticmethod
+    def of(**spec: object) -> str:
+        return parse_cluster(body(3, **spec)).spec_hash
+
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            {"size": 5},
+            {"paused": True},
+            {"version": "3.6.14"},
+            {"retainedClaims": {"discard": "u"}},
+            {"pod": {}},
+            {"pod": {"busyboxImage": "busybox:1"}},
+            {"pod": {"persistentVolumeClaimSpec": {"storageClassName": "fast"}}},
+            {"etcd": {}},
+        ],
+    )
+    def test_stays_for_what_is_in_no_pod(self, spec: dict) -> None:
+        assert parse_cluster(body(**({"size": 3} | spec))).spec_hash == self.of()
+
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            {"repository": "registry.example/etcd"},
+            {"pod": {"labels": {"a": "b"}}},
+            {"pod": {"annotations": {"a": "b"}}},
+            {"pod": {"resources": {"requests": {"cpu": "1"}}}},
+            {"pod": {"nodeSelector": {"a": "b"}}},
+            {"etcd": {"heartbeatIntervalMilliseconds": 200}},
+        ],
+    )
+    def test_changes_for_what_is_in_a_pod(self, spec: dict) -> None:
+        assert self.of(**spec) != self.of()
+
+    def test_the_order_of_keys_is_no_change(self) -> None:
+        one, other = {"a": "1", "b": "2"}, {"b": "2", "a": "1"}
+
+        assert self.of(pod={"labels": one}) == self.of(pod={"labels": other})
+
+    def test_pods_carry_it_with_the_version_that_they_run(self) -> None:
+        first, other = (parse_cluster(body(3, version=one)) for one in ("3.7.2", "3.7.3"))
+
+        assert first.template_hash == f"{first.spec_hash}-3.7.2"
+        assert other.template_hash != first.template_hash
+
+
+def test_whether_a_version_is_declared_is_known() -> None:
+    assert parse_cluster(body(3, version="3.7.3")).version_declared
+    assert not parse_cluster(body(3)).version_declared

@@ -123,14 +123,14 @@ class TestDefaults:
             "election-timeout": 1000,
             "log-level": "info",
             "logger": "zap",
-            "feature-gates": "InitialCorruptCheck=true,CompactHashCheck=true",
+            "feature-gates": "CompactHashCheck=true",
         }
 
     def test_of_3_5_whose_corruption_checks_have_other_names(self) -> None:
         found = configured("3.5.33")
 
         assert "feature-gates" not in found
-        assert found["experimental-initial-corrupt-check"] is True
+        assert "experimental-initial-corrupt-check" not in found
         assert found["experimental-compact-hash-check-enabled"] is True
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 import pytest
-from fakes import FakeClock, FakeKube, FakeStart, cluster_body, running
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, cluster_body, running
 
 from etcd_operator import reading
-from etcd_operator.apply import Applier, Done, Outdated, Turned, Unanswered
+from etcd_operator.applied import Declined, Done, Outdated, Turned, Unanswered
+from etcd_operator.apply import Applier
+from etcd_operator.etcd import NoAnswer, Refused
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
@@ -26,10 +29,20 @@ from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership import records
+from etcd_stateful.membership.observation import Member
 from etcd_stateful.membership.steps import (
     ApplyChild,
+    CancelDowngrade,
     CreateSecret,
     DeleteClaim,
+    DeletePod,
+    DisarmAlarm,
+    EnableDowngrade,
+    Leader,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MoveLeader,
     PushTicket,
     RecordMember,
     WriteBootstrap,
@@ -55,9 +68,9 @@ class World:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
         self.store = self.kube.store = Store()
-        self.start = FakeStart(self.clock)
+        self.start, self.etcd = FakeStart(self.clock), FakeEtcd()
         self.finder = Finder(self.kube, self.store, self.clock)
-        self.applier = Applier(self.kube, self.finder, self.start, self.clock)
+        self.applier = Applier(self.kube, self.finder, self.start, self.etcd, self.clock)
 
     async def apply(self, step):
         return await self.applier.apply(CLUSTER, step)
@@ -374,3 +387,97 @@ class TestDeletion:
         world.kube.remove(CLAIMS, "default", "data-a-0")
         assert isinstance(await world.apply(self.step(claim)), Done)
         assert world.store.get(CLAIMS, "default", "data-a-0") is None
+
+
+class TestPodDeletion:
+    def step(self, pod, *, force=False, **other):
+        metadata = pod["metadata"] | other
+        uid, version = metadata["uid"], metadata["resourceVersion"]
+        return DeletePod("a-0", uid, version, "is made again", force=force)
+
+    async def test_of_exactly_this_pod_with_its_grace(self, world):
+        pod = world.put_pod()
+        assert await world.apply(self.step(pod)) == Done("deleted pod a-0")
+        assert world.kube.calls["delete Pod"] == 1
+        assert world.store.get(PODS, "default", "a-0") is None
+
+    async def test_by_force_without_it(self, world):
+        pod = world.put_pod()
+        assert isinstance(await world.apply(self.step(pod, force=True)), Done)
+        assert world.kube.calls["delete Pod by force"] == 1
+        assert world.kube.calls["delete Pod"] == 0
+
+    @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
+    @pytest.mark.parametrize("force", [False, True])
+    async def test_of_another_or_a_changed_one_does_not_happen(self, world, other, force):
+        pod = world.put_pod()
+        world.kube.watching = False
+        newer = world.kube.put(PODS, {**pod, "spec": {"touched": True}})
+        step = self.step(newer, force=force, **other)
+        assert isinstance(await world.apply(step), Outdated)
+        assert world.kube.find(PODS, "a-0")
+        assert world.store.get(PODS, "default", "a-0")["spec"], "the next pass must see why"
+
+    async def test_that_takes_its_time_shows_as_deleting(self, world):
+        world.kube.watching = False
+        pod = world.put_pod(finalizers=["theirs/one"])
+        assert isinstance(await world.apply(self.step(pod)), Done)
+        assert "deletionTimestamp" in world.store.get(PODS, "default", "a-0")["metadata"]
+
+
+LEADER = Leader(ADDRESS, 7, 99)
+PROMOTE = MemberPromote(LEADER, 8, "has caught up")
+
+
+class TestChange:
+    """Of etcd: asked of the leader alone, as the member and the cluster that it is meant to be."""
+
+    @pytest.fixture
+    def world(self):
+        world = World()
+        world.etcd.cluster_id = 99
+        member = Member(7, "a-0", ("http://a-0:2380",), learner=False)
+        world.etcd.members = {ADDRESS: member}
+        world.etcd.listed = {7: member, 8: replace(member, member_id=8, learner=True)}
+        world.etcd.members["10.0.0.2"] = world.etcd.listed[8]
+        world.etcd.learners = {8}
+        world.etcd.leader = 7
+        return world
+
+    @pytest.mark.parametrize(
+        ("step", "asked"),
+        [
+            (MemberAddLearner(LEADER, "http://a-3:2380", "x"), "add 10.0.0.1 http://a-3:2380"),
+            (PROMOTE, "promote 10.0.0.1 8"),
+            (MemberRemove(LEADER, 8, "x"), "remove 10.0.0.1 8"),
+            (MoveLeader(LEADER, 8, "x"), "move leader 10.0.0.1 8"),
+            (DisarmAlarm(LEADER, 8, "x"), "disarm 10.0.0.1 8"),
+            (EnableDowngrade(LEADER, "3.6", "x"), "downgrade 10.0.0.1 3.6"),
+            (CancelDowngrade(LEADER, "x"), "cancel 10.0.0.1"),
+        ],
+        ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
+    )
+    async def test_is_asked_of_the_leader_once(self, world, step, asked):
+        assert isinstance(await world.apply(step), Done)
+        assert world.etcd.changes == [asked]
+        assert not world.kube.calls
+
+    async def test_that_etcd_declines_is_told_in_its_words(self, world):
+        words = "can only promote a learner member which is in sync with leader"
+        world.etcd.answers = [Refused(words)]
+        assert await world.apply(PROMOTE) == Declined(words)
+
+    async def test_without_an_answer_may_have_happened(self, world):
+        world.etcd.answers = [NoAnswer("deadline")]
+        assert isinstance(await world.apply(PROMOTE), Unanswered)
+
+    @pytest.mark.parametrize(
+        "stranger", [replace(LEADER, cluster_id=1), replace(LEADER, member_id=9)]
+    )
+    async def test_is_not_made_by_whoever_has_the_address_now(self, world, stranger):
+        assert isinstance(await world.apply(replace(PROMOTE, leader=stranger)), Outdated)
+        assert world.etcd.listed[8].learner
+
+    async def test_of_a_leader_that_leads_no_more_is_declined(self, world):
+        world.etcd.leader = 8
+        assert await world.apply(PROMOTE) == Declined("not leader")

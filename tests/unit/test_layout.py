@@ -49,10 +49,11 @@ def test_the_standard_library_is_found_from_the_root_of_the_repository() -> None
     assert found.stdout.strip().endswith("operator.py")
 
 
-def test_start_runs_without_any_package_but_the_two_of_ours() -> None:
+@pytest.mark.parametrize("package", ["start", "recover"])
+def test_start_runs_without_any_package_but_the_two_of_ours(package: str) -> None:
     """Every pod start waits for its imports; and the image may lack nothing that it needs."""
     code = (
-        "import sys, etcd_operator.start.__main__\n"
+        f"import sys, etcd_operator.{package}.__main__\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     )
     found = subprocess.run(

@@ -314,7 +314,7 @@ class TestStatefulSet:
 
         assert self.pod(antiAffinity=True, affinity=given)["affinity"] == given
         assert "affinity" not in self.pod(antiAffinity=True, affinity={})
-        assert "affinity" not in self.pod(antiAffinity=False)
+        assert "required" not in str(self.pod(antiAffinity=False)["affinity"])
 
     def test_anti_affinity_keeps_members_of_this_cluster_alone_apart(self) -> None:
         (term,) = self.pod(antiAffinity=True)["affinity"]["podAntiAffinity"][
@@ -323,6 +323,17 @@ class TestStatefulSet:
 
         assert term == {
             "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": {"etcd_cluster": "c"}},
+        }
+
+    @pytest.mark.parametrize("apart", [True, False])
+    def test_other_zones_are_wished_for_and_never_waited_for(self, *, apart: bool) -> None:
+        (wish,) = self.pod(antiAffinity=apart)["affinity"]["podAntiAffinity"][
+            "preferredDuringSchedulingIgnoredDuringExecution"
+        ]
+
+        assert wish["podAffinityTerm"] == {
+            "topologyKey": "topology.kubernetes.io/zone",
             "labelSelector": {"matchLabels": {"etcd_cluster": "c"}},
         }
 

@@ -8,6 +8,7 @@ import pytest
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
 
 from etcd_operator.apply import Applier
+from etcd_operator.etcd import Hash
 from etcd_operator.finder import ABSENT_SECONDS, Finder
 from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, SERVICES, STATEFUL_SETS
 from etcd_operator.observe import Observer
@@ -15,6 +16,7 @@ from etcd_operator.store import Store
 from etcd_operator.sweep import Network
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 
@@ -50,7 +52,7 @@ class World:
         return (await self.see()).observation
 
     async def rest(self):
-        applier = Applier(self.kube, self.finder, self.start, self.clock)
+        applier = Applier(self.kube, self.finder, self.start, self.etcd, self.clock)
         for _ in range(60):
             step = decide(await self.seen())
             if isinstance(step, Settled):
@@ -141,7 +143,7 @@ class TestCost:
     async def test_a_pod_that_was_only_touched_does_not(self, settled):
         """Annotations of others and the passing of time say nothing of etcd."""
         pod = settled.kube.live(PODS, "a-1")
-        pod["metadata"]["annotations"] = {"theirs": "1"}
+        pod["metadata"].setdefault("annotations", {})["theirs"] = "1"
         settled.kube.put(PODS, pod)
         settled.clock.now += 5
         assert not (await settled.see(quiet=True)).fresh
@@ -209,6 +211,38 @@ class TestNames:
         seen = await world.seen()
         assert [(claim.name, claim.labelled) for claim in seen.claims] == [("data-a-2", False)]
 
+    async def test_a_claim_that_lost_our_label_is_found_behind_its_pod(self, settled):
+        """Its absence would be taken for the loss of a member."""
+        raw = settled.kube.live(CLAIMS, "data-a-1")
+        raw["metadata"]["labels"] = {"app": "mine"}
+        settled.kube.put(CLAIMS, raw)
+        assert settled.store.get(CLAIMS, "default", "data-a-1") is None
+        seen = await settled.seen()
+        assert [(claim.name, claim.labelled) for claim in seen.claims] == [
+            ("data-a-0", True),
+            ("data-a-1", False),
+            ("data-a-2", True),
+        ]
+        assert seen.claim(1).record is not None
+
+    async def test_a_claim_is_looked_for_behind_pods_beyond_the_size(self, settled):
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 1}})
+        for name in ("data-a-1", "data-a-2"):
+            raw = settled.kube.live(CLAIMS, name)
+            settled.kube.put(CLAIMS, {**raw, "metadata": {**raw["metadata"], "labels": {}}})
+        assert [claim.ordinal for claim in (await settled.seen()).claims] == [0, 1, 2]
+
+    async def test_a_claim_is_looked_for_before_its_ordinal_is_grown_into(self, settled):
+        settled.kube.put(CLAIMS, {"metadata": {"name": "data-a-3", "namespace": "default"}})
+        settled.kube.put(ETCD_CLUSTERS, {**settled.body, "spec": {"size": 4}})
+        assert (await settled.seen()).claim(3) is not None
+
+    async def test_a_claim_that_is_gone_is_asked_for_seldom(self, settled):
+        settled.kube.remove(CLAIMS, "default", "data-a-1")
+        for _ in range(5):
+            assert (await settled.seen()).claim(1) is None
+        assert settled.kube.calls == {"get PersistentVolumeClaim": 1}
+
     async def test_claims_are_not_looked_for_with_an_empty_dir(self):
         world = World(pod={"emptyDir": {}})
         await world.see()
@@ -265,3 +299,68 @@ class TestOwners:
         }
         settled.kube.put(PODS, pod)
         assert len((await settled.seen()).pods) == 3
+
+
+class TestConfirmed:
+    """The reads before a step that nothing undoes."""
+
+    async def see(self, world):
+        return await world.observer.confirm(("default", "a"))
+
+    async def test_is_what_a_look_from_the_store_shows_when_that_is_right(self, settled):
+        fresh = await self.see(settled)
+        assert fresh.seen.observation == await settled.seen()
+        assert fresh.body["spec"] == settled.body["spec"]
+        assert fresh.seen.fresh
+
+    async def test_a_cluster_that_is_gone_is_none(self, settled):
+        settled.kube.watching = False
+        settled.kube.remove(ETCD_CLUSTERS, "default", "a")
+        assert await self.see(settled) is None
+        assert settled.store.get(ETCD_CLUSTERS, "default", "a") is None
+
+    async def test_asks_every_member_again_and_uses_nothing_twice(self, settled):
+        await self.see(settled)
+        assert len(settled.etcd.calls) == 4
+        assert (await settled.see(quiet=True)).fresh is False, "it counts as a look for the rest"
+
+    async def test_asks_every_member_for_its_hash_again(self, settled):
+        settled.etcd.raised = (Alarm("CORRUPT", 1),)
+        await settled.see()
+        settled.etcd.hashes = {settled.kube.live(PODS, "a-1")["status"]["podIP"]: Hash(9, 5)}
+        assert (await settled.seen()).hashes == {0: 1, 1: 1, 2: 1}, "of a moment ago"
+        assert (await self.see(settled)).seen.observation.hashes == {0: 1, 1: 9, 2: 1}
+
+    async def test_a_pod_whose_label_was_taken_off_is_not_among_them(self, settled):
+        settled.kube.watching = False
+        pod = settled.kube.live(PODS, "a-1")
+        settled.kube.put(PODS, {**pod, "metadata": {**pod["metadata"], "labels": {}}})
+        fresh = await self.see(settled)
+        assert [one.name for one in fresh.seen.observation.pods] == ["a-0", "a-2"]
+
+    async def test_a_claim_whose_label_was_taken_off_is_read_as_it_is(self, settled):
+        settled.kube.watching = False
+        raw = settled.kube.live(CLAIMS, "data-a-1")
+        newer = settled.kube.put(
+            CLAIMS,
+            {**raw, "metadata": {**raw["metadata"], "labels": {}}, "status": {"phase": "Lost"}},
+        )
+        claim = (await self.see(settled)).seen.observation.claim(1)
+        assert (claim.phase, claim.labelled) == ("Lost", False)
+        assert claim.resource_version == newer["metadata"]["resourceVersion"]
+
+    async def test_a_claim_that_the_store_never_saw_is_there(self, settled):
+        settled.store._shelves[CLAIMS] = Store()._shelf(CLAIMS)
+        assert len((await self.see(settled)).seen.observation.claims) == 3
+
+    async def test_a_claim_that_is_gone_is_gone(self, settled):
+        settled.kube.watching = False
+        settled.kube.remove(CLAIMS, "default", "data-a-1")
+        assert (await self.see(settled)).seen.observation.claim(1) is None
+
+    async def test_claims_are_not_read_with_an_empty_dir(self):
+        world = World(pod={"emptyDir": {}})
+        await world.rest()
+        await self.see(world)
+        assert "get PersistentVolumeClaim" not in world.kube.calls
+        assert world.kube.calls["list Pod"] == 1

@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
 
-from etcd_operator.etcd import READ_SECONDS
+from etcd_operator.corruption import SECONDS_BETWEEN
+from etcd_operator.etcd import READ_SECONDS, Hash
 from etcd_operator.sweep import LIST_TRIES, YOUNG_PATIENCE, Network, endpoints
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import (
+    Alarm,
     Claim,
     Member,
     Observation,
@@ -157,6 +159,86 @@ async def test_two_pods_that_swapped_addresses_are_no_answer(network):
     assert list(sweep.statuses) == [2]
 
 
+class TestAlarms:
+    """Asked for only when a member speaks of one: the question itself is an entry in the log."""
+
+    CORRUPT = Alarm("CORRUPT", IDS[0])
+
+    async def test_are_not_asked_for_without_a_word_of_one(self, network, etcd):
+        sweep = await network.ask(observation(), KEY)
+        assert not [call for call in etcd.calls if call.startswith(("alarms", "hash", "revision"))]
+        assert sweep.onto(observation()).alarms == ()
+
+    async def test_are_asked_of_the_voter_that_answered_the_list(self, network, etcd):
+        etcd.raised = (Alarm("NOSPACE", IDS[2]),)
+        sweep = await network.ask(observation(), KEY)
+        assert etcd.calls[-1] == "alarms 10.0.0.1"
+        assert sweep.onto(observation()).alarms == etcd.raised
+        assert not [call for call in etcd.calls if call.startswith("hash")]
+        assert (sweep.calls, sweep.interval) == (5, 50)
+
+    async def test_without_a_quorum_are_unknown(self, network, etcd):
+        etcd.raised = (self.CORRUPT,)
+        etcd.silent = set(etcd.members)
+        sweep = await network.ask(observation(), KEY)
+        assert sweep.suspicion.alarms == ()
+
+    async def test_of_corruption_lead_to_everyones_hash(self, network, etcd):
+        etcd.raised = (self.CORRUPT,)
+        etcd.hashes = {"10.0.0.2": Hash(2, 5)}
+        seen = (await network.ask(observation(), KEY)).onto(observation())
+        assert seen.alarms == (self.CORRUPT,)
+        assert seen.hashes == {0: 1, 1: 1, 2: 2}
+
+    async def test_hashes_are_of_the_last_write_that_all_have(self, network, etcd):
+        etcd.raised = (self.CORRUPT,)
+        etcd.revisions = {"10.0.0.0": 12, "10.0.0.1": 9, "10.0.0.2": 11}
+        await network.ask(observation(), KEY)
+        hashed = sorted(call for call in etcd.calls if call.startswith("hash"))
+        assert hashed == ["hash 10.0.0.0 9", "hash 10.0.0.1 9", "hash 10.0.0.2 9"]
+
+    async def test_hashes_of_another_compaction_are_left_out(self, network, etcd):
+        """They differ for the same data."""
+        etcd.raised = (self.CORRUPT,)
+        etcd.hashes = {"10.0.0.2": Hash(2, 4)}
+        assert (await network.ask(observation(), KEY)).suspicion.hashes == {0: 1, 1: 1}
+
+    async def test_a_member_that_is_down_or_a_learner_has_no_hash(self, network, etcd):
+        etcd.raised = (self.CORRUPT,)
+        del etcd.members["10.0.0.2"]
+        etcd.learners = {IDS[0]}
+        assert list((await network.ask(observation(), KEY)).suspicion.hashes) == [1]
+
+    async def test_a_settled_cluster_under_alarm_stays_within_its_budget(self, network, etcd):
+        etcd.raised = (self.CORRUPT,)
+        sweep = await network.ask(observation(), KEY)
+        assert sweep.calls == len(etcd.calls) == 11
+        assert sweep.calls / sweep.interval <= 0.1
+
+    async def test_hashes_stand_for_a_while(self, network, etcd):
+        """Each reads a whole database, and passes may follow each other within milliseconds."""
+        etcd.raised = (self.CORRUPT,)
+        first = await network.ask(observation(), KEY)
+        etcd.calls.clear()
+        again = await network.ask(observation(), KEY, first.suspicion)
+        assert again.suspicion.hashes == first.suspicion.hashes
+        assert not [call for call in etcd.calls if call.startswith("hash")]
+        network._clock.now += SECONDS_BETWEEN
+        later = await network.ask(observation(), KEY, again.suspicion)
+        assert [call for call in etcd.calls if call.startswith("hash")]
+        assert later.suspicion.at > first.suspicion.at
+
+    async def test_hashes_of_other_members_do_not_stand(self, network, etcd):
+        """A replaced one is at the same ordinal, and innocent."""
+        etcd.raised = (self.CORRUPT,)
+        first = await network.ask(observation(), KEY)
+        etcd.members["10.0.0.2"] = replace(etcd.members["10.0.0.2"], member_id=77)
+        claims = (claim(0), claim(1), replace(claim(2), record=None))
+        etcd.calls.clear()
+        await network.ask(observation(claims=claims), KEY, first.suspicion)
+        assert [call for call in etcd.calls if call.startswith("hash")]
+
+
 class TestEndpoints:
     def test_hold_who_must_answer(self):
         at = endpoints(observation())[1]
@@ -190,8 +272,8 @@ class TestEndpoints:
     def test_leave_out_pods_without_a_running_etcd(self, changes):
         assert list(endpoints(observation(pods=(pod(0), pod(1, **changes))))) == [0]
 
-    def test_keep_a_pod_that_is_stopping(self):
-        assert list(endpoints(observation(pods=(pod(0, deleting=True),)))) == [0]
+    def test_leave_out_a_pod_that_is_stopping(self):
+        assert list(endpoints(observation(pods=(pod(0, deleting=True), pod(1))))) == [1]
 
 
 class TestStart:

@@ -121,6 +121,146 @@ class TestPod:
         assert reading.seconds_since(timestamp, NOW) == age
 
 
+def etcd_container(restarts=0, state=None, last=None):
+    status = running("etcd", "10.0.0.1")
+    status["containerStatuses"][0] |= {
+        "restartCount": restarts,
+        "state": state or {"running": {}},
+        "lastState": last or {},
+    }
+    return status
+
+
+def ended(code=1, message=""):
+    return {"terminated": {"exitCode": code, "reason": "Error", "message": message}}
+
+
+WAITS = {"waiting": {"reason": "CrashLoopBackOff"}}
+CRC = '{"level":"fatal","msg":"discovery failed","error":"walpb: crc mismatch"}'
+
+
+class TestOfThePodsMake:
+    def test_spec_hash_and_image(self):
+        raw = pod(annotations={naming.SPEC_HASH: "abc"})
+        raw["spec"]["containers"] = [
+            {"name": "theirs", "image": "theirs:1"},
+            {"name": "etcd", "image": "quay.io/coreos/etcd:v3.7.3"},
+        ]
+        seen = reading.pod(cluster(), raw, None, NOW)
+        assert (seen.spec_hash, seen.image) == ("abc", "quay.io/coreos/etcd:v3.7.3")
+
+    def test_neither_is_there(self):
+        seen = reading.pod(cluster(), pod(), None, NOW)
+        assert (seen.spec_hash, seen.image) == ("", "")
+
+
+class TestCrashing:
+    def crashing(self, status):
+        return reading.pod(cluster(), pod(status=status), None, NOW).crashing
+
+    def test_waits_to_be_started_again(self):
+        assert self.crashing(etcd_container(3, WAITS, ended()))
+
+    def test_has_just_ended_again(self):
+        assert self.crashing(etcd_container(1, ended()))
+
+    @pytest.mark.parametrize(
+        "status",
+        [
+            etcd_container(0, ended()),
+            etcd_container(3, ended(code=0)),
+            etcd_container(3, {"running": {}}, ended()),
+            running("start", "10.0.0.1"),
+            {},
+        ],
+        ids=["once", "in order", "runs again", "in start", "new"],
+    )
+    def test_is_not(self, status):
+        assert not self.crashing(status)
+
+    def test_of_other_containers_is_not_etcds(self):
+        status = etcd_container()
+        sidecar = {"name": "theirs", "restartCount": 9, "state": WAITS, "lastState": ended()}
+        status["containerStatuses"].append(sidecar)
+        status["initContainerStatuses"][0] |= {"restartCount": 9, "state": WAITS}
+        assert not self.crashing(status)
+
+
+class TestDamage:
+    def damage(self, status):
+        return reading.pod(cluster(), pod(status=status), None, NOW).damage
+
+    @pytest.mark.parametrize(
+        "status",
+        [
+            etcd_container(2, WAITS, ended(message=CRC)),
+            etcd_container(2, ended(message=CRC)),
+        ],
+        ids=["waits", "has ended"],
+    )
+    def test_is_told_when_etcd_has_said_so_again_and_again(self, status):
+        assert self.damage(status) == "wal: crc mismatch"
+
+    @pytest.mark.parametrize("restarts", [0, 1])
+    def test_once_is_chance(self, restarts):
+        assert self.damage(etcd_container(restarts, WAITS, ended(message=CRC))) == ""
+
+    def test_is_over_while_etcd_runs(self):
+        """Somebody put the files right, and the kubelet still keeps the last message."""
+        assert self.damage(etcd_container(7, {"running": {}}, ended(message=CRC))) == ""
+
+    def test_counts_what_was_said_last(self):
+        """A full disk now, whatever was before."""
+        full = ended(message="write: no space left on device")
+        assert self.damage(etcd_container(4, full, ended(message=CRC))) == ""
+
+    def test_of_an_end_in_order_is_none(self):
+        assert self.damage(etcd_container(4, ended(0, CRC))) == ""
+
+    def test_of_another_container_is_not_etcds(self):
+        status = etcd_container()
+        sidecar = {"name": "theirs", "restartCount": 9, "state": ended(message=CRC)}
+        status["containerStatuses"].append(sidecar)
+        assert self.damage(status) == ""
+
+
+class TestOverdue:
+    @pytest.mark.parametrize(
+        ("deletion", "overdue"),
+        [
+            (None, False),
+            ("2026-01-01T00:00:30Z", False),
+            ("2025-12-31T23:59:51Z", False),
+            ("2025-12-31T23:59:49Z", True),
+        ],
+    )
+    def test_is_ten_seconds_beyond_its_grace(self, deletion, overdue):
+        raw = pod(**({"deletionTimestamp": deletion} if deletion else {}))
+        assert reading.pod(cluster(), raw, None, NOW).overdue is overdue
+
+
+class TestNodeGone:
+    STATUS = {  # noqa: RUF012
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "message": "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's "
+                "node affinity. preemption: 0/2 nodes are available: 2 Preemption is not helpful "
+                "for scheduling.",
+            }
+        ]
+    }
+
+    def test_after_five_minutes(self):
+        raw = pod(status=self.STATUS, creationTimestamp="2025-12-31T23:54:59Z")
+        assert reading.pod(cluster(), raw, None, NOW).node_gone
+
+    def test_not_within_them(self):
+        raw = pod(status=self.STATUS, creationTimestamp="2025-12-31T23:55:10Z")
+        assert not reading.pod(cluster(), raw, None, NOW).node_gone
+
+
 SET = {"metadata": {"name": "a", "uid": "uid-set"}}
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from etcd_operator.trouble import GRACE_SECONDS, SETUP_SECONDS, trouble
+from etcd_operator.last_words import cause, recognise
+from etcd_operator.trouble import GRACE_SECONDS, SETUP_SECONDS, is_node_gone, trouble
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 OLD = GRACE_SECONDS + 1
@@ -193,3 +194,154 @@ def test_nothing_in_the_words_changes_by_itself():
     few = waiting("CrashLoopBackOff", restartCount=1, lastState=ended)
     many = waiting("CrashLoopBackOff", restartCount=99, lastState=ended)
     assert said(few) == said(many, age=10_000)
+
+
+def unscheduled(message):
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    return {"conditions": [condition]}
+
+
+AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"0/2 nodes are available: 2 {AFFINITY}. preemption: 0/2 nodes are available: 2 x.",
+        f"0/1 nodes are available: 1 {AFFINITY}.",
+        f"0/12 nodes are available: 12 {AFFINITY}. no new claims to deallocate, preemption: x",
+        "0/3 nodes are available: 3 node(s) had volume node affinity conflict.",
+    ],
+)
+def test_no_node_may_use_the_volume(message):
+    assert is_node_gone(unscheduled(message))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        # The node with the volume may be the one that is cordoned, tainted or not ready.
+        f"0/3 nodes are available: 1 node(s) were unschedulable, 2 {AFFINITY}.",
+        f"0/3 nodes are available: 1 node(s) had untolerated taint {{a/b: }}, 2 {AFFINITY}. x",
+        f"0/3 nodes are available: 1 Insufficient cpu, 2 {AFFINITY}.",
+        f"0/3 nodes are available: 2 {AFFINITY}.",
+        f"0/2 nodes are available: 2 {AFFINITY}, 2 node(s) were unschedulable.",
+        "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+        "0/2 nodes are available: 2 Insufficient cpu.",
+        f"0/0 nodes are available: 0 {AFFINITY}.",
+        "no nodes available to schedule pods",
+        "",
+    ],
+)
+def test_a_node_that_may_come_back_is_not_gone(message):
+    assert not is_node_gone(unscheduled(message))
+
+
+def test_a_pod_that_is_scheduled_has_its_node():
+    condition = {"type": "PodScheduled", "status": "True"}
+    assert not is_node_gone({"conditions": [condition]})
+    assert not is_node_gone({})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        # Of etcd 3.5 to 3.7, as `tests/integration/etcd` has them say it.
+        '"msg":"discovery failed","error":"wal: crc mismatch","stacktrace":"x"}',
+        '"msg":"discovery failed","error":"walpb: crc mismatch: expected: 75a55741 computed: 3",',
+        '"msg":"discovery failed","error":"proto: illegal wireType 7","stacktrace":"x"}',
+        '"msg":"discovery failed","error":"proto:\u00a0cannot parse invalid wire-format data"',
+        '"msg":"failed to read WAL, cannot be repaired","error":"unexpected EOF: [wal] max entry"',
+        '"msg":"failed to open database","path":"/var/etcd/x/db","error":"invalid database"',
+        '"error":"failed to find database snapshot file (snap: snapshot file does not exist)"',
+        "panic: assertion failed: Page expected to be: 43, but self identifies as 4438333429925",
+        "panic: tocommit(12) is out of range [lastIndex(5)]. Was the raft log corrupted, truncated",
+        # With `log-format: console`.
+        'discovery failed\t{"error": "walpb: crc mismatch"}',
+        'failed to open database\t{"path": "/x/db", "error": "invalid database"}',
+    ],
+)
+def test_words_of_damage(message):
+    assert recognise(f"earlier words\n{message}\nlater words")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "open /x/0.wal: permission denied",
+        "read /x/0.wal: input/output error",
+        "write /x/0.wal: no space left on device",
+        "file too large",
+        "is a directory",
+        "cannot fetch cluster info from peer urls: could not retrieve cluster information",
+        "member count is unequal",
+        "listen tcp 127.0.0.1:2380: bind: address already in use",
+        "wal: max entry size limit exceeded",
+        "context deadline exceeded",
+        "file size too small 4096",
+    ],
+)
+@pytest.mark.parametrize(
+    "what",
+    ["discovery failed", "failed to open database", "failed to read WAL, cannot be repaired"],
+)
+def test_other_words_are_none_of_damage(what, error):
+    assert recognise(f'{{"level":"fatal","msg":"{what}","error":"{error}"}}') == ""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "unexpected fault address 0x7f152bc2b000\nfatal error: fault\n[signal SIGBUS: bus error]",
+        "the member has been permanently removed from the cluster",
+        "panic: runtime error: invalid memory address or nil pointer dereference",
+        "panic: cannot use none as id",
+        "received signal; shutting down",
+    ],
+)
+def test_other_ends_are_no_damage(message):
+    assert recognise(message) == ""
+
+
+def test_the_words_of_damage_hold_no_numbers():
+    """They go into conditions: one more try must not be one more status write."""
+    one = recognise("Page expected to be: 43, but self identifies as 1")
+    assert one == recognise("Page expected to be: 7, but self identifies as 2")
+
+
+FATAL = (
+    '{"level":"fatal","ts":"2026-11-21T09:02:27.821986Z","msg":"discovery failed",'
+    '"error":"member count is unequal","stacktrace":"x"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (FATAL, "discovery failed: member count is unequal"),
+        (
+            f"cut off\n{FATAL}\npanic: discovery failed\n",
+            "discovery failed: member count is unequal",
+        ),
+        ('{"level":"info","msg":"stopping"}\npanic: boom\n\ngoroutine 1 [running]:', "panic: boom"),
+        ('{"level":"info","ts":"x","msg":"stopped"}', "stopped"),
+        ("first\nopen etcd.yaml: no such file\n", "open etcd.yaml: no such file"),
+        ('{"a": 1}', '{"a": 1}'),
+        ("", ""),
+        (" \n", ""),
+    ],
+)
+def test_the_cause_of_an_end(message, words):
+    assert cause(message) == words
+
+
+def test_the_time_of_an_end_is_not_told():
+    """Each change of words is a write of the status, and a crash loop makes many."""
+    ended = {"terminated": {"exitCode": 1, "message": FATAL}}
+    later = {"terminated": {"exitCode": 1, "message": FATAL.replace("09:02", "09:07")}}
+    one = said(waiting("CrashLoopBackOff", restartCount=4, lastState=ended))
+    assert one == said(waiting("CrashLoopBackOff", restartCount=5, lastState=later))
+    assert one == (
+        "container etcd keeps failing: exit code 1: discovery failed: member count is unequal"
+    )

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 
 import pytest
 from shell_clock import jumping
@@ -214,6 +215,81 @@ async def test_a_fault_in_a_queue_ends_the_process(parts, caplog):
 
         assert await task == 1
     assert "queues ended" in caplog.text
+
+
+@pytest.fixture
+def port_of_another():
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))  # noqa: S104 - as the operator does
+        other.listen()
+        yield other.getsockname()[1]
+
+
+class Connected:
+    """Stands in for the client; `closed` once it was."""
+
+    closed = False
+
+    async def connect(self, **_):
+        return self
+
+    async def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def client(monkeypatch):
+    client = Connected()
+    monkeypatch.setattr(run, "Client", client)
+    return client
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.parametrize("name", ["HEALTH_PORT", "METRICS_PORT"])
+async def test_a_port_that_is_in_use_is_one_line_that_names_it(
+    client, caplog, port_of_another, name
+):
+    ports = {"HEALTH_PORT": free_port(), "METRICS_PORT": free_port(), name: port_of_another}
+    settings = Settings(health_port=ports["HEALTH_PORT"], metrics_port=ports["METRICS_PORT"])
+
+    assert await run.operate(settings) == 2
+    [line] = caplog.records
+    assert line.getMessage() == (
+        f"cannot listen on port {port_of_another}: address already in use. "
+        f"Set {name} to a port that is free"
+    )
+    assert line.exc_info is None
+    assert client.closed
+    # What it had begun to listen on is free again.
+    for port in {*ports.values()} - {port_of_another}:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        run.NotConfigured("not in a pod, and: no kubeconfig"),
+        OSError(2, "No such file"),
+        TypeError("'NoneType' object\n is not subscriptable"),
+    ],
+)
+async def test_no_way_to_kubernetes_is_one_line(monkeypatch, caplog, error):
+    async def connect(**_):
+        raise error
+
+    monkeypatch.setattr(run.Client, "connect", connect)
+
+    assert await run.operate(Settings()) == 2
+    [line] = caplog.records
+    assert line.getMessage().startswith("no way to Kubernetes: ")
+    assert "\n" not in line.getMessage()
+    assert line.exc_info is None
 
 
 def leader(task):

@@ -7,9 +7,19 @@ import pytest
 
 from etcd_operator.settings import BadSettings, Settings, from_environment
 
+IMAGE = {"OPERATOR_IMAGE": "example.org/operator:1"}
 
-def test_nothing_set_is_a_working_default():
-    assert from_environment({}) == Settings()
+
+def test_nothing_but_the_image_set_is_a_working_default():
+    assert from_environment(IMAGE) == Settings(operator_image="example.org/operator:1")
+
+
+@pytest.mark.parametrize("environment", [{}, {"OPERATOR_IMAGE": " "}, {"OPERATOR_IMGE": "x"}])
+def test_without_the_image_of_start_there_is_no_operator(environment):
+    with pytest.raises(BadSettings) as refused:
+        from_environment(environment)
+
+    assert str(refused.value).startswith("OPERATOR_IMAGE is not set: ")
 
 
 def test_everything_can_be_set():
@@ -47,9 +57,10 @@ def test_everything_can_be_set():
 
 
 def test_an_asterisk_is_all_namespaces_and_blanks_are_unset():
-    settings = from_environment({"WATCH_NAMESPACES": " * ", "WORKERS": "  ", "LOG_LEVEL": ""})
+    blanks = {"WATCH_NAMESPACES": " * ", "WORKERS": "  ", "LOG_LEVEL": ""}
 
-    assert settings == Settings(watch_namespaces=None)
+    assert from_environment(IMAGE | blanks) == from_environment(IMAGE)
+    assert from_environment(IMAGE | blanks).watch_namespaces is None
 
 
 def test_a_restarted_container_of_the_same_pod_has_the_same_identity():
@@ -67,6 +78,11 @@ def test_a_restarted_container_of_the_same_pod_has_the_same_identity():
         ("WATCH_NAMESPACES", "Team", "names of namespaces"),
         ("WATCH_NAMESPACES", "a/../b", "names of namespaces"),
         ("WATCH_NAMESPACES", "a" * 64, "names of namespaces"),
+        ("POD_NAMESPACE", "Team_A", "name of a namespace"),
+        ("OPERATOR_IMAGE", "two words", "name of an image"),
+        ("OPERATOR_IMAGE", "a\nb", "name of an image"),
+        ("LEASE_NAME", "a/b", "lower-case letters"),
+        ("LEASE_NAME", "-a", "lower-case letters"),
         ("LOG_LEVEL", "verbose", "DEBUG, INFO, WARNING, ERROR"),
         ("LOG_FORMAT", "xml", "text, json"),
         ("RESYNC_SECONDS", "often", "number from 10 to 86400"),
@@ -84,7 +100,7 @@ def test_a_restarted_container_of_the_same_pod_has_the_same_identity():
 )
 def test_a_bad_value_is_refused_in_one_line_that_names_it(variable, value, told):
     with pytest.raises(BadSettings) as refused:
-        from_environment({variable: value})
+        from_environment(IMAGE | {variable: value})
 
     message = str(refused.value)
     assert message.startswith(f"{variable}={value!r}: ")
@@ -94,7 +110,7 @@ def test_a_bad_value_is_refused_in_one_line_that_names_it(variable, value, told)
 
 def test_two_servers_cannot_share_a_port():
     with pytest.raises(BadSettings, match="must differ"):
-        from_environment({"METRICS_PORT": "8081"})
+        from_environment(IMAGE | {"METRICS_PORT": "8081"})
 
 
 def test_the_command_ends_with_2_and_one_line_before_it_imports_anything_heavy():

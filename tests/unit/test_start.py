@@ -109,10 +109,43 @@ def test_every_difference_is_named_within_bounds() -> None:
     assert len(found(marked(**changes)).detail) == 300
 
 
-@pytest.mark.parametrize("left", [None, MARKED])
-def test_a_garbled_log_is_unreadable(left: bytes | None) -> None:
+@pytest.mark.parametrize(
+    "heads",
+    [
+        GARBLED.heads,
+        (bytes(4096),),
+        (b"",),
+        (FIRST_SEGMENT[:40],),
+        (b"noise" * 20, FIRST_SEGMENT),
+    ],
+    ids=["noise", "zeros", "empty", "cut short", "newest"],
+)
+def test_a_log_that_is_none_beside_this_pod_s_marker_is_damaged(heads: tuple[bytes, ...]) -> None:
+    finding = found(replace(GARBLED, heads=heads))
+    assert finding.detail.startswith("log: ")
+    assert finding == ticket.Finding(
+        "damaged", finding.detail, SETTINGS.cluster_uid, 3, "c-1", MEMBER_ID, CLUSTER_ID
+    )
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        None,
+        b"",
+        b"noise",
+        MARKED[:-5],
+        *(
+            marker.serialise(replace(MARKER, **changes))
+            for changes in ({"cluster_uid": "another"}, {"epoch": 2}, {"member": "c-0"})
+        ),
+    ],
+    ids=["none", "empty", "noise", "cut short", "cluster", "epoch", "clone"],
+)
+def test_a_garbled_log_of_nobody_knows_whom_is_unreadable(left: bytes | None) -> None:
+    """Damage costs a member its place, so it must be this pod's beyond doubt."""
     finding = found(replace(GARBLED, marker=left))
-    assert finding.found == "unreadable"
+    assert finding == ticket.Finding("unreadable", finding.detail)
     assert finding.detail.startswith("log: ")
 
 
@@ -270,6 +303,7 @@ def test_data_that_cannot_run_for_lack_of_a_configuration_is_known_by_its_ids() 
             UNMARKED,
             f"data of {OURS_IN_WORDS} on the volume that is not this pod's: a log without a marker",
         ),
+        (GARBLED, f"the data of {OURS_IN_WORDS} is damaged: log: not a frame of an etcd log"),
     ],
 )
 def test_a_finding_of_the_volume_in_words(facts: start.VolumeFacts, text: str) -> None:

@@ -215,6 +215,20 @@ def test_an_error_is_never_taken_for_absence(
     assert os.strerror(code) in volume.look(str(tmp_path)).problem
 
 
+def test_a_segment_that_goes_while_it_is_looked_at_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_log(tmp_path)
+    real = os.listdir
+
+    def listed(path: str) -> list[str]:
+        return [*real(path), "ffffffffffffffff-0000000000000000.wal"]
+
+    monkeypatch.setattr(os, "listdir", listed)
+    assert found(tmp_path) == "unreadable"
+    assert "No such file" in volume.look(str(tmp_path)).problem
+
+
 def test_a_marker_that_cannot_be_read(tmp_path: Path) -> None:
     put_log(tmp_path)
     (tmp_path / marker.FILE).mkdir()

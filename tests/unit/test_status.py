@@ -13,8 +13,11 @@ from etcd_stateful.api.cluster import Refused, parse_cluster
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import MemberStatus
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.status import render
 
+IDS = tuple(f"{member.member_id:016x}" for member in formed(3).record.members)
+ROLES = ("voter", "leader", "voter")
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 
 
@@ -60,9 +63,14 @@ def test_the_whole_status_of_a_settled_cluster() -> None:
         "serviceName": "c-client",
         "clientPort": 2379,
         "members": {"ready": ["c-0", "c-1", "c-2"], "unready": []},
+        "memberStatus": [
+            {"name": f"c-{ordinal}", "id": member, "role": role, "version": "3.7.3"}
+            for ordinal, (member, role) in enumerate(zip(IDS, ROLES, strict=True))
+        ],
         "currentVersion": "3.7.3",
         "targetVersion": "",
         "clusterID": f"{formed(3).record.cluster_id:016x}",
+        "epoch": 1,
     }
 
 
@@ -139,10 +147,9 @@ class TestPlan:
         assert status(world)["plan"] == "waiting for pod c-0 to become ready"
 
     def test_that_a_human_has_to_act(self) -> None:
-        world = formed(3)
-        world.edit(size=5)
+        world = formed(3).remake("new-uid")
 
-        assert status(world)["plan"] == "nothing until a human acts (ResizeNotAvailable)"
+        assert status(world)["plan"] == "nothing until a human acts (RetainedClaims)"
 
     def test_that_a_write_was_refused(self) -> None:
         found = status(World(body(3)), failure="x" * 5000)
@@ -164,13 +171,14 @@ class TestWhatIsNotKnownIsKept:
 
         for key in ("size", "readyMembers", "selector", "serviceName", "clientPort", "members"):
             assert found[key] == stored[key]
+        assert found["memberStatus"] == stored["memberStatus"]
         for key in ("currentVersion", "targetVersion", "clusterID"):
             assert found[key] == stored[key]
 
     def test_a_refused_spec_from_the_start_invents_nothing(self) -> None:
         found = refused(size=9)
 
-        assert "members" not in found
+        assert not found.keys() & {"members", "memberStatus"}
         assert (found["currentVersion"], found["clusterID"]) == ("", "")
 
     def test_a_silent_etcd_keeps_its_version(self) -> None:
@@ -232,22 +240,44 @@ class TestMembers:
 
         assert status(world)["size"] == 3
 
-    def test_size_is_that_of_the_stateful_set_while_etcd_is_silent(self) -> None:
+    def test_size_is_as_last_known_while_etcd_is_silent(self) -> None:
+        """The StatefulSet has grown before the member list does."""
         world = formed(3)
+        world.body["status"] = status(world)
+        world.edit(size=5)
+        world.apply(decide(world.observe()))
         world.cut_off = True
+        assert world.observe().replicas == 5
+
+        assert status(world)["size"] == 3
+
+    @pytest.mark.parametrize("latched", [True, False])
+    def test_size_is_that_of_the_stateful_set_where_nothing_is_known(self, latched: bool) -> None:
+        world = formed(3) if latched else World(body(3, status={"size": 7}))
+        world.cut_off = True
+        drive(world)
 
         assert status(world)["size"] == 3
 
 
 class TestVersions:
     def found(self, *versions: str) -> dict[str, Any]:
-        world = formed(3)
+        world = formed(3, version="3.7.3")
         seen = world.observe()
         statuses: dict[int, MemberStatus] = {
             ordinal: replace(seen.statuses[0], version=version)
             for ordinal, version in enumerate(versions)
         }
         return render(world.body, Outcome(replace(seen, statuses=statuses), None), NOW)
+
+    def test_there_is_no_target_where_the_spec_names_no_version(self) -> None:
+        """A newer operator's default moves no cluster."""
+        seen = formed(3).observe()
+        newer = parse_version("3.8.0")
+        assert newer is not None
+        seen = replace(seen, cluster=replace(seen.cluster, version=newer))
+
+        assert render(body(3), Outcome(seen), NOW)["targetVersion"] == ""
 
     @pytest.mark.parametrize(
         ("versions", "current", "target"),

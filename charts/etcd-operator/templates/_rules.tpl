@@ -24,15 +24,19 @@ which makes what is not there yet.
   resources: [secrets]
   verbs: [get, list, watch, create, patch]
 # Which pods run and wait. One is patched only where its data is in an emptyDir: the record of its
-# member is then on the pod.
+# member is then on the pod. Deleting one restarts it: its StatefulSet makes it again.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch, patch, delete]
 # Claims are made by the StatefulSet. The operator writes on them which member's data they hold, and
 # deletes one only when its member is gone for good or a person has said so.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, patch, delete]
+# The Job that runs a survivor's volume once when the quorum is lost and a person asks for a recovery.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, create, delete]
 # What has happened, for `kubectl describe`. `get` is for counting one that comes again.
 - apiGroups: [""]
   resources: [events]

@@ -16,14 +16,15 @@ _MAX_MESSAGE: Final = 400
 class Journal:
     """Writes to standard error. Nothing that goes wrong here stops `start`."""
 
-    def __init__(self, termination_log: str) -> None:
+    def __init__(self, termination_log: str, name: str = "start") -> None:
+        self._name = name
         self._termination_log = termination_log
         self._written: dict[str, tuple[str, float]] = {}
 
     def say(self, text: str) -> None:
         """One line in the log."""
         with suppress(OSError):
-            os.write(2, f"start: {text}\n".encode())
+            os.write(2, f"{self._name}: {text}\n".encode())
 
     def repeat(self, text: str, topic: str = "") -> None:
         """A line that is said over and over: once per `REPEAT` seconds, so that neither a loop

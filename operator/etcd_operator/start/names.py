@@ -14,20 +14,23 @@ import time
 from typing import Final
 
 FIRST_LOOKUP: Final = 0.15
-"""Seconds after the receipt: a record takes this long to get from the pod's status to the DNS."""
+"""Seconds since the operator asked: a record takes this long to get from the pod's status, where
+the operator had the address from, to the DNS."""
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 1.0
 
 
-def watch(host: str, address: str) -> int:
+def watch(host: str, address: str, asked: float) -> int:
     """Look `host` up in the background until it leads to `address`; returns at once.
 
-    The file descriptor becomes readable when it does. The thread is a daemon: a look-up that hangs
-    does not hold the process back.
+    `asked`: when the operator first did, by `time.monotonic`. The file descriptor becomes readable
+    when the name leads there. The thread is a daemon: a look-up that hangs does not hold the
+    process back.
     """
     reader, writer = os.pipe()
-    thread = threading.Thread(target=_look_up, args=(host, address, writer), daemon=True)
+    arguments = (host, address, asked + FIRST_LOOKUP, writer)
+    thread = threading.Thread(target=_look_up, args=arguments, daemon=True)
     thread.start()
     return reader
 
@@ -43,9 +46,9 @@ def leads_to(host: str, address: str) -> bool:
     return any(socket.inet_pton(family, str(entry[4][0])) == wanted for entry in found)
 
 
-def _look_up(host: str, address: str, writer: int) -> None:
+def _look_up(host: str, address: str, begin: float, writer: int) -> None:
     pause = _FIRST_PAUSE
-    time.sleep(FIRST_LOOKUP)
+    time.sleep(max(0.0, begin - time.monotonic()))
     while not leads_to(host, address):
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

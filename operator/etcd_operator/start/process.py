@@ -50,6 +50,7 @@ class Start:
         self._challenge = os.urandom(32).hex()
         self._finding = ticket.Finding("unreadable", detail="not looked at yet")
         self._taken: ticket.Ticket | None = None
+        self._asked: float | None = None
         self._running = False
 
     def run(self) -> int:
@@ -120,7 +121,7 @@ class Start:
         from etcd_operator.start import names  # noqa: PLC0415
 
         began = time.monotonic()
-        lines.watch(names.watch(host, address))
+        lines.watch(names.watch(host, address, self._asked or began))
         while time.monotonic() < began + self._settings.dns_timeout:
             if lines.serve(began + self._settings.dns_timeout):
                 took = time.monotonic() - began
@@ -157,6 +158,8 @@ class Start:
             self._look()
         if self._running:
             return None
+        if self._asked is None:
+            self._asked = time.monotonic()
         uid = self._settings.pod_uid
         return ticket.seal(key, "answer", ticket.Answer(nonce, self._challenge, uid, self._finding))
 

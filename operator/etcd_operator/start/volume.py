@@ -27,7 +27,7 @@ def look(volume: str) -> VolumeFacts:
         marked = _read(os.path.join(volume, marker.FILE), marker.MAX_BYTES + 1)
         folder = _log_folder(volume)
         names = _log_names(folder) if folder else []
-        heads = [_read(os.path.join(folder, name), wal.HEAD) or b"" for name in names[:_SEGMENTS]]
+        heads = [_head(os.path.join(folder, name)) for name in names[:_SEGMENTS]]
         leftovers = not names and _has_leftovers(volume)
         return VolumeFacts(heads=tuple(heads), leftovers=leftovers, marker=marked)
     except OSError as error:
@@ -129,6 +129,15 @@ def _entries(folder: str) -> set[str]:
         return set(os.listdir(folder))
     except FileNotFoundError:
         return set()
+
+
+def _head(segment: str) -> bytes:
+    """The first bytes of a segment; raises OSError, also when it went since it was listed: that
+    would look like one that was never written, and somebody else is at work here."""
+    head = _read(segment, wal.HEAD)
+    if head is None:
+        raise FileNotFoundError(2, "No such file or directory", segment)
+    return head
 
 
 def _read(path: str, limit: int) -> bytes | None:

@@ -6,6 +6,8 @@ checks them when the StatefulSet is applied.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import Any, Final, Literal
 from etcd_stateful import naming
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.membership.versions import (
     DEFAULT_VERSION,
     Version,
@@ -29,6 +32,7 @@ LONGEST_NAME: Final = 52
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DOMAIN: Final = re.compile(r"(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+\.?")
+_NOT_IN_PODS: Final = frozenset({"persistentVolumeClaimSpec", "busyboxImage"})
 _UID: Final = re.compile(r"[0-9a-zA-Z-]{1,64}")
 _REPOSITORY: Final = re.compile(
     r"(([a-zA-Z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?/)?"
@@ -91,6 +95,11 @@ class EtcdCluster:
     pod: PodPolicy
     etcd: EtcdOptions
     retained_claims: RetainedClaims
+    recovery: Recovery | None = None
+    version_declared: bool = True
+    """False where the spec leaves it to the operator: then a running cluster stays as it is."""
+    spec_hash: str = ""
+    """Of what the pods are made from, as declared: the same for every operator that renders it."""
     deleting: bool = False
     ignored: tuple[Problem, ...] = ()
     """coreos fields that are accepted and do nothing here, each with the reason."""
@@ -103,6 +112,11 @@ class EtcdCluster:
     def durable(self) -> bool:
         """False where data lives in an emptyDir and dies with its pod."""
         return self.pod.empty_dir is None
+
+    @property
+    def template_hash(self) -> str:
+        """Of all that decides whether a pod is of this spec; pods carry it as an annotation."""
+        return f"{self.spec_hash}-{self.version}"
 
     def peer_url(self, ordinal: int) -> str:
         host = naming.host(self.name, self.namespace, ordinal, self.pod.cluster_domain)
@@ -131,6 +145,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     retained = _retained(spec.object("retainedClaims"))
     if retained.adopt and policy.empty_dir is not None:
         spec.problem("retainedClaims.adopt", "a cluster with pod.emptyDir has no claims to adopt")
+    recovery = read_recovery(spec.object("recovery"), str(metadata.get("name", "")))
     repository = _repository(spec)
     paused, tls = spec.flag("paused"), spec.object("TLS")
     if spec.problems or version is None:
@@ -149,9 +164,29 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         pod=policy,
         etcd=options,
         retained_claims=retained,
+        recovery=recovery,
+        version_declared=spec.has("version"),
+        spec_hash=_spec_hash(body["spec"]),
         deleting=bool(metadata.get("deletionTimestamp")),
         ignored=_ignored(pod),
     )
+
+
+def _spec_hash(spec: Mapping[str, Any]) -> str:
+    """A digest of what a pod is made from, without what can change nothing in it."""
+    pod = {key: value for key, value in (spec.get("pod") or {}).items() if key not in _NOT_IN_PODS}
+    made_of = {"pod": pod, "etcd": spec.get("etcd"), "repository": spec.get("repository")}
+    said = _without_empties(made_of)
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _without_empties(value: Any) -> Any:
+    """What says nothing is left out, as in the manifests; an empty `emptyDir` says a lot."""
+    if not isinstance(value, Mapping):
+        return value
+    pruned = {key: _without_empties(inner) for key, inner in value.items()}
+    empty: tuple[Any, ...] = (None, "", [], {})
+    return {key: inner for key, inner in pruned.items() if inner not in empty or key == "emptyDir"}
 
 
 def _check_name(name: str, spec: Reader) -> None:

@@ -15,24 +15,27 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import DEFAULT_STORAGE, EtcdCluster
 from etcd_stateful.api.options import configuration
 from etcd_stateful.manifests.common import Manifest, metadata
+from etcd_stateful.membership.records import FIRST_EPOCH
 from etcd_stateful.membership.versions import Version, parse_version
-
-FIRST_EPOCH: Final = 1
-"""Restore and recovery raise the epoch, which fences every volume of the one before."""
 
 USER: Final = 65532
 """Distroless images' `nonroot`; upstream's image runs as root unless told otherwise."""
 
 STOP_SECONDS: Final = 30
 
-_CONFINED: Final = {
+HOST: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+CONFINED: Final = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
 }
 
 
-def stateful_set(cluster: EtcdCluster, *, replicas: int, operator_image: str) -> Manifest:
+def stateful_set(
+    cluster: EtcdCluster, *, replicas: int, operator_image: str, epoch: int = FIRST_EPOCH
+) -> Manifest:
     described = metadata(cluster, cluster.name)
     described["annotations"] = {naming.VERSION_ANNOTATION: str(cluster.version)}
     return {
@@ -49,7 +52,7 @@ def stateful_set(cluster: EtcdCluster, *, replicas: int, operator_image: str) ->
                 "whenScaled": "Retain",
             },
             "selector": {"matchLabels": naming.selector(cluster.name)},
-            "template": _template(cluster, operator_image),
+            "template": _template(cluster, operator_image, epoch),
             "volumeClaimTemplates": [_claim(cluster)] if cluster.durable else [],
         },
     }
@@ -61,15 +64,15 @@ def version_of(live: Mapping[str, Any]) -> Version | None:
     return parse_version(annotations.get(naming.VERSION_ANNOTATION, ""))
 
 
-def _template(cluster: EtcdCluster, operator_image: str) -> Manifest:
+def _template(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
     pod = cluster.pod
     labels = dict(pod.labels) | naming.labels(cluster.name)
     spec: Manifest = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": STOP_SECONDS,
-        "securityContext": _pod_security(cluster),
-        "initContainers": [_start(cluster, operator_image)],
+        "securityContext": pod_security(cluster),
+        "initContainers": [_start(cluster, operator_image, epoch)],
         "containers": [_etcd(cluster)],
         "volumes": _volumes(cluster),
         "topologySpreadConstraints": _spread(cluster),
@@ -77,40 +80,44 @@ def _template(cluster: EtcdCluster, operator_image: str) -> Manifest:
         "tolerations": [dict(toleration) for toleration in pod.tolerations],
         "imagePullSecrets": [dict(secret) for secret in pod.image_pull_secrets],
         "priorityClassName": pod.priority_class,
-        "affinity": _affinity(cluster),
+        "affinity": affinity(cluster),
     }
     return {
-        "metadata": {"labels": labels, "annotations": dict(pod.annotations)},
+        "metadata": {
+            "labels": labels,
+            "annotations": dict(pod.annotations) | {naming.SPEC_HASH: cluster.template_hash},
+        },
         "spec": {key: value for key, value in spec.items() if value or value is False},
     }
 
 
-def _start(cluster: EtcdCluster, operator_image: str) -> Manifest:
+def _start(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
     return {
         "name": naming.START_CONTAINER,
         "image": operator_image,
         "command": ["python3", "-m", "etcd_operator.start"],
         "env": [
-            _downward("POD_NAME", "metadata.name"),
-            _downward("POD_UID", "metadata.uid"),
-            _downward("POD_IP", "status.podIP"),
-            {"name": "START_SETTINGS", "value": _start_settings(cluster)},
+            downward("POD_NAME", "metadata.name"),
+            downward("POD_UID", "metadata.uid"),
+            downward("POD_IP", "status.podIP"),
+            {"name": "START_SETTINGS", "value": start_settings(cluster, epoch)},
         ],
         "ports": [{"name": "start", "containerPort": naming.START_PORT}],
         "volumeMounts": [
             {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH},
             {"name": naming.KEY_VOLUME, "mountPath": _directory(naming.KEY_FILE), "readOnly": True},
         ],
-        "securityContext": _CONFINED,
-        **_resources(cluster),
+        "securityContext": CONFINED,
+        **resources(cluster),
     }
 
 
-def _start_settings(cluster: EtcdCluster) -> str:
+def start_settings(cluster: EtcdCluster, epoch: int) -> str:
+    """START_SETTINGS, which `start_config` reads."""
     service = naming.headless_service(cluster.name)
     settings = {
         "clusterUID": cluster.uid,
-        "epoch": FIRST_EPOCH,
+        "epoch": epoch,
         "domain": f"{service}.{cluster.namespace}.svc{cluster.pod.cluster_domain}",
         "clientScheme": "http",
         "peerScheme": "http",
@@ -125,19 +132,29 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
         "name": naming.ETCD_CONTAINER,
         "image": cluster.image,
         "command": ["/usr/local/bin/etcd", f"--config-file={naming.CONFIG_PATH}"],
-        "env": [dict(variable) for variable in cluster.pod.environment],
+        "env": _environment(cluster),
         "ports": [
             {"name": "client", "containerPort": naming.CLIENT_PORT},
             {"name": "peer", "containerPort": naming.PEER_PORT},
             {"name": "metrics", "containerPort": naming.METRICS_PORT},
         ],
         "volumeMounts": [{"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH}],
-        "securityContext": _CONFINED,
+        "securityContext": CONFINED,
         "startupProbe": _probe("/livez", period=1, failures=3600),
         "livenessProbe": _probe("/livez", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=1, failures=3),
-        **_resources(cluster),
+        # etcd's last words, by which damaged data is told from all else that makes it fail.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        **resources(cluster),
     }
+
+
+def _environment(cluster: EtcdCluster) -> list[Manifest]:
+    """The kubelet keeps the last 2 KiB of what a container said. Go's stack would fill them, and
+    etcd's own words, by which damaged data is recognised, be gone."""
+    given = [dict(variable) for variable in cluster.pod.environment]
+    quiet = {"name": "GOTRACEBACK", "value": "none"}
+    return given if any(one.get("name") == quiet["name"] for one in given) else [quiet, *given]
 
 
 def _probe(path: str, *, period: int, failures: int) -> Manifest:
@@ -154,7 +171,7 @@ def _probe(path: str, *, period: int, failures: int) -> Manifest:
     }
 
 
-def _pod_security(cluster: EtcdCluster) -> Manifest:
+def pod_security(cluster: EtcdCluster) -> Manifest:
     """The restricted profile, unless the spec says otherwise key by key."""
     default: Manifest = {
         "runAsNonRoot": True,
@@ -204,35 +221,41 @@ def _claim(cluster: EtcdCluster) -> Manifest:
 
 
 def _spread(cluster: EtcdCluster) -> list[Manifest]:
-    """Over nodes and zones where there are some; a wish that never keeps a pod waiting."""
+    """Over nodes; a wish that never keeps a pod waiting.
+
+    Zones are wished for by affinity: the scheduler's scoring leaves out every node that lacks any
+    of these keys, so on nodes without a zone a constraint for it would undo the other.
+    """
     return [
         {
             "maxSkew": 1,
-            "topologyKey": key,
+            "topologyKey": HOST,
             "whenUnsatisfiable": "ScheduleAnyway",
             "labelSelector": {"matchLabels": naming.selector(cluster.name)},
         }
-        for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
     ]
 
 
-def _affinity(cluster: EtcdCluster) -> Manifest | None:
-    """The spec's affinity, or for coreos's `antiAffinity` one member per host at most."""
-    if cluster.pod.affinity is not None or not cluster.pod.anti_affinity:
-        return dict(cluster.pod.affinity) if cluster.pod.affinity else None
-    term = {
-        "topologyKey": "kubernetes.io/hostname",
-        "labelSelector": {"matchLabels": {"etcd_cluster": cluster.name}},
-    }
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+def affinity(cluster: EtcdCluster) -> Manifest | None:
+    """The spec's affinity; otherwise other zones are better, and with coreos's `antiAffinity` each
+    host has one member at most."""
+    if cluster.pod.affinity is not None:
+        return dict(cluster.pod.affinity) or None
+    apart = {"labelSelector": {"matchLabels": {"etcd_cluster": cluster.name}}}
+    zones = {"weight": 100, "podAffinityTerm": {"topologyKey": ZONE, **apart}}
+    rules: Manifest = {"preferredDuringSchedulingIgnoredDuringExecution": [zones]}
+    if cluster.pod.anti_affinity:
+        hosts = {"topologyKey": HOST, **apart}
+        rules["requiredDuringSchedulingIgnoredDuringExecution"] = [hosts]
+    return {"podAntiAffinity": rules}
 
 
-def _resources(cluster: EtcdCluster) -> Manifest:
+def resources(cluster: EtcdCluster) -> Manifest:
     """coreos applies them to etcd and to every init container."""
     return {"resources": dict(cluster.pod.resources)} if cluster.pod.resources else {}
 
 
-def _downward(name: str, path: str) -> Manifest:
+def downward(name: str, path: str) -> Manifest:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 

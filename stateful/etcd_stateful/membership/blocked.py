@@ -1,19 +1,14 @@
 """Pods that wait in `start` and can get no ticket, in words: what is wrong and what a human can do.
 
-Asked when there is no ticket to hand out. Nothing here writes.
+Asked when there is no ticket to hand out.
 """
 
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership.bootstrap import (
-    has_spent_ticket,
-    is_latched,
-    may_adopt,
-    recorded,
-)
-from etcd_stateful.membership.observation import Observation, Pod
-from etcd_stateful.membership.steps import Hold, Step, Wait
+from etcd_stateful.membership.bootstrap import has_spent_ticket, may_adopt
+from etcd_stateful.membership.observation import Observation, Pod, is_latched, recorded
+from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
 from etcd_stateful.ticket import Finding
 
 
@@ -38,37 +33,42 @@ def cannot_form(seen: Observation) -> Step | None:
 
 
 def starts(seen: Observation) -> Step | None:
-    """Pods that wait in `start` and can get no ticket, in words."""
-    for pod in seen.pods:
-        waits = pod.in_start and not pod.deleting and pod.ordinal < seen.replicas
-        if pod.answer is None or not waits:
-            continue
-        finding = pod.answer.finding
-        if finding.found == "unreadable":
-            return Wait(f"pod {pod.name}: its volume cannot be read: {finding.detail}")
-        if finding.found == "foreign-data" and not may_adopt(seen, pod, finding):
-            return _foreign_data(seen, pod, finding)
-        if finding.found == "no-data" and (step := _empty(seen, pod)):
-            return step
+    """Pods that can get no ticket, in words; one that only waits on a claim that goes is helped."""
+    steps = (
+        _claim_missing(seen, pod) or _finding(seen, pod)
+        for pod in seen.pods
+        if not pod.deleting and pod.ordinal < seen.replicas
+    )
+    return next((step for step in steps if step), None)
+
+
+def _finding(seen: Observation, pod: Pod) -> Step | None:
+    finding = pod.answer.finding if pod.in_start and pod.answer else None
+    if finding and finding.found == "unreadable":
+        return Wait(f"pod {pod.name}: its volume cannot be read: {finding.detail}")
+    if finding and finding.found == "foreign-data" and not may_adopt(seen, pod, finding):
+        return _foreign_data(seen, pod, finding)
+    damage = finding.detail if finding and finding.found == "damaged" else pod.damage
+    if damage and not is_latched(seen):
+        return Hold(
+            "DataDamaged",
+            f"the data of pod {pod.name} is damaged ({damage}), and the cluster has not formed. "
+            "Put the volume right; or delete its claim and the pod to begin without that data",
+        )
     return None
 
 
-def _empty(seen: Observation, pod: Pod) -> Step | None:
-    return _claim_missing(seen, pod) or (_lost_data(seen, pod) if is_latched(seen) else None)
-
-
 def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
+    """The claim of a pod that has no data yet."""
     claim = seen.claim(pod.ordinal)
-    if not seen.cluster.durable or (claim and not claim.deleting):
+    empty = pod.answer is None or pod.answer.finding.found == "no-data"
+    if pod.etcd_started or not empty or not seen.cluster.durable or (claim and not claim.deleting):
         return None
     name = naming.claim(seen.cluster.name, pod.ordinal)
     if claim is None:
         return Wait(f"claim {name} of pod {pod.name} to be seen")
-    return Hold(
-        "ClaimDeleted",
-        f"claim {name} is being deleted and pod {pod.name} still holds it: delete the pod, and the "
-        "StatefulSet makes both anew",
-    )
+    reason = f"pod {pod.name} waits on claim {name}, which is being deleted: made again"
+    return DeletePod(pod.name, pod.uid, pod.resource_version, reason)
 
 
 def _foreign_data(seen: Observation, pod: Pod, finding: Finding) -> Hold:
@@ -82,25 +82,6 @@ def _foreign_data(seen: Observation, pod: Pod, finding: Finding) -> Hold:
         "ForeignData",
         f"the volume of pod {pod.name} holds data of {whose}{of}: {finding.detail}. It is not "
         f"started. {ways}",
-    )
-
-
-def _lost_data(seen: Observation, pod: Pod) -> Step:
-    first = recorded(seen).member(pod.name)
-    unused = first is not None and recorded(seen).challenge(first.member_id) is None
-    if unused and seen.etcd is None:
-        return Wait(f"a quorum to answer, so that pod {pod.name} can join it")
-    if seen.etcd is None:
-        return Hold(
-            "QuorumLost",
-            f"the volume of pod {pod.name} is empty and no quorum answers. Nothing is replaced "
-            "without a quorum; bring the other members back",
-        )
-    return Hold(
-        "MemberLost",
-        f"the volume of pod {pod.name} is empty, and its member "
-        f"{'is not on the member list' if unused else 'had its ticket before'}: it is not "
-        "started. This version of the operator cannot replace a member yet",
     )
 
 

@@ -7,14 +7,21 @@ every one of its volumes is still or again empty, is followed by another with it
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests.statefulset import FIRST_EPOCH, version_of
-from etcd_stateful.membership import identity, records
-from etcd_stateful.membership.observation import Observation, Pod
-from etcd_stateful.membership.records import Bootstrap, FirstMember, MemberRecord
+from etcd_stateful.manifests.statefulset import version_of
+from etcd_stateful.membership import identity, records, roster, survivor
+from etcd_stateful.membership.observation import (
+    Member,
+    Observation,
+    Pod,
+    is_latched,
+    recorded,
+)
+from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.membership.steps import (
     CreateSecret,
     Hold,
@@ -29,10 +36,6 @@ from etcd_stateful.ticket import ClusterState, Finding, Ticket
 GATHERING_SECONDS: Final = 10.0
 """How long first tickets wait for the slowest pod. Members that start together resolve each other's
 names at the first try; a name that is asked for too early is denied for as long as DNS caches."""
-
-
-def is_latched(seen: Observation) -> bool:
-    return bool(seen.secret and seen.secret.bootstrap and seen.secret.bootstrap.latched)
 
 
 def secret(seen: Observation) -> Step | None:
@@ -66,8 +69,9 @@ def _begin(seen: Observation, name: str) -> Step:
         ids = ", ".join(identity.to_hex(cluster) for cluster in sorted(known))
         return Hold("SplitBrain", f"the claims belong to different etcd clusters: {ids}")
     if known:
-        size = min(replicas(seen), naming.MAX_SIZE)
-        record = records.adopted(seen.cluster.uid, known.pop(), version, size)
+        size, cluster_id = min(replicas(seen), naming.MAX_SIZE), known.pop()
+        epoch = _epoch_of(seen, cluster_id)
+        record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch)
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(
@@ -90,6 +94,13 @@ def _remembered(seen: Observation) -> set[int]:
     return (held & last or held) | _answering(seen) or last
 
 
+def _epoch_of(seen: Observation, cluster_id: int) -> int:
+    """Claims remember it; what is of an earlier one has ended with a recovery."""
+    held = [claim.record for claim in seen.claims if claim.record]
+    epochs = [record.epoch for record in held if record.cluster_id == cluster_id]
+    return max(epochs, default=records.FIRST_EPOCH)
+
+
 def _answering(seen: Observation) -> set[int]:
     """The cluster IDs that etcd answers with."""
     said = {status.cluster_id for status in seen.statuses.values()}
@@ -104,29 +115,40 @@ def running_version(seen: Observation) -> Version:
     return recorded or live or seen.cluster.version
 
 
+def as_running(seen: Observation) -> EtcdCluster:
+    """What is declared, with the version that pods run or would run next."""
+    return replace(seen.cluster, version=running_version(seen))
+
+
 def replicas(seen: Observation) -> int:
-    """What the StatefulSet must ask for. Never fewer than there are members or their volumes."""
+    """What the StatefulSet must ask for. Never fewer than there are members or their volumes.
+
+    Lowered only with the member list at hand (I5), or for a recovery that a human asked for; raised
+    for growth only with the list, too.
+    """
+    if survivor.halted(seen):
+        return 0
     record = seen.secret.bootstrap if seen.secret else None
+    if record and record.latched and seen.etcd and seen.etcd.cluster_id == record.cluster_id:
+        listed = (roster.ordinal_of(seen, member) for member in seen.etcd.members)
+        return max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])
     ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
     owned = [
         claim.ordinal + 1
         for claim in seen.claims
-        if claim.record and claim.record.cluster_uid in ours
+        if claim.record and claim.record.cluster_uid in ours and claim.ordinal < naming.MAX_SIZE
     ]
-    begun = max(len(record.members), record.size) if record else 0
-    known = (
-        seen.etcd if seen.etcd and record and seen.etcd.cluster_id == record.cluster_id else None
-    )
-    # A member can call itself anything, so what no cluster of ours can have is not believed.
-    listed = [
-        ordinal + 1
-        for member in (known.members if known else ())
-        if (ordinal := naming.ordinal_of(seen.cluster.name, member.name)) is not None
-        and ordinal < naming.MAX_SIZE
-    ]
-    # Lowered, after someone has scaled the StatefulSet by hand, only with the list at hand (I5).
-    asked = 0 if known else seen.replicas
-    return max([asked, begun, *owned, *listed]) or seen.cluster.size
+    begun = (record.size or len(record.members)) if record else 0
+    return max([seen.replicas, begun, *owned]) or seen.cluster.size
+
+
+def keep_size(seen: Observation) -> Step | None:
+    """Writes down how many ordinals there are once that has changed: without a member list, and
+    with the StatefulSet gone or scaled by hand, nothing else would tell."""
+    record, size = recorded(seen), replicas(seen)
+    if seen.etcd is None or size == (record.size or len(record.members)):
+        return None
+    return _write(seen, replace(record, size=size), f"the cluster has {size} members now")
 
 
 def _first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
@@ -153,34 +175,45 @@ def tickets(seen: Observation) -> Step | None:
     waiting = [pod for pod in seen.pods if pod.answer and pod.in_start and not pod.deleting]
     if not waiting or (not is_latched(seen) and _gathering(seen)):
         return None
-    if fresh := {first.member_id: run for pod in waiting for first, run in _entitled(seen, pod)}:
+    if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
         names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
         return _write(seen, records.issue(recorded(seen), fresh), f"tickets are due to {names}")
     return next((step for pod in waiting if (step := _ticket(seen, pod))), None)
 
 
-def _entitled(seen: Observation, pod: Pod) -> list[tuple[FirstMember, str]]:
-    """The first member whose ticket this run may have, if that member never had one."""
-    first = recorded(seen).member(pod.name)
-    if first is None or not waits_empty(pod) or pod.answer is None:
+def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
+    """The member whose ticket this run may have, if that member never had one; else nothing."""
+    member_id = _member_of(seen, pod)
+    if not member_id or not waits_empty(pod) or pod.answer is None or not _recordable(seen, pod):
         return []
-    if recorded(seen).challenge(first.member_id) is not None or not _startable(seen, pod, first):
+    if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod, member_id):
         return []
-    return [(first, pod.answer.challenge)]
+    return [(member_id, pod.answer.challenge)]
 
 
-def _startable(seen: Observation, pod: Pod, first: FirstMember) -> bool:
-    """Whether a ticket could be written now: a claim to record, and after the latch a place."""
-    if seen.cluster.durable:
-        claim = seen.claim(pod.ordinal)
-        if claim is None or claim.deleting or claim.damage:
-            return False
-    return not is_latched(seen) or _is_listed(seen, first)
+def _member_of(seen: Observation, pod: Pod) -> int:
+    """The member that the pod should be: of the record before the latch, of the list after it."""
+    if not is_latched(seen):
+        first = recorded(seen).member(pod.name)
+        return first.member_id if first else 0
+    member = roster.at(seen, pod.ordinal)
+    return member.member_id if member else 0
 
 
-def _is_listed(seen: Observation, first: FirstMember) -> bool:
-    listed = seen.etcd.members if seen.etcd else ()
-    return any(member.member_id == first.member_id for member in listed)
+def _was_given(seen: Observation, pod: Pod, member_id: int) -> bool:
+    """A ticket that the ledger does not know of, as the ledger itself was lost."""
+    if not is_latched(seen):
+        return False
+    member, held = roster.at(seen, pod.ordinal), _member_record(seen, pod)
+    return bool(member and member.name) or bool(held and held.member_id == member_id)
+
+
+def _recordable(seen: Observation, pod: Pod) -> bool:
+    """Whether there is something to write the member record on."""
+    if not seen.cluster.durable:
+        return True
+    claim = seen.claim(pod.ordinal)
+    return claim is not None and not claim.deleting and not claim.damage
 
 
 def _gathering(seen: Observation) -> bool:
@@ -214,11 +247,8 @@ def _ticket(seen: Observation, pod: Pod) -> Step | None:
 
 def _ticket_for_empty(seen: Observation, pod: Pod, challenge: str) -> Step | None:
     """The member's one ticket, to the one run that the ledger names."""
-    bootstrap = recorded(seen)
-    first = bootstrap.member(pod.name)
-    if first is None or bootstrap.challenge(first.member_id) != challenge:
-        return None
-    if not _startable(seen, pod, first):
+    bootstrap, member_id = recorded(seen), _member_of(seen, pod)
+    if not member_id or bootstrap.challenge(member_id) != challenge or not _recordable(seen, pod):
         return None
     state: ClusterState = "existing" if bootstrap.latched else "new"
     initial = _initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster
@@ -226,20 +256,24 @@ def _ticket_for_empty(seen: Observation, pod: Pod, challenge: str) -> Step | Non
         seen,
         pod,
         challenge=challenge,
-        member_id=first.member_id,
+        member_id=member_id,
         state=state,
         initial_cluster=initial,
     )
 
 
 def _initial_now(seen: Observation) -> str:
-    """The member list in etcd's form; first members that never started have no name on it yet."""
-    names = {member.member_id: member.name for member in recorded(seen).members}
+    """The member list in etcd's form; members that never started have no name on it yet."""
     return ",".join(
-        f"{member.name or names.get(member.member_id, '')}={url}"
+        f"{member.name or _name_of(seen, member)}={url}"
         for member in (seen.etcd.members if seen.etcd else ())
         for url in member.peer_urls
     )
+
+
+def _name_of(seen: Observation, member: Member) -> str:
+    ordinal = roster.ordinal_of(seen, member)
+    return naming.pod(seen.cluster.name, ordinal) if ordinal is not None else "unknown"
 
 
 def _record_then_push(
@@ -257,13 +291,14 @@ def _record_then_push(
         claim_uid=_claim_uid(seen, pod),
         member_id=member_id,
         cluster_id=bootstrap.cluster_id,
+        epoch=bootstrap.epoch,
     )
     if _member_record(seen, pod) != record:
         return _record_step(seen, pod, record)
     ticket = Ticket(
         challenge=challenge,
         cluster_uid=seen.cluster.uid,
-        epoch=FIRST_EPOCH,
+        epoch=bootstrap.epoch,
         member=pod.name,
         member_id=member_id,
         cluster_id=bootstrap.cluster_id,
@@ -338,6 +373,7 @@ def may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
         and finding.member == pod.name
         and held
         and held.member_id == finding.member_id
+        and held.epoch == recorded(seen).epoch
     )
 
 
@@ -356,10 +392,3 @@ def _claim_uid(seen: Observation, pod: Pod) -> str:
 def _write(seen: Observation, record: Bootstrap, reason: str) -> Step:
     version = seen.secret.resource_version if seen.secret else ""
     return WriteBootstrap(naming.start_secret(seen.cluster.name), version, record, reason)
-
-
-def recorded(seen: Observation) -> Bootstrap:
-    """The bootstrap record; `secret` has made sure that there is one."""
-    if seen.secret is None or seen.secret.bootstrap is None:
-        raise LookupError("the bootstrap record is asked for before the Secret is there")
-    return seen.secret.bootstrap

@@ -1,4 +1,4 @@
-"""Claims that a deleted cluster of the same name left behind, and claims that were tampered with.
+"""Claims that a deleted cluster or a removed member left behind, and tampered ones.
 
 Data outlives its cluster. A new cluster of that name neither serves it by accident nor starts empty
 beside it: it holds until a human names the old cluster's UID, to adopt its data or to discard it.
@@ -6,8 +6,8 @@ beside it: it holds until a human names the old cluster's UID, to adopt its data
 
 from __future__ import annotations
 
-from etcd_stateful.membership.bootstrap import is_latched
-from etcd_stateful.membership.observation import Claim, Observation
+from etcd_stateful.membership.bootstrap import replicas
+from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
 from etcd_stateful.membership.steps import DeleteClaim, Hold, Step, Wait
 
 
@@ -37,6 +37,38 @@ def before_anything(seen: Observation) -> Step | None:
     if not old:
         return _nothing_to_adopt(seen)
     return None if _adoptable(seen, old) else _ways_on(old)
+
+
+def is_removed_members(seen: Observation, claim: Claim) -> bool:
+    """Whether it is on record, and on the linearizable list, that its member is no more (I6)."""
+    record, bootstrap = claim.record, recorded(seen)
+    if seen.etcd is None or record is None or claim.damage or record.claim_uid != claim.uid:
+        return False
+    ours = {seen.cluster.uid, seen.cluster.retained_claims.adopt} - {""}
+    listed = {member.member_id for member in seen.etcd.members}
+    return (
+        record.cluster_uid in ours
+        and record.cluster_id == bootstrap.cluster_id == seen.etcd.cluster_id
+        and record.member_id not in listed
+    )
+
+
+def of_removed_members(seen: Observation) -> Step | None:
+    """Claims beyond the replicas: no pod uses them, and one to come must find no old data."""
+    for claim in seen.claims:
+        if claim.ordinal < seen.replicas or seen.pod(claim.ordinal):
+            continue
+        if claim.deleting:
+            if claim.ordinal < replicas(seen):
+                return Wait(f"claim {claim.name} to be gone")
+        elif is_removed_members(seen, claim):
+            return DeleteClaim(
+                claim.name,
+                claim.uid,
+                claim.resource_version,
+                f"claim {claim.name} is deleted: its member was removed",
+            )
+    return None
 
 
 def _discard(claim: Claim) -> Step:

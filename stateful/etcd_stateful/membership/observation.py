@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
@@ -78,6 +78,24 @@ class Pod:
     age: float = 0.0
     """Seconds since the API server made it, at the time of this observation."""
 
+    spec_hash: str = ""
+    """`EtcdCluster.spec_hash` of the spec that its template was rendered from."""
+
+    image: str = ""
+    """Of its etcd container."""
+
+    crashing: bool = False
+    """Its etcd container keeps failing."""
+
+    damage: str = ""
+    """etcd's own last words when it refuses to start on damaged data, again and again."""
+
+    node_gone: bool = False
+    """No node there is may use the claim's volume: the node that it lies on was removed."""
+
+    overdue: bool = False
+    """It was deleted, and nobody confirms that it has stopped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -102,6 +120,19 @@ class MemberStatus:
     learner: bool
     db_size: int
     errors: tuple[str, ...] = ()
+    storage_version: str = ""
+    """Minor of the format of its data, `3.6`; from etcd 3.6 on."""
+
+    downgrade_target: str = ""
+    """Minor that etcd's downgrade API has been told to go down to; empty while it is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """An alarm that is raised; etcd may blame the wrong member for CORRUPT."""
+
+    kind: Literal["NOSPACE", "CORRUPT"]
+    member_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +156,27 @@ class Foreign:
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """The Job of a recovery; asked for only while one is under way."""
+
+    name: str
+    uid: str
+    resource_version: str
+    survivor: str
+    epoch: int
+    spec_hash: str
+    """As of the pods: another one means that the spec was edited since."""
+
+    state: Literal["running", "complete", "failed"]
+    deleting: bool = False
+    stranger: str = ""
+    """Who owns it, in words, where it is not this cluster's."""
+
+    trouble: str = ""
+    """What its pod waits for or failed at, in words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One cluster at one moment."""
 
@@ -138,9 +190,18 @@ class Observation:
     etcd: EtcdView | None = None
     statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
     """By ordinal; only members that answered."""
+    alarms: tuple[Alarm, ...] = ()
+    """Asked for only when a member's status speaks of one."""
+    hashes: Mapping[int, int] = field(default_factory=dict)
+    """By ordinal: HashKV of all that is up to one revision that they share. Asked for only while
+    there is a CORRUPT alarm."""
     foreign: tuple[Foreign, ...] = ()
     predecessors: tuple[str, ...] = ()
     """Pods under names of ours whose StatefulSet is gone and which have yet to stop."""
+    job: Job | None = None
+    occupants: tuple[str, ...] = ()
+    """Pods that are none of `pods` and may use the cluster's volumes: its Job's, strangers under
+    names of ours. Asked for only while a recovery is under way."""
     operator_image: str = ""
     last_cluster_id: int | None = None
     """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
@@ -156,13 +217,32 @@ class Observation:
         """Pods made from a template that has been edited since; nothing restarts them yet."""
         live = self.stateful_set or {}
         status = live.get("status") or {}
-        if status.get("observedGeneration") != (live.get("metadata") or {}).get("generation"):
+        if not self.is_settled_revision:
             return ()
         newest = status.get("updateRevision") or ""
         return tuple(pod.name for pod in self.pods if newest and pod.revision not in ("", newest))
+
+    @property
+    def is_settled_revision(self) -> bool:
+        """Whether the StatefulSet's controller has looked at its last edit."""
+        live = self.stateful_set or {}
+        seen = (live.get("status") or {}).get("observedGeneration")
+        return bool(seen == (live.get("metadata") or {}).get("generation"))
 
     @property
     def replicas(self) -> int:
         """What the StatefulSet asks for now."""
         spec = (self.stateful_set or {}).get("spec") or {}
         return int(spec.get("replicas") or 0)
+
+
+def is_latched(seen: Observation) -> bool:
+    """Whether it is on record that the cluster has formed."""
+    return bool(seen.secret and seen.secret.bootstrap and seen.secret.bootstrap.latched)
+
+
+def recorded(seen: Observation) -> Bootstrap:
+    """The bootstrap record; `bootstrap.secret` has made sure that there is one."""
+    if seen.secret is None or seen.secret.bootstrap is None:
+        raise LookupError("the bootstrap record is asked for before the Secret is there")
+    return seen.secret.bootstrap

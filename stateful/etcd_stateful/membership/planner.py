@@ -1,13 +1,13 @@
 """Decides the one next step of a cluster from what is observed, and from nothing else.
 
 `decide` asks a list of questions in order of priority; the first that has an answer wins. An
-operator that is killed after any step and started again asks them anew and goes on.
+operator that is killed after any step and started again asks them anew and goes on. The chains of
+steps of each operation, each in its own module, come out of this order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from etcd_stateful import naming
@@ -15,15 +15,37 @@ from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
-from etcd_stateful.membership import blocked, bootstrap, leftovers
-from etcd_stateful.membership.observation import Foreign, Live, Observation, Pod
+from etcd_stateful.membership import (
+    alarms,
+    blocked,
+    bootstrap,
+    grow,
+    learner,
+    leftovers,
+    quorum,
+    recovery,
+    replace,
+    roll,
+    roster,
+    shrink,
+    upgrade,
+)
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.observation import (
+    Foreign,
+    Live,
+    Observation,
+    Pod,
+    is_latched,
+    recorded,
+)
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
 
 Question = Callable[[Observation], Step | None]
 
 
 def decide(seen: Observation) -> Step:
-    """The next step. Every branch that may destroy something is in `leftovers`."""
+    """The next step."""
     for question in _QUESTIONS:
         if (step := question(seen)) is not None:
             return step
@@ -64,7 +86,7 @@ def _children(seen: Observation) -> Step | None:
         (seen.headless_service, headless_service(cluster)),
         (seen.stateful_set, _stateful_set(seen)),
     ]
-    if bootstrap.is_latched(seen) and not _client_name_taken(seen):
+    if is_latched(seen) and not _client_name_taken(seen):
         wanted.append((seen.client_service, client_service(cluster)))
     return next((step for live, manifest in wanted if (step := _child(live, manifest))), None)
 
@@ -79,9 +101,10 @@ def _predecessors(seen: Observation) -> Step | None:
 
 def _stateful_set(seen: Observation) -> Manifest:
     manifest = stateful_set(
-        replace(seen.cluster, version=bootstrap.running_version(seen)),
+        bootstrap.as_running(seen),
         replicas=bootstrap.replicas(seen),
         operator_image=seen.operator_image,
+        epoch=recorded(seen).epoch,
     )
     if seen.stateful_set is not None:
         # Kubernetes never lets them change, so what an older operator rendered stays.
@@ -100,20 +123,39 @@ def _child(live: Live | None, manifest: Manifest) -> Step | None:
     if where := drift(live, manifest):
         # Of this very version: an old view must not undo what came after it, replicas least of all.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
-        return ApplyChild(kind, name, manifest, f"{kind} {name} differs at {where}")
+        lowers = kind == "StatefulSet" and manifest["spec"]["replicas"] < live["spec"]["replicas"]
+        return ApplyChild(kind, name, manifest, f"{kind} {name} differs at {where}", lowers)
     return None
 
 
 def _every_pod_serves(seen: Observation) -> Step | None:
+    idle = _for_the_next_image(seen)
     waits = [
         (ordinal, pod)
         for ordinal in range(seen.replicas)
         if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting
+        if ordinal not in idle
     ]
     if not waits:
-        return None
+        return _every_voter_serves(seen)
     ordinal, pod = min(waits, key=lambda one: _blame(one[1]))
     return Wait(_in_words(seen, ordinal, pod))
+
+
+def _for_the_next_image(seen: Observation) -> set[int]:
+    """Ordinals without a member that wait until the restart has tried out their image."""
+    if roll.is_over(seen):
+        return set()
+    vacant = (seat for seat in roster.seats(seen) if seat.member is None and seat.waits_empty)
+    return {seat.ordinal for seat in vacant}
+
+
+def _every_voter_serves(seen: Observation) -> Step | None:
+    """A pod that is Ready served a moment ago; its member says whether it does now."""
+    if not is_latched(seen):
+        return None
+    away = [seat for seat in roster.voters(seen) if not seat.serves]
+    return Wait(f"etcd in {roster.in_words(away)} to answer", soon=True) if away else None
 
 
 def _blame(pod: Pod | None) -> int:
@@ -158,26 +200,32 @@ def _client_name(seen: Observation) -> str:
     return naming.client_service(seen.cluster.name)
 
 
-def _size_as_declared(seen: Observation) -> Step | None:
-    if seen.replicas == seen.cluster.size:
+def _version_first(seen: Observation) -> Step | None:
+    """Of an edit of the version and more, the version comes first: an option that only the new one
+    knows must not be given to the old; and one restart is enough for both."""
+    if not is_latched(seen) or seen.etcd is None or seen.stateful_set is None:
         return None
-    return Hold(
-        "ResizeNotAvailable",
-        f"the cluster runs with {seen.replicas} members and spec.size is {seen.cluster.size}: "
-        "this version of the operator cannot change the size of a running cluster yet; it goes "
-        f"on with {seen.replicas}. Set spec.size back to {seen.replicas}",
-    )
+    every = roster.seats(seen)
+    at_rest = all(seat.is_voter == (seat.ordinal < seen.cluster.size) for seat in every)
+    if not at_rest or not roll.is_over(seen) or _every_pod_serves(seen):
+        return None
+    return upgrade.go_on(seen)
 
 
-def _version_as_declared(seen: Observation) -> Step | None:
-    running = bootstrap.running_version(seen)
-    if running == seen.cluster.version:
+def _no_quorum(seen: Observation) -> Step | None:
+    """Nothing below is asked without a member list that a quorum agrees on."""
+    return None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)
+
+
+def _unknown_members(seen: Observation) -> Step | None:
+    """Somebody else changes this cluster; who knows what they count on."""
+    if not (unknown := roster.unknown_members(seen)):
         return None
+    names = ", ".join(f"{to_hex(one.member_id)} at {' '.join(one.peer_urls)}" for one in unknown)
     return Hold(
-        "VersionChangeNotAvailable",
-        f"the cluster runs etcd {running} and spec.version is {seen.cluster.version}: this version "
-        f"of the operator cannot change the version of a running cluster yet; it goes on with "
-        f"{running}. Set spec.version back to {running}",
+        "UnknownMember",
+        f"on the member list is {names}, which is none of this cluster's pods. The membership is "
+        "left as it is until that member is removed (etcdctl member remove)",
     )
 
 
@@ -188,16 +236,39 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     leftovers.before_anything,
     bootstrap.secret,
     _predecessors,
+    leftovers.of_removed_members,
+    _version_first,
     _children,
+    recovery.carry_out,
     leftovers.damaged,
     bootstrap.latch,
+    recovery.decline,
     bootstrap.tickets,
     bootstrap.another_attempt,
     blocked.cannot_form,
+    upgrade.go_back,
+    roll.unready,
+    recovery.refused,
+    _no_quorum,
+    _unknown_members,
+    learner.promote_or_drop,
+    replace.lost_voter,
+    replace.remains,
+    alarms.disarm,
+    roll.crashing,
+    learner.in_flight,
+    shrink.highest,
+    grow.lowest,
+    replace.not_replaceable,
     blocked.starts,
     _every_pod_serves,
     blocked.unformed,
+    upgrade.prepare,
+    roll.next_pod,
+    upgrade.finish,
+    bootstrap.keep_size,
     _client_service_taken,
-    _size_as_declared,
-    _version_as_declared,
+    upgrade.go_on,
+    upgrade.impossible,
+    recovery.not_needed,
 )

@@ -13,10 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.membership import identity
+
+FIRST_EPOCH: Final = 1
+"""Restore and recovery raise the epoch, which fences every volume of the one before."""
 
 
 class BadRecord(ValueError):
@@ -49,8 +52,21 @@ class Bootstrap:
     version: str = ""
     """What its members run. Not on the StatefulSet alone: that may be deleted (I9)."""
 
+    oldest: str = ""
+    """The oldest minor whose entries the members' logs may still hold; empty where nobody knows."""
+
+    before: str = ""
+    """What they ran before, while a change of the version is under way."""
+
     size: int = 0
-    """How many ordinals there are, where the first members are not known (I5)."""
+    """How many ordinals there are, once that is not the number of first members (I5)."""
+
+    epoch: int = FIRST_EPOCH
+    survivor: str = ""
+    """The member that a recovery of this epoch goes on with, until that recovery is over."""
+
+    declined: bool = False
+    """The `spec.recovery` there is came while a quorum answered. It has no effect, also later."""
 
     @property
     def initial_cluster(self) -> str:
@@ -83,6 +99,7 @@ def first_attempt(
         members=members,
         cluster_id=identity.cluster_id(member.member_id for member in members),
         version=version,
+        oldest=version,
     )
 
 
@@ -91,7 +108,9 @@ def next_attempt(record: Bootstrap, peers: Mapping[str, str]) -> Bootstrap:
     return first_attempt(record.cluster_uid, peers, record.version, record.attempt + 1)
 
 
-def adopted(cluster_uid: str, cluster_id: int, version: str, size: int) -> Bootstrap:
+def adopted(
+    cluster_uid: str, cluster_id: int, version: str, size: int, epoch: int = FIRST_EPOCH
+) -> Bootstrap:
     """The record of a cluster that is there already: adopted, or its Secret was lost."""
     return Bootstrap(
         cluster_uid=cluster_uid,
@@ -102,6 +121,7 @@ def adopted(cluster_uid: str, cluster_id: int, version: str, size: int) -> Boots
         latched=True,
         version=version,
         size=size,
+        epoch=epoch,
     )
 
 
@@ -110,10 +130,24 @@ def latch(record: Bootstrap) -> Bootstrap:
 
 
 def issue(record: Bootstrap, tickets: Mapping[int, str]) -> Bootstrap:
-    """The record with these tickets in its ledger, which is only ever added to."""
+    """The record with these tickets in its ledger."""
     if clash := [member for member in tickets if record.challenge(member) is not None]:
         raise ValueError(f"members {clash} had their ticket")
     return replace(record, issued=tuple(sorted((*record.issued, *tickets.items()))))
+
+
+def recovering(record: Bootstrap, survivor: str) -> Bootstrap:
+    """From here on every volume is of an epoch that is over, and must not run as it is."""
+    return replace(record, epoch=record.epoch + 1, survivor=survivor)
+
+
+def recovered(record: Bootstrap, size: int) -> Bootstrap:
+    """The first members are no more, but for one. The ledger stays: no member gets two tickets."""
+    return replace(record, survivor="", members=(), size=size)
+
+
+def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
+    return replace(record, declined=declined)
 
 
 def dump_bootstrap(record: Bootstrap) -> str:
@@ -131,7 +165,12 @@ def dump_bootstrap(record: Bootstrap) -> str:
             "latched": record.latched,
             "issued": [[identity.to_hex(member), run] for member, run in record.issued],
             "version": record.version,
+            "oldest": record.oldest,
+            "before": record.before,
             "size": record.size,
+            "epoch": record.epoch,
+            "survivor": record.survivor,
+            "declined": record.declined,
         },
         sort_keys=True,
     )
@@ -153,7 +192,12 @@ def load_bootstrap(text: str) -> Bootstrap:
             latched=_truth(raw["latched"]),
             issued=tuple((identity.from_hex(member), str(run)) for member, run in raw["issued"]),
             version=str(raw["version"]),
+            oldest=str(raw.get("oldest", "")),
+            before=str(raw.get("before", "")),
             size=int(raw["size"]),
+            epoch=_epoch(raw.get("epoch", FIRST_EPOCH)),
+            survivor=str(raw.get("survivor", "")),
+            declined=_truth(raw.get("declined", False)),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
@@ -162,7 +206,14 @@ def load_bootstrap(text: str) -> Bootstrap:
 def _truth(value: object) -> bool:
     """Anything else must not read as false: an unlatched cluster may be begun anew."""
     if not isinstance(value, bool):
-        raise TypeError(f"latched is {value!r:.60}, neither true nor false")
+        raise TypeError(f"{value!r:.60} is neither true nor false")
+    return value
+
+
+def _epoch(value: object) -> int:
+    """Anything else must not read as an epoch: it decides which volumes may run."""
+    if type(value) is not int or value < FIRST_EPOCH:
+        raise TypeError(f"{value!r:.60} is no epoch")
     return value
 
 
@@ -178,6 +229,8 @@ class MemberRecord:
     claim_uid: str
     member_id: int
     cluster_id: int
+    epoch: int = FIRST_EPOCH
+    """Of the marker on the volume: outlives the bootstrap record, which goes with its cluster."""
 
 
 def member_annotations(record: MemberRecord) -> dict[str, str]:
@@ -186,6 +239,7 @@ def member_annotations(record: MemberRecord) -> dict[str, str]:
         naming.CLAIM_UID: record.claim_uid,
         naming.MEMBER_ID: identity.to_hex(record.member_id),
         naming.CLUSTER_ID: identity.to_hex(record.cluster_id),
+        naming.EPOCH: str(record.epoch),
     }
 
 
@@ -202,9 +256,16 @@ def load_member(annotations: Mapping[str, str]) -> MemberRecord | None:
             claim_uid=_said(annotations, naming.CLAIM_UID),
             member_id=identity.from_hex(annotations[naming.MEMBER_ID]),
             cluster_id=identity.from_hex(annotations[naming.CLUSTER_ID]),
+            epoch=_epoch_in(annotations.get(naming.EPOCH, str(FIRST_EPOCH))),
         )
     except (KeyError, ValueError) as error:
         raise BadRecord(f"the member record on the claim cannot be read: {error}") from error
+
+
+def _epoch_in(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not int(text):
+        raise ValueError(f"not an epoch: {text[:32]!r}")
+    return int(text)
 
 
 def _said(annotations: Mapping[str, str], key: str) -> str:

@@ -16,6 +16,8 @@ class ApplyChild:
     name: str
     manifest: dict[str, object]
     reason: str
+    final: bool = False
+    """It lowers the StatefulSet's replicas, which takes pods away (I5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class WriteBootstrap:
     resource_version: str
     record: Bootstrap
     reason: str
+    final: bool = False
+    """It moves the version, which is not always to be had back, or the epoch, which never is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +75,110 @@ class DeleteClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete the pod of exactly this UID and resourceVersion; its StatefulSet makes it again.
+
+    `force`: without waiting for its node to confirm. Only for one that is no member any more.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    reason: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateJob:
+    """Create the Job of a recovery. Never alters one that is there."""
+
+    name: str
+    manifest: dict[str, object]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the Job of exactly this UID and resourceVersion, with its pods."""
+
+    name: str
+    uid: str
+    resource_version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Whom a change of the membership is asked of: the leader, and nobody else at its address."""
+
+    address: str
+    member_id: int
+    cluster_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAddLearner:
+    leader: Leader
+    peer_url: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPromote:
+    leader: Leader
+    member_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRemove:
+    leader: Leader
+    member_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLeader:
+    """Makes the voter `member_id` the leader."""
+
+    leader: Leader
+    member_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DisarmAlarm:
+    """Takes back the CORRUPT alarm of a member that is gone."""
+
+    leader: Leader
+    member_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnableDowngrade:
+    """Tells etcd that its members will go down to this minor, `3.5`."""
+
+    leader: Leader
+    minor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelDowngrade:
+    leader: Leader
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to write now. `reason` says what for."""
+    """Nothing to write now. `reason` says what for.
+
+    `soon`: it may end without any event of Kubernetes, so it is looked at again within a second.
+    """
 
     reason: str
+    soon: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +194,44 @@ class Settled:
     """The cluster is as declared."""
 
 
-Write = ApplyChild | CreateSecret | WriteBootstrap | RecordMember | PushTicket | DeleteClaim
+EtcdChange = (
+    MemberAddLearner
+    | MemberPromote
+    | MemberRemove
+    | MoveLeader
+    | DisarmAlarm
+    | EnableDowngrade
+    | CancelDowngrade
+)
+Write = (
+    ApplyChild
+    | CreateSecret
+    | WriteBootstrap
+    | RecordMember
+    | PushTicket
+    | DeleteClaim
+    | DeletePod
+    | CreateJob
+    | DeleteJob
+    | EtcdChange
+)
 Step = Write | Wait | Hold | Settled
+
+_FINAL = (
+    DeleteClaim,
+    DeletePod,
+    CreateJob,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MoveLeader,
+)
+
+
+def is_final(step: Step) -> bool:
+    """Whether nothing undoes it: then it is chosen once more, from what is read just before."""
+    match step:
+        case ApplyChild(final=final) | WriteBootstrap(final=final):
+            return final
+        case _:
+            return isinstance(step, _FINAL)

@@ -56,6 +56,7 @@ SECRETS = Kind("secrets", "v1", "Secret")
 CLAIMS = Kind("persistentvolumeclaims", "v1", "PersistentVolumeClaim")
 EVENTS = Kind("events", "v1", "Event")
 VOLUMES = Kind("persistentvolumes", "v1", "PersistentVolume", namespaced=False)
+NODES = Kind("nodes", "v1", "Node", namespaced=False)
 NAMESPACES = Kind("namespaces", "v1", "Namespace", namespaced=False)
 CRDS = Kind(
     "customresourcedefinitions",

@@ -24,6 +24,7 @@ from harness.reach import Reach
 from harness.waiting import eventually
 
 PREFIX = "etcd.database.coreos.com"
+INSTANCE = "app.kubernetes.io/instance"
 COMES_UP_SECONDS = 60
 PATIENCE = 5
 SETTLED = "nothing to do"
@@ -49,6 +50,10 @@ class Cluster:
 
     def change(self, **spec: Any) -> None:
         self.kube.patch(CLUSTERS, self.namespace, self.name, {"spec": spec})
+
+    def scale(self, size: int) -> None:
+        """As users do it."""
+        self.kube.kubectl("-n", self.namespace, "scale", "etcd", self.name, f"--replicas={size}")
 
     def delete(self) -> None:
         """Deletes it and waits until it and its pods are gone; its claims stay."""
@@ -82,7 +87,7 @@ class Cluster:
 
     def pods(self) -> dict[str, Json]:
         """By name; also those that are stopping."""
-        found = self.kube.list(PODS, self.namespace, f"app.kubernetes.io/instance={self.name}")
+        found = self.kube.list(PODS, self.namespace, f"{INSTANCE}={self.name}")
         return {pod["metadata"]["name"]: pod for pod in found}
 
     def pod(self, ordinal: int) -> Json | None:
@@ -135,6 +140,19 @@ class Cluster:
         # kube-proxy learns of a new Service up to a second after everybody else.
         eventually(f"clients of {place} are served", self.client.members, seconds=10)
         return self
+
+    def leader(self) -> int:
+        """Ordinal of the member that leads by its own word."""
+        found = eventually("a leader", self._leaders, lambda found: len(found) == 1, seconds=15)
+        return found[0]
+
+    def _leaders(self) -> list[int]:
+        leaders = []
+        for name, pod in self.pods().items():
+            ordinal = int(name.rpartition("-")[2])
+            if is_ready(pod) and self.member(ordinal).status()["leads"]:
+                leaders.append(ordinal)
+        return leaders
 
     def holds(self, reason: str, *words: str, kind: str = "Blocked", seconds: float = 30) -> Json:
         """Waits for a condition of that reason whose message has all the words."""

@@ -25,6 +25,7 @@ class Member:
     member_id: str
     name: str
     learner: bool
+    peer_urls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class Members:
     @property
     def ids(self) -> dict[str, str]:
         return {member.name: member.member_id for member in self.members}
+
+    @property
+    def hosts(self) -> list[str]:
+        """The pods that peer URLs lead to: what a member is, also before it has told its name."""
+        urls = (member.peer_urls[0] for member in self.members)
+        return sorted(url.partition("://")[2].partition(".")[0] for url in urls)
 
 
 class Etcd:
@@ -64,7 +71,12 @@ class Etcd:
         """The linearizable list."""
         answer = self._post("/v3/cluster/member/list", {"linearizable": True})
         listed = tuple(
-            Member(to_hex(one["ID"]), one.get("name", ""), bool(one.get("isLearner")))
+            Member(
+                to_hex(one["ID"]),
+                one.get("name", ""),
+                bool(one.get("isLearner")),
+                tuple(one.get("peerURLs", ())),
+            )
             for one in answer["members"]
         )
         return Members(to_hex(answer["header"]["cluster_id"]), listed)
@@ -77,7 +89,23 @@ class Etcd:
             **answer,
             "cluster_id": to_hex(header["cluster_id"]),
             "member_id": to_hex(header["member_id"]),
+            "leads": answer.get("leader") == header["member_id"],
         }
+
+    def remove(self, member_id: str) -> None:
+        """`etcdctl member remove`, which no one should."""
+        self._post("/v3/cluster/member/remove", {"ID": str(int(member_id, 16))})
+
+    def add_learner(self, peer_url: str) -> None:
+        self._post("/v3/cluster/member/add", {"peerURLs": [peer_url], "isLearner": True})
+
+    def promote(self, member_id: str) -> None:
+        self._post("/v3/cluster/member/promote", {"ID": str(int(member_id, 16))})
+
+    def hash_at(self, revision: int) -> tuple[int, int]:
+        """Of all keys up to that revision, and since which compaction."""
+        answer = self._post("/v3/maintenance/hashkv", {"revision": str(revision)})
+        return int(answer["hash"]), int(answer.get("compact_revision", 0))
 
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         deadline = time.monotonic() + self._patience

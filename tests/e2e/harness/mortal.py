@@ -1,19 +1,19 @@
 """The operator's own code in this process, so that it can be made to die between any two calls.
 
 `Process` runs the real reconciler with the real clients against the real cluster. Its `Fate` counts
-what it writes (API calls and start tickets alike) and ends it before the n-th write goes out, or
-after it went out and before its answer came. Death is a BaseException: nothing in the operator
-catches it, and nothing of that process runs after it.
+what it writes (API calls, start tickets and changes of etcd alike) and ends it before the n-th
+write goes out, or after it went out and before its answer came. Death is a BaseException: nothing
+in the operator catches it, and nothing of that process runs after it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client.configuration import Configuration
@@ -21,6 +21,7 @@ from urllib3.exceptions import HTTPError
 
 from etcd_operator import kube as operator_kube
 from etcd_operator.client import Client
+from etcd_operator.etcd import GrpcEtcd
 from etcd_operator.kube import Json, KubeError, Resource
 from etcd_operator.metrics import Metrics
 from etcd_operator.reconcile import Reconciler
@@ -31,6 +32,7 @@ from etcd_stateful.ticket import Answer, Receipt, Ticket
 from harness.api import KUBECONFIG, ApiError, Kind, Kube
 
 T = TypeVar("T")
+Done = Callable[[], bool]
 
 WATCHED = (
     operator_kube.ETCD_CLUSTERS,
@@ -49,7 +51,9 @@ class Dead(BaseException):
 
 @dataclass
 class Fate:
-    dies_at: int | None = None
+    dies_at: int | str | None = None
+    """The how-maniest write, or the first of that name."""
+
     when: Literal["before", "after"] = "before"
     writes: list[str] = field(default_factory=list)
     dead: bool = False
@@ -57,7 +61,7 @@ class Fate:
     async def write(self, words: str, call: Callable[[], Awaitable[T]]) -> T:
         self._breathe()
         self.writes.append(words)
-        its_time = len(self.writes) == self.dies_at
+        its_time = self.dies_at in (len(self.writes), words)
         if its_time and self.when == "before":
             self._die()
         answer = await call()
@@ -136,6 +140,34 @@ class MortalStart:
         )
 
 
+class MortalEtcd:
+    """`etcd.Etcd` over gRPC: questions are reads, changes are writes."""
+
+    CHANGES: ClassVar = {
+        "member_add_learner": "add a learner",
+        "member_promote": "promote a learner",
+        "member_remove": "remove a member",
+        "move_leader": "move the leader",
+        "disarm_corrupt": "disarm an alarm",
+        "enable_downgrade": "enable a downgrade",
+        "cancel_downgrade": "cancel a downgrade",
+    }
+
+    def __init__(self, fate: Fate) -> None:
+        self._etcd = GrpcEtcd()
+        self._fate = fate
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method, words = getattr(self._etcd, name), self.CHANGES.get(name)
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            if words is None:
+                return await self._fate.read(lambda: method(*arguments, **options))
+            return await self._fate.write(words, lambda: method(*arguments, **options))
+
+        return call
+
+
 class Silence:
     """In place of Events, which are a courtesy and no step."""
 
@@ -204,10 +236,11 @@ class Process:
             Metrics(),
             Settings(operator_image=image),
             start=MortalStart(fate),
+            etcd=MortalEtcd(fate),
             events=Silence(),
         )
 
-    async def run(self, namespace: str, name: str, done: Callable[[], bool]) -> None:
+    async def run(self, namespace: str, name: str, done: Done) -> None:
         """Passes until it is done; raises Dead when it is killed."""
         while not done():
             self._position = self._mirror.feed(self._store, self._position)
@@ -216,6 +249,50 @@ class Process:
             except KubeError:
                 delay = 0.2
             await asyncio.sleep(LOOK_SECONDS if delay is None else min(delay, LOOK_SECONDS))
+
+
+@dataclass
+class Lives:
+    """One operator after the other, for one cluster, until what is to be done is done."""
+
+    client: Client
+    mirror: Mirror
+    image: str
+    writes: list[str] = field(default_factory=list)
+    """Of all of them."""
+
+    deaths: int = 0
+
+    async def run(self, cluster: tuple[str, str], fates: Iterator[Fate], done: Done) -> None:
+        for fate in fates:
+            try:
+                await Process(self.client, self.mirror, self.image, fate).run(*cluster, done)
+            except Dead:
+                self.deaths += 1
+            self.writes += fate.writes
+            if not fate.dead:
+                return
+
+    def counts(self) -> dict[str, int]:
+        """Of writes that must be as many whoever dies; how often a status is told depends on
+        timing."""
+        return dict(Counter(one for one in self.writes if not one.startswith("status of")))
+
+
+def always_dying() -> Iterator[Fate]:
+    """Every one of them dies after its first write."""
+    while True:
+        yield Fate(dies_at=1, when="after")
+
+
+def once(number: int, when: Literal["before", "after"]) -> Iterator[Fate]:
+    """The first dies at its write of this number, the next lives."""
+    yield Fate(dies_at=number, when=when)
+    yield Fate()
+
+
+def never() -> Iterator[Fate]:
+    yield Fate()
 
 
 async def connect() -> Client:

@@ -106,6 +106,17 @@ class Server:
             *self._place, "etcdclusters", name, {"spec": {"replicas": replicas}}, dry_run="All"
         )
 
+    def tell(self, name: str, status: dict[str, Any], *, store: bool = False) -> Any:
+        options = {} if store else {"dry_run": "All"}
+        return self._custom.patch_namespaced_custom_object_status(
+            *self._place,
+            "etcdclusters",
+            name,
+            {"status": status},
+            field_validation="Strict",
+            **options,
+        )
+
     def delete(self, name: str) -> None:
         self._custom.delete_namespaced_custom_object(*self._place, "etcdclusters", name)
 
@@ -167,6 +178,8 @@ def stored(server: Server, request: pytest.FixtureRequest) -> Iterator[str]:
     indirect=["stored"],
 )
 def test_a_change_is_taken_or_refused(server: Server, stored: str, row: dict[str, Any]) -> None:
+    if "runs" in row:
+        server.tell(stored, {"phase": "Running", "currentVersion": row["runs"]}, store=True)
     if "says" not in row:
         server.change(stored, row["to"])
         return
@@ -185,10 +198,33 @@ def test_scale_sets_the_size_within_its_bounds(server: Server, stored: str) -> N
     assert "delete the EtcdCluster" in refusal_of(caught.value)
 
 
-def test_defaults_are_those_of_coreos_but_for_the_version(server: Server) -> None:
+def test_the_version_is_left_open_where_coreos_wrote_one_into_the_spec(server: Server) -> None:
+    """So that neither a newer operator's default nor a line taken out of a manifest upgrades a
+    running cluster."""
     spec = server.create(manifest("EtcdCluster", {}))["spec"]
 
-    assert spec == {"size": 3, "repository": "quay.io/coreos/etcd", "version": "3.7.3"}
+    assert spec == {"size": 3, "repository": "quay.io/coreos/etcd"}
+
+
+@pytest.mark.parametrize("stored", [{}], indirect=True)
+def test_the_status_is_taken_as_the_operator_writes_it(server: Server, stored: str) -> None:
+    entry = {"name": "good-0", "id": "8e9e05c52164694d", "role": "voter", "version": "3.7.3"}
+    figures = {"term": 7, "appliedIndex": 9007199254740993, "dbSize": 8589934592}
+    condition = {"type": "Recovering", "status": "True", "reason": "MemberLost", "message": "x"}
+    status = {"memberStatus": [entry | figures], "conditions": [condition]}
+
+    assert server.tell(stored, status)["status"] == status
+
+
+@pytest.mark.parametrize(
+    "entry", [{"name": "good-0"}, {"id": "1", "role": "boss"}, {"id": "1", "term": "7"}], ids=str
+)
+@pytest.mark.parametrize("stored", [{}], indirect=True)
+def test_a_member_in_the_status_has_its_form(server: Server, stored: str, entry: dict) -> None:
+    with pytest.raises(ApiException) as caught:
+        server.tell(stored, {"memberStatus": [entry]})
+
+    assert "memberStatus" in refusal_of(caught.value)
 
 
 def test_the_tables_are_as_large_as_promised() -> None:

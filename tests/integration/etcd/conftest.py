@@ -2,157 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import itertools
 import shutil
-import signal
-import socket
-import subprocess
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused
-from etcd_stateful.membership import identity
+sys.path.append(str(Path(__file__).parent))
 
-BINARIES = Path(__file__).parents[3] / "build" / "bin"
-MINORS = ("3.5", "3.6", "3.7")
-
-
-@dataclass
-class Member:
-    """One etcd process; `start` again after `kill` keeps its data."""
-
-    binary: Path
-    name: str
-    folder: Path
-    client_port: int
-    peer_port: int
-    host: str = "127.0.0.1"
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url_host(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
-
-    @property
-    def peer_url(self) -> str:
-        return f"http://{self.url_host}:{self.peer_port}"
-
-    def start(self, initial_cluster: str, token: str, state: str) -> None:
-        client_url = f"http://{self.url_host}:{self.client_port}"
-        flags = {
-            "name": self.name,
-            "data-dir": self.folder,
-            "listen-client-urls": client_url,
-            "advertise-client-urls": client_url,
-            "listen-peer-urls": self.peer_url,
-            "initial-advertise-peer-urls": self.peer_url,
-            "initial-cluster": initial_cluster,
-            "initial-cluster-token": token,
-            "initial-cluster-state": state,
-            "log-level": "error",
-        }
-        command = [str(self.binary), *(f"--{name}={value}" for name, value in flags.items())]
-        with (self.folder.parent / f"{self.name}.log").open("ab") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out)
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait(10)
-            self.process = None
-
-
-@dataclass
-class Cluster:
-    """Members that were meant to begin together, and such that join later."""
-
-    binary: Path
-    folder: Path
-    token: str
-    members: list[Member] = field(default_factory=list)
-    first: list[Member] = field(default_factory=list)
-
-    def new_member(self, host: str = "127.0.0.1") -> Member:
-        name = f"m{len(self.members)}"
-        client, peer = free_port(host), free_port(host)
-        member = Member(self.binary, name, self.folder / name, client, peer, host)
-        self.members.append(member)
-        return member
-
-    def begin(self, size: int, host: str = "127.0.0.1") -> None:
-        self.first = [self.new_member(host) for _ in range(size)]
-        for member in self.first:
-            member.start(self.initial_cluster(self.first), self.token, "new")
-
-    def initial_cluster(self, members: list[Member]) -> str:
-        return ",".join(f"{member.name}={member.peer_url}" for member in members)
-
-    def member_id(self, member: Member) -> int:
-        return identity.member_id([member.peer_url], self.token)
-
-    @property
-    def cluster_id(self) -> int:
-        return identity.cluster_id(self.member_id(member) for member in self.first)
-
-    def at(
-        self, member: Member, member_id: int | None = None, cluster_id: int | None = None
-    ) -> Endpoint:
-        if member_id is None and member in self.first:
-            member_id = self.member_id(member)
-        return Endpoint(
-            member.host, cluster_id or self.cluster_id, member_id, port=member.client_port
-        )
-
-    async def ready(self) -> GrpcEtcd:
-        """A client, once every first member knows a leader."""
-        etcd = GrpcEtcd()
-        for member in self.first:
-            await eventually(lambda member=member: self._knows_leader(etcd, member))
-        return etcd
-
-    async def _knows_leader(self, etcd: GrpcEtcd, member: Member) -> bool:
-        return (await etcd.status(self.at(member))).leader_id != 0
-
-    async def leader(self, etcd: GrpcEtcd) -> Member:
-        status = await etcd.status(self.at(self.first[0]))
-        return next(one for one in self.first if self.member_id(one) == status.leader_id)
-
-
-async def eventually(check: Callable[[], AsyncIterator[bool]], seconds: float = 20) -> None:
-    """Waits until the check is true; no answer counts as not yet."""
-    deadline = time.monotonic() + seconds
-    while True:
-        with contextlib.suppress(NoAnswer, Refused):
-            if await check():
-                return
-        assert time.monotonic() < deadline, "it never came true"
-        await asyncio.sleep(0.05)
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
-def binary(minor: str) -> Path:
-    found = sorted(BINARIES.glob(f"etcd-{minor}.*"))
-    if not found:
-        pytest.fail(f"no etcd {minor} in build/bin: build the binaries first (see the Makefile)")
-    return found[-1]
+from etcd_live import MINORS, Cluster, binary
 
 
 @pytest.fixture(params=MINORS)
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    tokens = itertools.count()
-    found = Cluster(binary(request.param), tmp_path, f"token-{request.param}-{next(tokens)}")
+    found = Cluster(binary(request.param), tmp_path, f"token-{request.param}")
     yield found
     for member in found.members:
         member.kill()

@@ -9,9 +9,11 @@ import time
 
 import pytest
 from aetcd import rpc
+from etcd_live import raise_alarm
 
 from etcd_operator import etcd as client
-from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused, Stranger, plaintext
+from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused, Stranger
+from etcd_stateful.membership.observation import Alarm
 
 pytestmark = pytest.mark.integration
 
@@ -130,12 +132,8 @@ async def test_alarms_are_read(cluster):
     at, member_id = cluster.at(cluster.first[0]), cluster.member_id(cluster.first[0])
     assert await etcd.alarms(at) == ()
 
-    async with plaintext(at) as channel:
-        request = rpc.AlarmRequest(
-            action=rpc.AlarmRequest.ACTIVATE, memberID=member_id, alarm=rpc.NOSPACE
-        )
-        await rpc.MaintenanceStub(channel).Alarm(request, timeout=5)
-    assert await etcd.alarms(at) == (client.Alarm("NOSPACE", member_id),)
+    await raise_alarm(cluster.first[0], rpc.NOSPACE, member_id)
+    assert await etcd.alarms(at) == (Alarm("NOSPACE", member_id),)
     assert (await etcd.status(at)).errors
 
 

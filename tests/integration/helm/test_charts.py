@@ -35,8 +35,9 @@ SERVED: Rules = {
     ("apps", "statefulsets"): {"get", "list", "watch", "create", "patch"},
     ("", "services"): {"get", "list", "watch", "create", "patch"},
     ("", "secrets"): {"get", "list", "watch", "create", "patch"},
-    ("", "pods"): {"get", "list", "watch", "patch"},
+    ("", "pods"): {"get", "list", "watch", "patch", "delete"},
     ("", "persistentvolumeclaims"): {"get", "list", "watch", "patch", "delete"},
+    ("batch", "jobs"): {"get", "create", "delete"},
     ("", "events"): {"get", "create", "patch"},
 }
 LEASE: Rules = {("coordination.k8s.io", "leases"): {"get", "create", "patch"}}

@@ -175,6 +175,42 @@ async def test_without_an_api_server_it_waits_and_can_be_ended(namespace, away):
     assert len(lines) < 10
 
 
+async def test_a_port_in_use_is_one_line(namespace, kubeconfig):
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))  # noqa: S104 - as the operator would
+        other.listen()
+        operator = Process(namespace, kubeconfig)
+        port = operator.metrics = other.getsockname()[1]
+        operator.environment["METRICS_PORT"] = str(port)
+        async with operator:
+            code, lines = await operator.ended(None, seconds=30)
+
+    assert code == 2
+    [line] = lines
+    assert line["message"] == (
+        f"cannot listen on port {port}: address already in use. "
+        "Set METRICS_PORT to a port that is free"
+    )
+    assert "exc_info" not in line
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b"a: [b", b"", b"- a", b"\xff\xfe", b"current-context: a\ncontexts: 7"],
+    ids=["not yaml", "empty", "list", "binary", "other types"],
+)
+async def test_a_malformed_kubeconfig_is_one_line(namespace, tmp_path, noise):
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(noise)
+    async with Process(namespace, str(path)) as operator:
+        code, lines = await operator.ended(None, seconds=30)
+
+    assert code == 2
+    [line] = lines
+    assert line["message"].startswith("no way to Kubernetes: ")
+    assert "exc_info" not in line
+
+
 async def test_without_any_credentials_it_says_so_in_one_line(namespace, tmp_path):
     async with Process(namespace, str(tmp_path / "nothing")) as operator:
         code, lines = await operator.ended(None, seconds=30)

@@ -226,6 +226,35 @@ def test_a_foreign_volume_is_held(world: World) -> None:
     assert sorted(str(path) for path in pod.volume.rglob("*")) == content
 
 
+@pytest.mark.parametrize("noise", [b"noise" * 200, bytes(1000)], ids=["garbage", "zeros"])
+def test_a_log_whose_head_is_overwritten_is_damaged_and_gets_no_ticket(
+    world: World, noise: bytes
+) -> None:
+    [pod] = world.bootstrap(1)
+    pod.put("k", "v")
+    ids = pod.ids()
+    pod.stop()
+    [segment] = (pod.volume / "data/member/wal").glob("*.wal")
+    with segment.open("r+b") as log:
+        log.write(noise)
+    # etcd itself cannot do anything with it either.
+    pod.dies()
+    content = sorted(str(path) for path in pod.volume.rglob("*"))
+    pod.waits()
+    finding = pod.ask().finding
+    assert finding == ticket.Finding(
+        "damaged", finding.detail, "uid-1", 1, "c-0", ids.member_id, ids.cluster_id
+    )
+    assert finding.detail.startswith("log: ")
+    for state in ("new", "existing", "adopt"):
+        receipt = pod.push(state=state, member_id=ids.member_id, cluster_id=ids.cluster_id)
+        assert receipt.refusal
+    assert sorted(str(path) for path in pod.volume.rglob("*")) == content
+    # Whoever's it is, is only known by the marker.
+    (pod.volume / "member.json").unlink()
+    assert pod.ask().finding == ticket.Finding("unreadable", finding.detail)
+
+
 def test_a_clone_of_another_member_s_volume_is_held(world: World) -> None:
     pods = world.bootstrap(3)
     clone = world.pod("c-3")

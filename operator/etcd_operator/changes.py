@@ -1,0 +1,64 @@
+"""Asks etcd for one change: of its members, its leader, its alarms, its version.
+
+The leader is asked, as that very member of that very cluster. No answer means that the change may
+have happened; etcd's own no means that it has not, and that asking again later may help.
+"""
+
+from __future__ import annotations
+
+from etcd_operator.applied import Declined, Done, Outdated, Unanswered
+from etcd_operator.etcd import Endpoint, Etcd, NoAnswer, Refused, Stranger
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.steps import (
+    CancelDowngrade,
+    DisarmAlarm,
+    EnableDowngrade,
+    EtcdChange,
+    Leader,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MoveLeader,
+)
+
+
+async def change(etcd: Etcd, step: EtcdChange) -> Done | Outdated | Unanswered | Declined:
+    try:
+        return Done(await _ask(etcd, _endpoint(step.leader), step))
+    except Refused as error:
+        return Declined(str(error))
+    except Stranger as error:
+        return Outdated(f"nothing was asked for: {error}")
+    except NoAnswer as error:
+        return Unanswered(f"whether it happened is unknown: {error}")
+
+
+def _endpoint(leader: Leader) -> Endpoint:
+    return Endpoint(leader.address, leader.cluster_id, leader.member_id)
+
+
+async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:
+    """Does it; returns what was done, in words."""
+    match step:
+        case MemberAddLearner(peer_url=url):
+            member_id = await etcd.member_add_learner(at, url)
+            done = f"added learner {to_hex(member_id)} at {url}"
+        case MemberPromote(member_id=member_id):
+            await etcd.member_promote(at, member_id)
+            done = f"promoted member {to_hex(member_id)}"
+        case MemberRemove(member_id=member_id):
+            await etcd.member_remove(at, member_id)
+            done = f"removed member {to_hex(member_id)}"
+        case MoveLeader(member_id=member_id):
+            await etcd.move_leader(at, member_id)
+            done = f"made member {to_hex(member_id)} the leader"
+        case DisarmAlarm(member_id=member_id):
+            await etcd.disarm_corrupt(at, member_id)
+            done = f"took back the CORRUPT alarm of member {to_hex(member_id)}"
+        case EnableDowngrade(minor=minor):
+            await etcd.enable_downgrade(at, minor)
+            done = f"told etcd that it goes down to {minor}"
+        case CancelDowngrade():
+            await etcd.cancel_downgrade(at)
+            done = "told etcd that it does not go down"
+    return done

@@ -1,0 +1,38 @@
+"""The few things a recovery does to files beside what `start` does: durable, each on its own."""
+
+from __future__ import annotations
+
+import os
+
+from etcd_stateful import marker
+
+
+def read_marker(root: str, name: str) -> bytes | None:
+    """A marker's content, None when it is not there; raises OSError."""
+    try:
+        with open(os.path.join(root, name), "rb") as file:
+            return file.read(marker.MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+
+
+def set_aside(root: str, name: str, place: str) -> None:
+    os.rename(os.path.join(root, name), os.path.join(root, place))
+    _sync(root)
+
+
+def remove(root: str, name: str) -> None:
+    """Nothing happens when it is not there."""
+    try:
+        os.unlink(os.path.join(root, name))
+    except FileNotFoundError:
+        return
+    _sync(root)
+
+
+def _sync(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

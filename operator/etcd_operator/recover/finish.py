@@ -1,0 +1,169 @@
+"""Waits until the survivor is a cluster of one, stops its etcd, and writes the marker last.
+
+etcd is asked over its JSON gateway, which needs nothing but the standard library. It is stopped
+through the process namespace that the Job's containers share: a sidecar ends after this container,
+and only an etcd that has stopped has written all it knows of what it has committed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from etcd_operator.recover import files
+from etcd_operator.recover.prepare import look
+from etcd_operator.start import volume
+from etcd_operator.start.journal import Journal
+from etcd_stateful import marker
+from etcd_stateful.recover import (
+    CONFIG,
+    CONFIG_PATH,
+    LOOPBACK,
+    Finished,
+    GoOn,
+    Order,
+    left_over,
+)
+
+CALL_SECONDS: Final = 10.0
+PAUSE: Final = 0.2
+STOP_SECONDS: Final = 60.0
+
+_DENIED: Final = (400, 401, 403)
+
+
+class Undone(Exception):
+    """It did not come to its end; another try starts over."""
+
+
+class Finish:
+    def __init__(
+        self,
+        order: Order,
+        root: str,
+        journal: Journal,
+        *,
+        call: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None,
+        find: Callable[[str], list[int]] | None = None,
+    ) -> None:
+        self._order = order
+        self._root = root
+        self._journal = journal
+        self._call = call or Gateway(order.settings.client_port).call
+        self._find = find or processes
+
+    def run(self) -> None:
+        """Raises Undone and OSError."""
+        verdict = look(self._order, self._root)
+        if isinstance(verdict, Finished):
+            self._stop()
+            self._journal.conclude(f"{self._order.settings.member} was recovered before")
+            return
+        if not isinstance(verdict, GoOn):
+            raise Undone(f"the volume is not prepared: {verdict}")
+        self._await_member()
+        self._be_alone()
+        self._stop()
+        self._mark()
+
+    def _await_member(self) -> None:
+        """For as long as it takes: a large database is long in opening, and the kubelet restarts
+        an etcd that ends."""
+        while True:
+            try:
+                header = self._call("maintenance/status", {})["header"]
+            except Silent as error:
+                self._journal.repeat(f"waiting for etcd: {error}", topic="etcd")
+                time.sleep(PAUSE)
+                continue
+            found = (int(header["member_id"]), int(header["cluster_id"]))
+            if found != (self._order.member_id, self._order.cluster_id):
+                raise Undone(f"etcd runs as member {found[0]:016x} of cluster {found[1]:016x}")
+            return
+
+    def _be_alone(self) -> None:
+        """Until a linearizable list names the survivor alone."""
+        while True:
+            try:
+                listed = self._call("cluster/member/list", {"linearizable": True})["members"]
+                others = left_over(self._order, listed)
+                if not others:
+                    return
+                for member in others:
+                    self._call("cluster/member/remove", {"ID": str(member)})
+                    self._journal.say(f"removed member {member:016x}, which etcd had left")
+            except Silent as error:
+                self._journal.repeat(f"waiting for a leader: {error}", topic="leader")
+                time.sleep(PAUSE)
+            except ValueError as error:
+                raise Undone(str(error)) from error
+
+    def _stop(self) -> None:
+        """Without its configuration the kubelet's restart of it comes to nothing."""
+        files.remove(self._root, CONFIG)
+        path = f"{self._root}/{CONFIG_PATH}"
+        running = self._find(path)
+        for process in running:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
+        ends = time.monotonic() + STOP_SECONDS
+        while left := sorted(set(running) & set(self._find(path))):
+            if time.monotonic() > ends:
+                raise Undone(f"etcd does not stop: process {left}")
+            time.sleep(0.05)
+
+    def _mark(self) -> None:
+        if not isinstance(look(self._order, self._root), GoOn):
+            raise Undone("the volume changed while etcd ran")
+        volume.write(self._root, marker.FILE, marker.serialise(self._order.marker))
+        settings = self._order.settings
+        self._journal.conclude(f"{settings.member} is a cluster of one, of epoch {settings.epoch}")
+
+
+class Silent(Exception):
+    """etcd gave no answer, or none yet."""
+
+
+class Gateway:
+    """etcd's JSON gateway on loopback."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://{LOOPBACK}:{port}/v3/"
+
+    def call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        request = urllib.request.Request(self._url + path, json.dumps(body).encode())  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=CALL_SECONDS) as reply:  # noqa: S310
+                answer: dict[str, Any] = json.load(reply)
+                return answer
+        except urllib.error.HTTPError as error:
+            with error:
+                words = error.read(400).decode(errors="replace")
+            # Not to be waited out: etcd asks for a password.
+            raise (Undone if error.code in _DENIED else Silent)(words) from error
+        except (OSError, ValueError) as error:
+            raise Silent(str(error)) from error
+
+
+def processes(path: str) -> list[int]:
+    """Processes that were started with this configuration; none that has ended."""
+    option = f"--config-file={path}".encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read(4096).split(b"\0")
+        except OSError:  # it has ended, or is not ours to see
+            continue
+        if option in words:
+            found.append(int(name))
+    return found

@@ -1,0 +1,51 @@
+"""Makes the survivor's volume ready for etcd's one run as a cluster of one."""
+
+from __future__ import annotations
+
+from etcd_operator.recover import files
+from etcd_operator.start import volume
+from etcd_operator.start.journal import Journal
+from etcd_stateful import marker
+from etcd_stateful.recover import (
+    ASIDE,
+    CONFIG,
+    Begin,
+    Finished,
+    NotThis,
+    Order,
+    Unreadable,
+    Verdict,
+    config,
+    inspect,
+)
+
+
+class Refused(Exception):
+    """The volume is not the survivor's. Nothing on it has been altered."""
+
+
+def prepare(order: Order, root: str, journal: Journal) -> None:
+    """Raises Refused, or OSError: then another try may do better."""
+    verdict = look(order, root)
+    match verdict:
+        case NotThis(why=why):
+            raise Refused(why)
+        case Unreadable(why=why):
+            raise OSError(why)
+        case Finished():
+            journal.conclude(f"{order.settings.member} was recovered before")
+        case Begin():
+            files.set_aside(root, marker.FILE, ASIDE)
+            journal.conclude(f"the marker of {order.settings.member} is set aside")
+        case _:
+            journal.conclude(f"the recovery of {order.settings.member} goes on")
+    volume.write(root, CONFIG, config(order, force=not isinstance(verdict, Finished)))
+
+
+def look(order: Order, root: str) -> Verdict:
+    """How far the volume has come, as it is now."""
+    try:
+        aside = files.read_marker(root, ASIDE)
+    except OSError as error:
+        return Unreadable(volume.reason(error))
+    return inspect(order, volume.look(root), aside)

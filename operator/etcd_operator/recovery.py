@@ -1,0 +1,139 @@
+"""The shell's part of a recovery: looks at its Job and at whoever is in the pods' places.
+
+Asked for on every pass while a recovery is under way, and never else: there is no watch on Jobs. A
+pod counts as gone only when the API server itself knows none of that name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final, Literal
+
+from etcd_operator import reading
+from etcd_operator.applied import Done, Outdated
+from etcd_operator.kube import JOBS, PODS, Conflict, Json, Kubernetes
+from etcd_operator.store import Store
+from etcd_operator.trouble import trouble
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests import recovery_job
+from etcd_stateful.membership import survivor
+from etcd_stateful.membership.observation import Job, Observation
+from etcd_stateful.membership.steps import CreateJob, DeleteJob
+
+_OVER: Final = ("Succeeded", "Failed")
+
+
+class Recoveries:
+    def __init__(
+        self, kube: Kubernetes, store: Store, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._wall_clock = wall_clock
+
+    async def onto(self, base: Observation) -> Observation:
+        """The observation, with the Job and the occupants where they matter."""
+        if not survivor.is_looked_at(base):
+            return base
+        cluster = base.cluster
+        where, name = cluster.namespace, naming.recovery_job(cluster.name)
+        raw, *pods = await asyncio.gather(
+            self._kube.get(JOBS, where, name),
+            *(self._kube.get(PODS, where, one) for one in _places(base)),
+        )
+        own = self._pods_of_job(cluster)
+        known = {pod.uid for pod in base.pods}
+        strangers = (pod for pod in pods if pod and pod["metadata"]["uid"] not in known)
+        running = (pod for pod in own if _phase(pod) not in _OVER)
+        job = self._read(cluster, raw, own) if raw else None
+        return replace(base, job=job, occupants=_names((*strangers, *running)))
+
+    def _pods_of_job(self, cluster: EtcdCluster) -> list[Json]:
+        """By their label; the newest last."""
+        pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
+        own = [pod for pod in pods if _label(pod) == recovery_job.LABEL]
+        return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+
+    def _read(self, cluster: EtcdCluster, raw: Json, pods: Iterable[Json]) -> Job:
+        metadata = raw["metadata"]
+        notes = metadata.get("annotations") or {}
+        other = reading.foreign(cluster, "Job", raw)
+        state = _state(raw)
+        newest = next(reversed(list(pods)), None)
+        return Job(
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+            survivor=notes.get(recovery_job.SURVIVOR, ""),
+            epoch=_number(notes.get(naming.EPOCH, "")),
+            spec_hash=notes.get(naming.SPEC_HASH, ""),
+            state=state,
+            stranger=other.owner if other else "",
+            deleting="deletionTimestamp" in metadata,
+            trouble=self._trouble(newest) if newest and state != "complete" else "",
+        )
+
+    def _trouble(self, pod: Json) -> str:
+        now = self._wall_clock()
+        age = reading.seconds_since(pod["metadata"].get("creationTimestamp"), now)
+        return _last_words(pod) or trouble(pod, None, age, now)
+
+
+async def apply(kube: Kubernetes, namespace: str, step: CreateJob | DeleteJob) -> Done | Outdated:
+    """Raises KubeError of the kinds Rejected and Unavailable."""
+    try:
+        if isinstance(step, CreateJob):
+            await kube.create(JOBS, step.manifest)
+            return Done(f"created Job {step.name}", created=True)
+        await kube.delete(
+            JOBS, namespace, step.name, uid=step.uid, resource_version=step.resource_version
+        )
+    except Conflict as error:
+        return Outdated(f"Job {step.name} has changed in between: {error}")
+    return Done(f"deleted Job {step.name}")
+
+
+def _places(base: Observation) -> list[str]:
+    """Names of pods that may use the cluster's volumes, whatever became of their labels."""
+    claimed = {claim.ordinal for claim in base.claims}
+    return [naming.pod(base.cluster.name, one) for one in sorted(claimed)]
+
+
+def _state(raw: Json) -> Literal["running", "complete", "failed"]:
+    conditions = (raw.get("status") or {}).get("conditions") or ()
+    said = {one["type"] for one in conditions if one.get("status") == "True"}
+    if "Complete" in said:
+        return "complete"
+    return "failed" if "Failed" in said else "running"
+
+
+def _last_words(pod: Json) -> str:
+    """Why one of its own containers ended, as it said itself."""
+    status = pod.get("status") or {}
+    both = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    for one in both:
+        ended = (one.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode") and one["name"] != naming.ETCD_CONTAINER and ended.get("message"):
+            return str(ended["message"])[:300]
+    return ""
+
+
+def _names(pods: Iterable[Json]) -> tuple[str, ...]:
+    return tuple(sorted(pod["metadata"]["name"] for pod in pods))
+
+
+def _label(pod: Json) -> str:
+    labels = pod["metadata"].get("labels") or {}
+    return str(labels.get(naming.LABEL_NAME, ""))
+
+
+def _phase(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

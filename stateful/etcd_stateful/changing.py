@@ -1,0 +1,138 @@
+"""The conditions of a cluster that changes: Scaling, Upgrading and Recovering, by coreos's names.
+
+There only while they are true. Whether a member that comes or goes makes the cluster grow or takes
+a lost one's place is not on the member list; where no volume tells either, it goes on being called
+what it was called before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from etcd_stateful.membership import roster, survivor, upgrade
+from etcd_stateful.membership.bootstrap import replicas, running_version
+from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import Hold
+from etcd_stateful.membership.versions import Version, parse_version
+from etcd_stateful.outcome import Condition, Outcome
+
+
+def scaling(outcome: Outcome) -> Condition | None:
+    """While there are more or fewer members than `spec.size`, but for lost ones."""
+    seen = outcome.observation
+    if seen is None or not is_latched(seen) or survivor.halted(seen):
+        return None
+    if seen.etcd is None:
+        return _scaling_unseen(outcome, seen)
+    size, vacant = seen.cluster.size, _vacant(outcome, seen)
+    beyond = any(seat.member and seat.ordinal >= size for seat in roster.seats(seen))
+    if not beyond and not vacant.to_grow:
+        return None
+    have = len(roster.voters(seen)) + len(vacant.to_replace)
+    way = "ScalingDown" if beyond else "ScalingUp"
+    return _true("Scaling", way, f"from {have} to {size} members", outcome)
+
+
+def _scaling_unseen(outcome: Outcome, seen: Observation) -> Condition | None:
+    """By the StatefulSet, which grows before the member list and shrinks after it."""
+    have, size = seen.replicas or replicas(seen), seen.cluster.size
+    if have == size and not outcome.was("Scaling"):
+        return None
+    way = "ScalingDown" if have > size else "ScalingUp"
+    return _true("Scaling", way, f"to {size} members", outcome)
+
+
+def upgrading(outcome: Outcome) -> Condition | None:
+    """While the spec asks for another version than the members run, up or down."""
+    seen = outcome.observation
+    if seen is None or not is_latched(seen):
+        return None
+    wanted, now = upgrade.target(seen), running_version(seen)
+    made_for = [version for seat in _members(seen) if (version := _made_for(seat))]
+    others = [version for version in made_for if version != now]
+    if wanted == now and not others:
+        return None
+    begun = now if wanted != now else min(others)
+    way = "Downgrading" if wanted < begun else "Upgrading"
+    words = f"from etcd {begun} to {wanted}"
+    if counts := _who_runs_what(seen):
+        words += f"; {counts}"
+    return _true("Upgrading", way, words, outcome)
+
+
+def recovering(outcome: Outcome) -> Condition | None:
+    """While a member is lost, or another takes its place; also while one goes on alone."""
+    seen = outcome.observation
+    if seen is None or not is_latched(seen):
+        return None
+    if survivor.halted(seen):
+        return _true("Recovering", "QuorumLost", "spec.recovery is carried out", outcome)
+    if seen.etcd is None:
+        if not outcome.was("Recovering"):
+            return None
+        return _true("Recovering", "MemberLost", "a member was lost", outcome)
+    lost = [f"{seat.name}: {why}" for seat in roster.voters(seen) if (why := why_lost(seen, seat))]
+    again = [f"{seat.name} is being replaced" for seat in _vacant(outcome, seen).to_replace]
+    if not lost and not again:
+        return None
+    reason = "MemberLost" if lost else "MemberReplaced"
+    return _true("Recovering", reason, ", ".join(lost + again), outcome)
+
+
+def _true(kind: str, reason: str, words: str, outcome: Outcome) -> Condition:
+    """True while it is not over; what holds it up is the reason."""
+    if isinstance(outcome.step, Hold):
+        reason = outcome.step.reason
+    return Condition(kind, "True", reason, f"{words}; {outcome.words}" if outcome.words else words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Vacant:
+    """Seats below `spec.size` that have no voter."""
+
+    to_grow: tuple[Seat, ...]
+    to_replace: tuple[Seat, ...]
+
+
+def _vacant(outcome: Outcome, seen: Observation) -> _Vacant:
+    top = max((seat.ordinal for seat in roster.voters(seen)), default=-1)
+    goes_on = outcome.was("Recovering") and not outcome.was("Scaling")
+    every = [
+        seat
+        for seat in roster.seats(seen)
+        if seat.ordinal < seen.cluster.size and not seat.is_voter
+    ]
+    again = [seat for seat in every if goes_on or seat.ordinal < top or _had_a_member(seat)]
+    return _Vacant(tuple(seat for seat in every if seat not in again), tuple(again))
+
+
+def _had_a_member(seat: Seat) -> bool:
+    """Its volume was another member's. Growth never finds such a one: it is deleted first."""
+    record, member = seat.record, seat.member
+    return record is not None and (member is None or member.member_id != record.member_id)
+
+
+def _members(seen: Observation) -> list[Seat]:
+    """Those of the list, or while it is not to be had, all that have a pod."""
+    every = roster.seats(seen)
+    return [seat for seat in every if (seat.member if seen.etcd else seat.pod)]
+
+
+def _made_for(seat: Seat) -> Version | None:
+    """The version that the pod was made to run; where its image tells none, what etcd says."""
+    tag = seat.pod.image.rpartition(":")[2] if seat.pod else ""
+    return parse_version(tag) or (parse_version(seat.status.version) if seat.status else None)
+
+
+def _who_runs_what(seen: Observation) -> str:
+    """How many members run which version, as they say themselves."""
+    every = _members(seen)
+    said = Counter(seat.status.version for seat in every if seat.status)
+    if not said:
+        return ""
+    runs = ", ".join(f"{n} of {len(every)} run {version}" for version, n in sorted(said.items()))
+    silent = roster.in_words([seat for seat in every if not seat.status])
+    return f"{runs}, no answer from {silent}" if silent else runs

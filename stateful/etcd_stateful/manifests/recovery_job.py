@@ -1,0 +1,157 @@
+"""The Job that makes a cluster of one out of a survivor's volume.
+
+etcd runs with `force-new-cluster` in here alone, and listens to nobody but its own pod. In a pod of
+the StatefulSet the same configuration would, at some later restart, drop the members that joined
+since, and their acknowledged writes.
+
+    prepare (init)  is it this member's volume? sets the marker aside, writes etcd's configuration
+    etcd (sidecar)  the cluster's own image
+    finish          is it alone, and its list written down? stops etcd, writes the marker last
+
+Sharing the process namespace is how `finish` stops etcd: a sidecar would outlive it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.common import Manifest, metadata
+from etcd_stateful.manifests.statefulset import (
+    CONFINED,
+    STOP_SECONDS,
+    affinity,
+    downward,
+    pod_security,
+    resources,
+    start_settings,
+)
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.recover import CONFIG_PATH, REFUSED_EXIT
+
+LABEL: Final = "etcd-recovery"
+"""Another name than the members' pods have: no Service leads here, and no StatefulSet adopts it."""
+
+SURVIVOR: Final = f"{naming.GROUP}/survivor"
+
+_TRIES: Final = 3
+_LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
+
+
+def recovery_job(
+    cluster: EtcdCluster, record: Bootstrap, member_id: int, *, operator_image: str
+) -> Manifest:
+    described = metadata(cluster, naming.recovery_job(cluster.name))
+    described["labels"] = labels(cluster.name)
+    described["annotations"] = {
+        SURVIVOR: record.survivor,
+        naming.EPOCH: str(record.epoch),
+        naming.SPEC_HASH: cluster.template_hash,
+    }
+    refused = {"containerName": "prepare", "operator": "In", "values": [REFUSED_EXIT]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": described,
+        "spec": {
+            "backoffLimit": _TRIES,
+            "completions": 1,
+            "parallelism": 1,
+            # Never two pods on the volume.
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": refused}]},
+            "template": {
+                "metadata": {
+                    "labels": dict(cluster.pod.labels) | labels(cluster.name),
+                    "annotations": dict(cluster.pod.annotations),
+                },
+                "spec": _pod(cluster, record, member_id, operator_image),
+            },
+        },
+    }
+
+
+def labels(cluster: str) -> dict[str, str]:
+    return naming.selector(cluster) | {
+        naming.LABEL_NAME: LABEL,
+        naming.LABEL_COMPONENT: "recovery",
+        naming.LABEL_PART_OF: cluster,
+    }
+
+
+def _pod(
+    cluster: EtcdCluster, record: Bootstrap, member_id: int, operator_image: str
+) -> dict[str, Any]:
+    pod = cluster.pod
+    environment = _environment(cluster, record, member_id)
+    claim = {"claimName": f"{naming.DATA_VOLUME}-{record.survivor}"}
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "shareProcessNamespace": True,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": STOP_SECONDS,
+        "securityContext": pod_security(cluster),
+        "initContainers": [
+            _ours("prepare", environment, operator_image) | resources(cluster),
+            _etcd(cluster),
+        ],
+        "containers": [_ours("finish", environment, operator_image) | _few_resources(cluster)],
+        "volumes": [{"name": naming.DATA_VOLUME, "persistentVolumeClaim": claim}],
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": [dict(toleration) for toleration in pod.tolerations],
+        "imagePullSecrets": [dict(secret) for secret in pod.image_pull_secrets],
+        "priorityClassName": pod.priority_class,
+        "affinity": affinity(cluster),
+    }
+    return {key: value for key, value in spec.items() if value or value is False}
+
+
+def _environment(cluster: EtcdCluster, record: Bootstrap, member_id: int) -> list[Manifest]:
+    ids = {"memberID": to_hex(member_id), "clusterID": to_hex(record.cluster_id)}
+    return [
+        {"name": "POD_NAME", "value": record.survivor},
+        downward("POD_UID", "metadata.uid"),
+        {"name": "POD_IP", "value": "127.0.0.1"},
+        {"name": "START_SETTINGS", "value": start_settings(cluster, record.epoch)},
+        {"name": "RECOVERY", "value": json.dumps(ids, sort_keys=True)},
+    ]
+
+
+def _ours(name: str, environment: list[Manifest], image: str) -> Manifest:
+    return {
+        "name": name,
+        "image": image,
+        "command": ["python3", "-m", "etcd_operator.recover", name],
+        "env": environment,
+        "volumeMounts": [_data()],
+        "securityContext": CONFINED,
+    }
+
+
+def _etcd(cluster: EtcdCluster) -> Manifest:
+    return {
+        "name": naming.ETCD_CONTAINER,
+        "image": cluster.image,
+        "restartPolicy": "Always",
+        "command": ["/usr/local/bin/etcd", f"--config-file={naming.VOLUME_PATH}/{CONFIG_PATH}"],
+        "env": [dict(variable) for variable in cluster.pod.environment],
+        "volumeMounts": [_data()],
+        "securityContext": CONFINED,
+        **resources(cluster),
+    }
+
+
+def _data() -> Manifest:
+    return {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH}
+
+
+def _few_resources(cluster: EtcdCluster) -> Manifest:
+    """It runs beside etcd, and both must fit where a member did. Where the spec names none, a quota
+    that asks for some is not there either."""
+    if not cluster.pod.resources:
+        return {}
+    return {"resources": {"requests": dict(_LITTLE), "limits": dict(_LITTLE)}}

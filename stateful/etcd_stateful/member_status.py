@@ -1,0 +1,78 @@
+"""`status.memberStatus`: each member as it was last seen, with what a human chooses a survivor by.
+
+The figures move with every write of a client, so they are told only while no quorum answers: then
+they stand still, and matter. A cluster that is settled writes nothing on their account (I12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from etcd_stateful import naming
+from etcd_stateful.membership import identity, roster
+from etcd_stateful.membership.observation import Member, MemberStatus, Observation, recorded
+
+Entry = dict[str, Any]
+
+
+def member_status(seen: Observation, stored: Iterable[Mapping[str, Any]]) -> list[Entry]:
+    """The members of the list; while there is none, those known before, with their figures."""
+    known = {str(one["id"]): dict(one) for one in stored if one.get("id")}
+    if seen.etcd is not None:
+        entries = [_listed(seen, member, known) for member in seen.etcd.members]
+    else:
+        entries = _without_list(seen, known)
+    return sorted(entries, key=lambda entry: (entry["name"], entry["id"]))
+
+
+def _listed(seen: Observation, member: Member, known: Mapping[str, Entry]) -> Entry:
+    ordinal, name = roster.ordinal_of(seen, member), member.name
+    status = seen.statuses.get(ordinal) if ordinal is not None else None
+    own = status if status and status.member_id == member.member_id else None
+    entry = {
+        "name": name if ordinal is None else naming.pod(seen.cluster.name, ordinal),
+        "id": identity.to_hex(member.member_id),
+        "role": _role(seen, member),
+    }
+    version = own.version if own else known.get(entry["id"], {}).get("version", "")
+    return entry | ({"version": version} if version else {})
+
+
+def _role(seen: Observation, member: Member) -> str:
+    """By whoever answers: a leader that misses one question leads on."""
+    if member.learner:
+        return "learner"
+    led = [(one.term, one.leader_id) for one in seen.statuses.values() if one.leader_id]
+    return "leader" if led and max(led)[1] == member.member_id else "voter"
+
+
+def _without_list(seen: Observation, known: Mapping[str, Entry]) -> list[Entry]:
+    entries = dict(known)
+    if seen.secret is None or seen.secret.bootstrap is None:
+        return list(entries.values())
+    for ordinal, status in seen.statuses.items():
+        if status.cluster_id == recorded(seen).cluster_id:
+            member = identity.to_hex(status.member_id)
+            name = naming.pod(seen.cluster.name, ordinal)
+            entries[member] = _answering(name, member, status, entries.get(member, {}))
+    return list(entries.values())
+
+
+def _answering(name: str, member: str, status: MemberStatus, before: Mapping[str, Any]) -> Entry:
+    """The term alone is no news: where etcd votes at every timeout it would never stand still."""
+    entry = {"name": name, "id": member, "role": "learner" if status.learner else "voter"}
+    if status.leader_id == status.member_id:
+        entry["role"] = "leader"
+    if status.version:
+        entry["version"] = status.version
+    if before.get("appliedIndex") == status.applied_index:
+        return entry | {key: before[key] for key in _FIGURES if key in before}
+    return entry | {
+        "term": status.term,
+        "appliedIndex": status.applied_index,
+        "dbSize": status.db_size,
+    }
+
+
+_FIGURES = ("term", "appliedIndex", "dbSize")

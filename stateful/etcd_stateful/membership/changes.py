@@ -1,0 +1,64 @@
+"""Changes of the membership, and whom to ask for them: the leader, by its address and IDs.
+
+etcd lets any member take them, but only the leader knows whom it has been connected to for long
+enough; a follower would refuse, or hang over a leader that is lost.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful import naming
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import Leader, MemberRemove, MoveLeader, Wait
+
+NO_LEADER = Wait("the leader to answer", soon=True)
+
+
+def leader(seen: Observation) -> Leader | None:
+    """The leader of the latest term, where it answers."""
+    leading = [seat for seat in roster.voters(seen) if seat.leads]
+    terms = [
+        (seat.status.term, seat.pod.address, seat.status)
+        for seat in leading
+        if seat.status and seat.pod
+    ]
+    if not terms:
+        return None
+    _, address, status = max(terms, key=lambda one: one[0])
+    return Leader(address, status.member_id, status.cluster_id)
+
+
+def remove(seen: Observation, seat: Seat, why: str) -> MemberRemove | MoveLeader | Wait:
+    """The member off the list; one that leads hands over first, where there is somebody to."""
+    asked = leader(seen)
+    if asked is None or seat.member is None:
+        return NO_LEADER
+    if seat.leads and (step := hand_over(seen, seat, f"{seat.name} is to be removed")):
+        return step
+    member = to_hex(seat.member.member_id)
+    return MemberRemove(asked, seat.member.member_id, f"{seat.name} ({member}) is removed: {why}")
+
+
+def hand_over(seen: Observation, seat: Seat, why: str) -> MoveLeader | None:
+    """Leadership to one that stays and has the newest template, and of these the furthest on."""
+    asked, outdated = leader(seen), seen.outdated
+    heirs = [
+        (
+            other.ordinal < seen.cluster.size,
+            other.name not in outdated,
+            other.status.applied_index,
+            -other.ordinal,
+            other.member,
+        )
+        for other in roster.voters(seen)
+        if other.serves and other.status and other.member and other.ordinal != seat.ordinal
+        if not why_lost(seen, other) and not (other.pod and other.pod.deleting)
+    ]
+    if asked is None or not heirs:
+        return None
+    *_, ordinal, heir = max(heirs, key=lambda one: one[:4])
+    name = naming.pod(seen.cluster.name, -ordinal)
+    return MoveLeader(asked, heir.member_id, f"{name} is to lead: {why}")

@@ -1,0 +1,52 @@
+"""Adds members at ordinals that have none: after growth of `spec.size`, and after a replacement.
+
+replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, lowest first
+-> its ticket -> promoted (`learner`)
+"""
+
+from __future__ import annotations
+
+from etcd_stateful.membership import changes, roll, roster
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
+
+
+def lowest(seen: Observation) -> Step | None:
+    if seen.etcd is None:
+        return None
+    vacant = [seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size]
+    able = [seat for seat in vacant if seat.member is None and _may_join(seen, seat)]
+    return _add(seen, able[0]) if able else None
+
+
+def _may_join(seen: Observation, seat: Seat) -> bool:
+    """It waits on an empty volume that can be recorded, and some member runs its image.
+
+    A pod that cannot start never becomes a member: an image that nobody runs yet is tried out by
+    the rolling restart first, or by this pod where there is no restart to come.
+    """
+    claim = seat.claim
+    if not seat.waits_empty or seat.pod is None:
+        return False
+    if seat.durable and (claim is None or claim.deleting or claim.damage):
+        return False
+    voters = roster.voters(seen)
+    tried = {one.pod.image for one in voters if one.serves and one.pod}
+    none_to_spare = len(voters) < min(seen.cluster.size, roll.SPARING)
+    return seat.pod.image in tried or not seen.cluster.durable or none_to_spare
+
+
+def _add(seen: Observation, seat: Seat) -> Step:
+    voters = roster.voters(seen)
+    serving = [one for one in voters if one.serves]
+    if len(voters) > 1 and len(serving) < roster.quorum(len(voters) + 1):
+        # etcd counts as if the new one were there already, and refuses a learner likewise.
+        return Wait(
+            f"{roster.not_serving(voters)} to serve, so that {seat.name} can be added", soon=True
+        )
+    asked = changes.leader(seen)
+    if asked is None:
+        return changes.NO_LEADER
+    url = seen.cluster.peer_url(seat.ordinal)
+    return MemberAddLearner(asked, url, f"{seat.name} is added as a learner")

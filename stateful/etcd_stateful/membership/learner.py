@@ -1,0 +1,65 @@
+"""The learner in flight: promoted when it has caught up, dropped when it leads nowhere.
+
+At most one at a time (I2), which is etcd's own default as well (`--max-learners`).
+"""
+
+from __future__ import annotations
+
+from etcd_stateful.membership import changes, replace, roster
+from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.roll import CRASH_SECONDS
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import MemberPromote, Step, Wait
+
+
+def promote_or_drop(seen: Observation) -> Step | None:
+    seat = roster.learner(seen)
+    if seat is None:
+        return None
+    if seat.ordinal >= seen.cluster.size:
+        return changes.remove(seen, seat, f"spec.size is {seen.cluster.size}")
+    if why := why_lost(seen, seat):
+        return changes.remove(seen, seat, why)
+    if not seat.answers and (why := _why_hopeless(seen, seat)):
+        return changes.remove(seen, seat, why)
+    return _promote(seen, seat) if _is_ready(seen, seat) else None
+
+
+def in_flight(seen: Observation) -> Step | None:
+    """Nothing else changes the membership until the learner is a voter or gone."""
+    seat = roster.learner(seen)
+    if seat is None:
+        return None
+    if seat.pod and seat.pod.trouble:
+        return Wait(f"learner {seat.name} to start: {seat.pod.trouble}", soon=True)
+    return Wait(f"learner {seat.name} to {'catch up' if seat.answers else 'start'}", soon=True)
+
+
+def _why_hopeless(seen: Observation, seat: Seat) -> str:
+    """Why one that has not started is in the way; its pod and claim are then made anew."""
+    for voter, why in replace.removable(seen):
+        return f"it has not started, and {voter.name} has to be replaced: {why}"
+    pod = seat.pod
+    return "etcd keeps failing in it" if pod and pod.crashing and pod.age > CRASH_SECONDS else ""
+
+
+def _is_ready(seen: Observation, seat: Seat) -> bool:
+    """On the learner's own word of this very pass: etcd itself would promote one that is dead,
+    or was wiped since (it judges by what the leader last heard)."""
+    running = seat.pod is not None and not seat.pod.deleting and not seat.pod.crashing
+    still = seat.status is not None and seat.status.learner
+    return running and still and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)
+
+
+def _keeps_quorum(seen: Observation) -> bool:
+    """With one voter more, the quorum may be one more too (I1)."""
+    voters = roster.voters(seen)
+    return sum(seat.serves for seat in voters) + 1 >= roster.quorum(len(voters) + 1)
+
+
+def _promote(seen: Observation, seat: Seat) -> Step:
+    asked = changes.leader(seen)
+    if asked is None or seat.member is None:
+        return changes.NO_LEADER
+    return MemberPromote(asked, seat.member.member_id, f"{seat.name} has caught up and may vote")

@@ -1,0 +1,81 @@
+"""When a member is lost: its data is gone or worthless for good, on proof and never on hearsay.
+
+Crashing, being down, silent, unreadable or on a node that does not answer is not loss: all of these
+heal by themselves, or a human heals them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from etcd_stateful.membership.observation import Member, Observation, recorded
+from etcd_stateful.membership.roster import Seat, had_ticket
+
+
+def why_lost(seen: Observation, seat: Seat) -> str:
+    """Why the listed member of this seat can never go on, in words; empty while it can."""
+    if seat.member is None:
+        return ""
+    return (
+        _no_data(seen, seat)
+        or _no_claim(seat)
+        or _other_data(seen, seat, seat.member)
+        or _damaged(seen, seat)
+    )
+
+
+def _no_data(seen: Observation, seat: Seat) -> str:
+    if seat.waits_empty and had_ticket(seen, seat):
+        return f"the volume of pod {seat.name} is empty"
+    if seat.found == "damaged" and seat.pod and seat.pod.answer:
+        return f"the log of pod {seat.name} is damaged: {seat.pod.answer.finding.detail}"
+    return ""
+
+
+def _no_claim(seat: Seat) -> str:
+    claim, pod = seat.claim, seat.pod
+    if not seat.durable:
+        return ""
+    if claim is None:
+        # One that is made anew says so through `start`; a running pod would go on until it stops.
+        return f"the claim of pod {seat.name} is gone" if pod and pod.etcd_started else ""
+    if claim.deleting:
+        return f"claim {claim.name} is being deleted"
+    if claim.phase == "Lost":
+        return f"claim {claim.name} has lost its volume"
+    if pod and pod.node_gone:
+        return f"the node that the volume of pod {seat.name} lies on is gone"
+    return ""
+
+
+def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
+    """Its pod just ran, on data that this member never made: a volume that had been away is back,
+    and the member that the data belongs to was removed meanwhile."""
+    pod, held = seat.pod, seat.record
+    if pod is None or not pod.etcd_started or pod.in_start or seat.answers:
+        return ""
+    unused = recorded(seen).challenge(member.member_id) is None and not member.name
+    if unused or (held and held.member_id != member.member_id):
+        return f"pod {seat.name} runs on the data of another member"
+    return ""
+
+
+def _damaged(seen: Observation, seat: Seat) -> str:
+    if seat.pod and seat.pod.damage:
+        return f"etcd in pod {seat.name} refuses its data: {seat.pod.damage}"
+    accused = any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
+    if accused and _is_outvoted(seen, seat.ordinal):
+        return f"the data of pod {seat.name} differs from what most members have"
+    return ""
+
+
+def _is_outvoted(seen: Observation, ordinal: int) -> bool:
+    """Whether most of all members have one hash and this one another.
+
+    The alarm alone may blame the wrong member.
+    """
+    if ordinal not in seen.hashes:
+        return False
+    (hashed, votes), *_ = Counter(seen.hashes.values()).most_common(1)
+    members = len(seen.etcd.members) if seen.etcd else 0
+    return votes > members // 2 and seen.hashes[ordinal] != hashed

@@ -1,0 +1,69 @@
+"""A formed cluster without a quorum: said in full, and nothing destructive, ever."""
+
+from __future__ import annotations
+
+from etcd_stateful.membership import roster, survivor
+from etcd_stateful.membership.bootstrap import replicas
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.records import FIRST_EPOCH
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import Hold, Step, Wait
+
+
+def missing(seen: Observation) -> Step | None:
+    """Waits for members that may come back, or for a human when too many cannot."""
+    if seen.etcd is not None or not is_latched(seen):
+        return None
+    size = replicas(seen)
+    every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
+    silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
+    lost = [seat for seat in every if _is_lost(seat)]
+    words = "; ".join(_why(seat) for seat in silent)
+    if _begins_alone(seen, lost) or size - len(lost) >= roster.quorum(size):
+        return Wait(f"a quorum to answer: {words}" if words else "a quorum to answer", soon=True)
+    return Hold(
+        "QuorumLost",
+        f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
+        f"Nothing is replaced without one. {survivor.ways_out(seen)}. {words}",
+    )
+
+
+def _begins_alone(seen: Observation, lost: list[Seat]) -> bool:
+    """After a recovery the survivor alone is a member, and takes a moment to say so."""
+    epoch, known = recorded(seen).epoch, [seat for seat in roster.seats(seen) if seat.record]
+    return epoch > FIRST_EPOCH and not seen.statuses and any(seat not in lost for seat in known)
+
+
+def _is_lost(seat: Seat) -> bool:
+    """No list tells who is a member now, so only what `start` and the claims prove counts."""
+    claim, pod = seat.claim, seat.pod
+    if seat.durable and claim and (claim.phase == "Lost" or (pod and pod.node_gone)):
+        return True
+    return seat.found in ("no-data", "damaged")
+
+
+def _why(seat: Seat) -> str:
+    pod = seat.pod
+    if pod is None:
+        return f"{seat.name} has no pod"
+    if pod.deleting:
+        return f"{seat.name} is stopping"
+    if pod.trouble:
+        return f"{seat.name}: {pod.trouble}"
+    if seat.found:
+        detail = pod.answer.finding.detail if pod.answer else ""
+        return (
+            f"{seat.name}: {_FOUND.get(seat.found, seat.found)}{f' ({detail})' if detail else ''}"
+        )
+    if seat.status is not None:
+        return f"{seat.name} runs without a leader"
+    return f"{seat.name} does not answer"
+
+
+_FOUND = {
+    "no-data": "its volume is empty",
+    "foreign-data": "its volume holds other data",
+    "unreadable": "its volume cannot be read",
+    "damaged": "its log is damaged",
+    "ticketed": "is starting",
+}

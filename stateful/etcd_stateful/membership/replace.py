@@ -1,0 +1,112 @@
+"""Replaces a lost member: off the list first, its volume made anew if need be, then added again.
+
+    MemberRemove -> (claim deleted -> pod deleted ->) `start` waits empty -> grown into as a new one
+
+Quorum gates repair, not unanimity: of five members two may be lost, and go one after the other.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful.membership import changes, leftovers, roster
+from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership.observation import Claim, Observation, Pod
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Step, Wait
+
+
+def lost_voter(seen: Observation) -> Step | None:
+    """Takes one off the list, if those that serve are a quorum of the rest."""
+    able = removable(seen)
+    if not able or roster.learner(seen):
+        return None
+    seat, why = min(able, key=lambda one: (one[0].serves, one[0].ordinal))
+    return changes.remove(seen, seat, why)
+
+
+def removable(seen: Observation) -> list[tuple[Seat, str]]:
+    """Lost voters that may go now, each with why it is lost."""
+    lost = [(seat, why) for seat in roster.voters(seen) if (why := why_lost(seen, seat))]
+    # One that still serves waits until the one before has been replaced.
+    wanted = [seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size]
+    vacant = not all(seat.is_voter for seat in wanted)
+    return [
+        (seat, why)
+        for seat, why in lost
+        if roster.rest_holds(seen, seat) and not (seat.serves and vacant)
+    ]
+
+
+def remains(seen: Observation) -> Step | None:
+    """What a removed member left at its ordinal: a claim with its data, a pod that runs on it."""
+    if seen.etcd is None:
+        return None
+    steps = (_remains(seen, seat) for seat in roster.seats(seen) if seat.member is None)
+    return next((step for step in steps if step), None)
+
+
+def _remains(seen: Observation, seat: Seat) -> Step | None:
+    claim, pod = seat.claim, seat.pod
+    if pod is None or pod.ordinal >= seen.replicas:
+        return None
+    if pod.deleting:
+        return _force(pod) if pod.overdue else None
+    if not seat.durable:
+        return _delete(pod, "its member was removed") if pod.etcd_started else None
+    if claim is None:
+        return _delete(pod, "its claim is gone")
+    if claim.deleting:
+        return _delete(pod, f"claim {claim.name} is being deleted")
+    return _useless_claim(seen, seat, claim, pod)
+
+
+def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Step | None:
+    """A claim whose volume no new member can start on; an empty one is taken as it is."""
+    runs = pod.etcd_started and not pod.in_start
+    if not (runs or pod.node_gone or claim.phase == "Lost" or seat.found == "damaged"):
+        return None
+    if leftovers.is_removed_members(seen, claim):
+        return DeleteClaim(
+            claim.name,
+            claim.uid,
+            claim.resource_version,
+            f"claim {claim.name} is deleted: the member that it belongs to was removed",
+        )
+    what = "runs etcd" if runs else "cannot use its volume"
+    return Hold(
+        "ClaimUnrecorded",
+        f"pod {pod.name} {what} and is on no member list, and nothing on claim {claim.name} says "
+        "which member it belonged to. If its data is not needed, delete the claim and the pod",
+    )
+
+
+def _delete(pod: Pod, why: str) -> DeletePod:
+    return DeletePod(
+        pod.name, pod.uid, pod.resource_version, f"pod {pod.name} is made again: {why}"
+    )
+
+
+def _force(pod: Pod) -> DeletePod:
+    """Its node does not confirm that it stopped; it is no member any more, so it can do no harm."""
+    return DeletePod(
+        pod.name,
+        pod.uid,
+        pod.resource_version,
+        f"pod {pod.name} is given up: its member was removed, and its node does not answer",
+        force=True,
+    )
+
+
+def not_replaceable(seen: Observation) -> Step | None:
+    """Members that are lost, and must stay: without them the others would be no quorum."""
+    for seat in roster.voters(seen):
+        if why := why_lost(seen, seat):
+            others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal]
+            if not others:
+                return Hold(
+                    "LastMember",
+                    f"{why}, and {seat.name} is the only member: its data ends with it. Take a "
+                    "backup, or set spec.size to 3 and it is replaced once the others have it all",
+                )
+            down = roster.not_serving(others)
+            return Wait(f"{down} to serve, so that {seat.name} can be replaced: {why}", soon=True)
+    return None

@@ -1,0 +1,105 @@
+"""Rolling restart: pods made from a template that the spec has left behind are made again.
+
+The StatefulSet never restarts a pod by itself (OnDelete); a pod that is deleted comes back with the
+newest template. Those that do not serve go first, also without a quorum: the cure may be in the new
+spec. Then one at a time while all others serve, the leader last and after it has handed over (I8).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from etcd_stateful.membership import changes, roster
+from etcd_stateful.membership.bootstrap import as_running
+from etcd_stateful.membership.observation import Observation, Pod, is_latched
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
+
+SPARING: Final = 3
+"""The least number of members that can do without one."""
+
+CRASH_SECONDS: Final = 30.0
+"""How long a pod may keep failing before it is made again, so that `start` looks at its volume."""
+
+
+def unready(seen: Observation) -> Step | None:
+    """An outdated pod that is silent; one with an emptyDir only before it has data.
+
+    One whose etcd answers stays, leader or not: without a quorum it may be the last good one.
+    """
+    for seat in roster.seats(seen):
+        pod = seat.pod
+        if pod is None or not _is_outdated(seen, pod) or pod.ready or seat.status is not None:
+            continue
+        if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
+            return _restart(pod, "it does not serve, and its template is not the newest")
+    return None
+
+
+def next_pod(seen: Observation) -> Step | None:
+    """Asked when all members serve."""
+    outdated = [
+        seat
+        for seat in roster.voters(seen)
+        if seat.pod and _is_outdated(seen, seat.pod) and _may_go(seat, seat.pod)
+    ]
+    if seen.etcd is None or not outdated:
+        return None
+    return _in_turn(seen, max(outdated, key=lambda seat: (not seat.leads, seat.ordinal)))
+
+
+def _in_turn(seen: Observation, seat: Seat) -> Step | None:
+    holds = roster.rest_holds(seen, seat)
+    few = seen.cluster.size < SPARING
+    if not seat.durable and few:
+        return Hold(
+            "RestartNeedsMembers",
+            f"pod {seat.name} is to be restarted for a change of the spec, and its data is in an "
+            "emptyDir: with fewer than three members it would be lost. Set spec.size to 3",
+        )
+    if not few and not holds:
+        return Wait(f"a quorum to serve without {seat.name}", soon=True)
+    if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be restarted")):
+        return step
+    outage = "; with fewer than three members nobody is served meanwhile" if few else ""
+    return _restart(seat.pod, f"its template is not the newest{outage}") if seat.pod else None
+
+
+def crashing(seen: Observation) -> Step | None:
+    """Made again, so that `start` looks at the volume: a container that restarts skips it."""
+    if not seen.cluster.durable or (is_latched(seen) and seen.etcd is None):
+        return None
+    for seat in roster.seats(seen):
+        pod = seat.pod
+        meant = seat.is_voter or not is_latched(seen)
+        if (
+            meant
+            and pod
+            and pod.crashing
+            and not pod.damage
+            and pod.age > CRASH_SECONDS
+            and _may_go(seat, pod)
+        ):
+            return _restart(pod, "etcd keeps failing in it")
+    return None
+
+
+def is_over(seen: Observation) -> bool:
+    """Whether every pod has the template that the spec asks for, as far as its controller tells."""
+    return seen.is_settled_revision and not any(_is_outdated(seen, pod) for pod in seen.pods)
+
+
+def _is_outdated(seen: Observation, pod: Pod) -> bool:
+    """Of an older revision, and of another spec: an operator that merely renders differently than
+    the one before must not restart a whole fleet."""
+    return pod.name in seen.outdated and pod.spec_hash != as_running(seen).template_hash
+
+
+def _may_go(seat: Seat, pod: Pod) -> bool:
+    """Not one that is on its way out, or would come back bound to a claim that is."""
+    return not pod.deleting and not (seat.claim and seat.claim.deleting)
+
+
+def _restart(pod: Pod, why: str) -> DeletePod:
+    reason = f"pod {pod.name} is restarted: {why}"
+    return DeletePod(pod.name, pod.uid, pod.resource_version, reason)

@@ -1,0 +1,188 @@
+"""Who sits where: the members of the linearizable list, by the ordinals in their peer URLs.
+
+By URL and never by name: a member that has not started yet has no name, and one that has can call
+itself anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from etcd_stateful import naming
+from etcd_stateful.membership.observation import (
+    Claim,
+    Member,
+    MemberStatus,
+    Observation,
+    Pod,
+    recorded,
+)
+from etcd_stateful.membership.records import MemberRecord
+
+CAUGHT_UP: Final = 0.9
+"""etcd's own measure for a learner that may be promoted (`readyPercentThreshold`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One ordinal: the member that the list has there, and its pod, claim and own status."""
+
+    ordinal: int
+    name: str
+    member: Member | None
+    pod: Pod | None
+    claim: Claim | None
+    status: MemberStatus | None
+    durable: bool
+
+    @property
+    def is_voter(self) -> bool:
+        return self.member is not None and not self.member.learner
+
+    @property
+    def is_learner(self) -> bool:
+        return self.member is not None and self.member.learner
+
+    @property
+    def answers(self) -> bool:
+        """Its own status is that of the listed member."""
+        return bool(self.member and self.status and self.status.member_id == self.member.member_id)
+
+    @property
+    def serves(self) -> bool:
+        """A voter that hears its leader, in a pod that stays."""
+        leaves = self.pod is not None and self.pod.deleting
+        heard = self.status is not None and bool(self.status.leader_id)
+        return self.is_voter and self.answers and heard and not leaves
+
+    @property
+    def leads(self) -> bool:
+        return bool(self.answers and self.status and self.status.leader_id == self.status.member_id)
+
+    @property
+    def record(self) -> MemberRecord | None:
+        """Which member the volume belongs to; with an emptyDir the pod says so."""
+        if not self.durable:
+            return self.pod.record if self.pod else None
+        return self.claim.record if self.claim else None
+
+    @property
+    def waits_empty(self) -> bool:
+        """`start` says, authenticated, that there is no data on the volume."""
+        return self.found == "no-data"
+
+    @property
+    def found(self) -> str:
+        """What `start` says of the volume; empty where it does not wait in this pod."""
+        pod = self.pod
+        if pod is None or pod.deleting or not pod.in_start or pod.answer is None:
+            return ""
+        return pod.answer.finding.found
+
+
+def seats(seen: Observation) -> tuple[Seat, ...]:
+    """Every ordinal that has a member, a pod or a claim, or should have one; lowest first."""
+    listed = {
+        ordinal: member
+        for member in (seen.etcd.members if seen.etcd else ())
+        if (ordinal := ordinal_of(seen, member)) is not None
+    }
+    known = {pod.ordinal for pod in seen.pods} | {claim.ordinal for claim in seen.claims}
+    every = sorted(known | listed.keys() | set(range(seen.cluster.size)))
+    return tuple(
+        Seat(
+            ordinal=ordinal,
+            name=naming.pod(seen.cluster.name, ordinal),
+            member=listed.get(ordinal),
+            pod=seen.pod(ordinal),
+            claim=seen.claim(ordinal),
+            status=seen.statuses.get(ordinal),
+            durable=seen.cluster.durable,
+        )
+        for ordinal in every
+    )
+
+
+def ordinal_of(seen: Observation, member: Member) -> int | None:
+    """The ordinal whose host a peer URL of the member names; None for a member that is no pod's."""
+    for url in member.peer_urls:
+        pod = (urlsplit(url).hostname or "").partition(".")[0]
+        ordinal = naming.ordinal_of(seen.cluster.name, pod)
+        if ordinal is not None and ordinal < naming.MAX_SIZE:
+            return ordinal
+    return None
+
+
+def at(seen: Observation, ordinal: int) -> Member | None:
+    """The listed member of this ordinal."""
+    members = seen.etcd.members if seen.etcd else ()
+    return next((member for member in members if ordinal_of(seen, member) == ordinal), None)
+
+
+def unknown_members(seen: Observation) -> tuple[Member, ...]:
+    """Members at no ordinal, and all but the first where two share one."""
+    taken: set[int] = set()
+    unknown = []
+    for member in seen.etcd.members if seen.etcd else ():
+        ordinal = ordinal_of(seen, member)
+        if ordinal is None or ordinal in taken:
+            unknown.append(member)
+        else:
+            taken.add(ordinal)
+    return tuple(unknown)
+
+
+def voters(seen: Observation) -> list[Seat]:
+    return [seat for seat in seats(seen) if seat.is_voter]
+
+
+def learner(seen: Observation) -> Seat | None:
+    return next((seat for seat in seats(seen) if seat.is_learner), None)
+
+
+def quorum(size: int) -> int:
+    return size // 2 + 1
+
+
+def is_quorum(some: Sequence[Seat], of: Sequence[Seat]) -> bool:
+    return len(some) >= quorum(len(of))
+
+
+def rest_holds(seen: Observation, without: Seat) -> bool:
+    """Whether those that serve are a quorum also once `without` is no member any more (I1)."""
+    rest = [seat for seat in voters(seen) if seat.ordinal != without.ordinal]
+    return bool(rest) and is_quorum([seat for seat in rest if seat.serves], rest)
+
+
+def has_caught_up(seen: Observation, seat: Seat) -> bool:
+    """Whether the member itself says that it has applied nearly what the leader has."""
+    ahead = max((status.applied_index for status in seen.statuses.values()), default=0)
+    return bool(seat.answers and seat.status and seat.status.applied_index >= CAUGHT_UP * ahead)
+
+
+def had_ticket(seen: Observation, seat: Seat) -> bool:
+    """Whether the listed member's one ticket is spent on another run than the one that waits (I3).
+
+    A record that was taken on from elsewhere knows no tickets of before. Then a member that has a
+    name has started once, and one that the claim names was given its ticket.
+    """
+    member, pod = seat.member, seat.pod
+    if member is None:
+        return False
+    run = recorded(seen).challenge(member.member_id)
+    if run is not None:
+        return not (pod and pod.answer and pod.answer.challenge == run)
+    held = seat.record
+    return bool(member.name) or bool(held and held.member_id == member.member_id)
+
+
+def not_serving(some: Sequence[Seat]) -> str:
+    """Names for a wait; one that is about to stop may be all there is to wait for."""
+    return in_words([seat for seat in some if not seat.serves]) or "the others"
+
+
+def in_words(some: Sequence[Seat]) -> str:
+    return ", ".join(seat.name for seat in some)

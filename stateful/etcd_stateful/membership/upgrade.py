@@ -1,0 +1,219 @@
+"""Changes of etcd's version, one step that etcd allows at a time (I9).
+
+    up a minor, or a patch:  gates -> the record names the new version -> template -> restart
+    down a minor:            etcd is told (EnableDowngrade) -> every member's data has the older
+                             format -> the record -> as above
+    from 3.6 to 3.7:         the entries of 3.5 out of every log first (`_without_old_entries`)
+    back from half-way:      at once, as long as a member still runs what the spec goes back to:
+                             until the last is upgraded, a cluster works as its oldest member does
+
+The record decides what pods are made from, so a spec that asks for what cannot be does nothing. It
+keeps the version before until every member runs the new one: only that one is a way back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from etcd_stateful import naming
+from etcd_stateful.membership import changes, roll, roster
+from etcd_stateful.membership.bootstrap import as_running, running_version
+from etcd_stateful.membership.observation import MemberStatus, Observation, is_latched, recorded
+from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.membership.steps import (
+    CancelDowngrade,
+    EnableDowngrade,
+    Hold,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+from etcd_stateful.membership.versions import Version, parse_version
+
+_V3_ONLY: Final = (3, 6)
+"""The first minor that writes no entries of the v2 store into its log."""
+
+_FIRST_WITHOUT_V2: Final = 7
+"""The first minor of etcd 3 that cannot read them."""
+
+
+def target(seen: Observation) -> Version:
+    """What the spec asks for; a cluster whose spec names none stays with what it runs."""
+    return seen.cluster.version if seen.cluster.version_declared else running_version(seen)
+
+
+def go_back(seen: Observation) -> Step | None:
+    """Also while pods do not serve: a version that cannot be had is left again this way."""
+    if not is_latched(seen):
+        return None
+    wanted, now, before = target(seen), running_version(seen), _before(seen)
+    if wanted == now or before is None:
+        return None
+    if _minor_of(wanted) == _minor_of(now):
+        return _write(seen, wanted, before)
+    if _minor_of(wanted) != _minor_of(before):
+        return None
+    if _some_run(seen, wanted) or (now > before and not _was_tried(seen)):
+        return _not_going_down(seen, wanted) or _write(seen, wanted, now)
+    return None
+
+
+def prepare(seen: Observation) -> Step | None:
+    """Asked before each restart: no member goes down a minor while all others are above it.
+
+    Going back from half-way, the last member of the older minor may be lost; the cluster then is
+    of the newer one, and must be told first.
+    """
+    now = _minor_of(running_version(seen))
+    above = any((_minor(status.version) or now) > now for status in _statuses(seen))
+    if roll.is_over(seen) or not above or _some_run(seen, running_version(seen)):
+        return None
+    return _ready_to_go_down(seen, running_version(seen))
+
+
+def finish(seen: Observation) -> Step | None:
+    """Asked when every pod has the newest template: from then on there is no way back for free."""
+    now = running_version(seen)
+    if _before(seen) is None or any(parse_version(one.version) != now for one in _statuses(seen)):
+        return None
+    return _write(seen, now, None, f"every member runs etcd {now}")
+
+
+def go_on(seen: Observation) -> Step | None:
+    """Asked when every member serves and has the newest template."""
+    wanted, now = target(seen), running_version(seen)
+    if wanted == now:
+        return _not_going_down(seen, wanted)
+    if seen.etcd is None or _jump(wanted, now):
+        return None
+    if any(_minor(status.version) != _minor_of(now) for status in _statuses(seen)):
+        return Wait(f"every member to run etcd {now}", soon=True)
+    if wanted.minor < now.minor:
+        return _ready_to_go_down(seen, wanted) or _write(seen, wanted, now)
+    first = _without_old_entries if wanted.minor > now.minor else _not_going_down
+    return first(seen, wanted) or _write(seen, wanted, now)
+
+
+def impossible(seen: Observation) -> Step | None:
+    """A jump that etcd does not make, in words; the cluster goes on with what it runs."""
+    wanted, now = target(seen), running_version(seen)
+    if not _jump(wanted, now):
+        return None
+    way = now.minor + (1 if wanted.minor > now.minor else -1)
+    return Hold(
+        "VersionJump",
+        f"the cluster runs etcd {now}, and etcd changes by one minor at a time: set spec.version "
+        f"to a {now.major}.{way} first, and to {wanted} when that is done",
+    )
+
+
+def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
+    """What comes first; None once every member's data has the older format."""
+    minor, said, lower = f"{wanted.major}.{wanted.minor}", _statuses(seen), _minor_of(wanted)
+    if any(_minor(status.downgrade_target) != lower for status in said):
+        asked = changes.leader(seen)
+        if asked is None:
+            return changes.NO_LEADER
+        return EnableDowngrade(asked, minor, f"etcd is told that it goes down to {minor}")
+    if any(_minor(status.storage_version) != lower for status in said):
+        return Wait(f"every member to write its data in the format of etcd {minor}", soon=True)
+    return None
+
+
+def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
+    """etcd 3.7 panics at an entry that 3.5 has written ("unmarshal should never fail"), and reads
+    its log from the last snapshot on, which may be 10,000 entries ago (3.5.35, 3.6.16, 3.7.3).
+
+    Nothing asks etcd for a snapshot, but 3.6 takes one when the cluster's version goes down. So a
+    downgrade is enabled, and called off once every member has followed.
+    """
+    record = recorded(seen)
+    if wanted.minor != _FIRST_WITHOUT_V2 or _minor(record.oldest) in (_V3_ONLY, _minor_of(wanted)):
+        return _not_going_down(seen, wanted) or _of_one_format(seen, running_version(seen))
+    lower = Version(*_V3_ONLY, 0)
+    before = Version(lower.major, lower.minor - 1, 0)
+    if step := _ready_to_go_down(seen, before):
+        return step
+    return _update(seen, replace(record, oldest=str(lower)), "no log has entries of etcd 3.5 now")
+
+
+def _of_one_format(seen: Observation, now: Version) -> Step | None:
+    """etcd changes the format of the data some seconds after a downgrade was called off."""
+    said = {_minor(status.storage_version) for status in _statuses(seen)} - {None}
+    if said - {_minor_of(now)}:
+        return Wait(f"every member to write its data in the format of etcd {now}", soon=True)
+    return None
+
+
+def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
+    """Calls off a downgrade that was begun and is not wanted any more."""
+    down = {_minor(status.downgrade_target) for status in _statuses(seen)} - {None}
+    if not down - {_minor_of(wanted)}:
+        return None
+    asked = changes.leader(seen)
+    if asked is None:
+        return changes.NO_LEADER
+    return CancelDowngrade(asked, "the downgrade is called off: the spec goes back up")
+
+
+def _was_tried(seen: Observation) -> bool:
+    """Whether etcd of the present version has run in any pod that is there."""
+    image, now = as_running(seen).image, _minor_of(running_version(seen))
+    ran = any(pod.image == image and pod.etcd_started for pod in seen.pods)
+    return ran or any(_minor(status.version) == now for status in _statuses(seen))
+
+
+def _some_run(seen: Observation, wanted: Version) -> bool:
+    return any(
+        seat.serves and seat.status and _minor(seat.status.version) == _minor_of(wanted)
+        for seat in roster.voters(seen)
+    )
+
+
+def _statuses(seen: Observation) -> list[MemberStatus]:
+    """What the voters say of themselves."""
+    return [seat.status for seat in roster.voters(seen) if seat.answers and seat.status]
+
+
+def _jump(wanted: Version, now: Version) -> bool:
+    return wanted.major != now.major or abs(wanted.minor - now.minor) > 1
+
+
+def _minor(text: str) -> tuple[int, int] | None:
+    """Major and minor of `3.6`, `3.6.16` or `v3.6.16`."""
+    version = parse_version(text if text.count(".") > 1 else f"{text}.0")
+    return (version.major, version.minor) if version else None
+
+
+def _minor_of(version: Version) -> tuple[int, int]:
+    return (version.major, version.minor)
+
+
+def _before(seen: Observation) -> Version | None:
+    """The version that a change under way comes from."""
+    return parse_version(recorded(seen).before)
+
+
+def _write(seen: Observation, wanted: Version, before: Version | None, reason: str = "") -> Step:
+    record, now = recorded(seen), running_version(seen)
+    return _update(
+        seen,
+        replace(
+            record,
+            version=str(wanted),
+            before=str(before or ""),
+            oldest=min(record.oldest, str(wanted), key=_age) if record.oldest else "",
+        ),
+        reason or f"the cluster goes from etcd {now} to {wanted}",
+    )
+
+
+def _age(version: str) -> tuple[int, int]:
+    return _minor(version) or (0, 0)
+
+
+def _update(seen: Observation, record: Bootstrap, reason: str) -> Step:
+    version = seen.secret.resource_version if seen.secret else ""
+    name = naming.start_secret(seen.cluster.name)
+    return WriteBootstrap(name, version, record, reason, final=True)

@@ -1,0 +1,80 @@
+"""Who should serve, who does, and why the others do not: read off pods, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from etcd_stateful import naming
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.bootstrap import replicas
+from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership.observation import Observation, Pod
+
+_FOUND: Final = {
+    "no-data": "its volume is empty",
+    "foreign-data": "its volume holds other data",
+    "unreadable": "its volume cannot be read",
+    "damaged": "its log is damaged",
+    "ticketed": "it is starting",
+}
+
+
+def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:
+    """The ordinals of the voters: as listed, or as the status last had them while etcd is silent.
+
+    A pod that is to become a member one day is none yet, and nobody misses it.
+    """
+    if seen.etcd is not None:
+        return [seat.ordinal for seat in roster.voters(seen)]
+    known = [
+        naming.ordinal_of(seen.cluster.name, str(one.get("name")))
+        for one in stored.get("memberStatus") or ()
+        if one.get("role") != "learner"
+    ]
+    listed = sorted(ordinal for ordinal in known if ordinal is not None)
+    return listed or list(range(seen.replicas or replicas(seen)))
+
+
+def serving(seen: Observation, ordinals: list[int]) -> list[int]:
+    ready = {pod.ordinal for pod in seen.pods if pod.ready and not pod.deleting}
+    return [ordinal for ordinal in ordinals if ordinal in ready]
+
+
+def not_serving(seen: Observation, stored: Mapping[str, Any]) -> str:
+    """Which members do not serve, and why as far as it is known."""
+    every = expected(seen, stored)
+    up = serving(seen, every)
+    said = [
+        f"{naming.pod(seen.cluster.name, ordinal)} ({_why(seen, ordinal)})"
+        for ordinal in every
+        if ordinal not in up
+    ]
+    return f"not serving: {', '.join(said)}" if said else ""
+
+
+def _why(seen: Observation, ordinal: int) -> str:
+    if lost := _lost(seen, ordinal):
+        return lost
+    pod = seen.pod(ordinal)
+    if pod is None:
+        return "no pod"
+    if pod.trouble or pod.deleting:
+        return pod.trouble or "stopping"
+    if pod.in_start:
+        return _of_start(pod)
+    status = seen.statuses.get(ordinal)
+    return "without a leader" if status and not status.leader_id else "not ready"
+
+
+def _of_start(pod: Pod) -> str:
+    if pod.answer is None:
+        return "in its init container start"
+    finding = pod.answer.finding
+    words = _FOUND.get(finding.found, finding.found)
+    return f"{words}: {finding.detail}" if finding.detail else words
+
+
+def _lost(seen: Observation, ordinal: int) -> str:
+    seat = next((seat for seat in roster.seats(seen) if seat.ordinal == ordinal), None)
+    return why_lost(seen, seat) if seat else ""

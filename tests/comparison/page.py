@@ -1,0 +1,135 @@
+"""docs/comparison.md and its plot, from the report, between before.md and after.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from plot import bars
+
+Json = dict[str, Any]
+
+HERE = Path(__file__).parent
+
+SIDES = ("ours", "ours-emptydir", "random", "random-fast")
+NAMES = {
+    "ours": "operator",
+    "ours-emptydir": "operator, emptyDir",
+    "random": "random names",
+    "random-fast": "random names, 1 s loop",
+}
+COLUMNS = (
+    "deed",
+    "side",
+    "seconds",
+    "longest gap, s",
+    "acknowledged writes lost",
+    "writes refused",
+    "resyncs",
+    "copied",
+)
+HEAD = (f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|")
+MIB = 2**20
+
+
+def write(report: Json, docs: Path) -> None:
+    (docs / "comparison.svg").write_text(bars(times(report), NAMES))
+    (docs / "comparison.md").write_text(page(report))
+
+
+def by_deed(report: Json) -> dict[str, dict[str, list[Json]]]:
+    """What was measured, by deed and side, in the order of the scenarios."""
+    found: dict[str, dict[str, list[Json]]] = {"create": {}}
+    for life in report["lives"]:
+        for deed, measured in life["measured"].items():
+            found.setdefault(deed, {}).setdefault(life["side"], []).append(measured)
+    return {
+        deed: {side: sides[side] for side in SIDES if side in sides}
+        for deed, sides in found.items()
+    }
+
+
+def times(report: Json) -> dict[str, dict[str, list[float | None]]]:
+    """Seconds; None where it never was as declared again."""
+    return {
+        deed: {side: [one["seconds"] for one in lives] for side, lives in sides.items()}
+        for deed, sides in by_deed(report).items()
+    }
+
+
+def page(report: Json) -> str:
+    rows = [
+        f"| {deed} | {NAMES[side]} | {' | '.join(cells(lives))} |"
+        for deed, sides in by_deed(report).items()
+        for side, lives in sides.items()
+    ]
+    before, after = ((HERE / name).read_text() for name in ("before.md", "after.md"))
+    table = "\n".join([*HEAD, *rows])
+    parts = [before, _place(report), "![seconds](comparison.svg)", table, after]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def cells(lives: list[Json]) -> list[str]:
+    """Medians, with the range where it is worth it; of losses the worst."""
+    return [
+        seconds(lives),
+        _middle(lives, "longest_gap", "{:.2f}"),
+        lost(lives),
+        _middle(lives, "refused", "{:.0f}"),
+        _middle(lives, "resyncs", "{:.0f}"),
+        _middle(lives, "received", "{:.0f} MiB", MIB),
+    ]
+
+
+def seconds(lives: list[Json]) -> str:
+    took = [one["seconds"] for one in lives]
+    done = sorted(one for one in took if one is not None)
+    if not done:
+        return f"never (looked for {max(one['looked_for'] for one in lives):.0f} s)"
+    said = f"{median(done):.1f}"
+    if len(done) > 1:
+        said += f" ({done[0]:.1f} to {done[-1]:.1f})"
+    if len(done) < len(took):
+        said += f"; never in {len(took) - len(done)} of {len(took)}"
+    return said
+
+
+def lost(lives: list[Json]) -> str:
+    """The worst of the runs."""
+    known = [one for one in lives if "lost" in one]
+    if not known:
+        return ""
+    worst = max(known, key=lambda one: (one["lost"], not one["served"]))
+    if worst["lost"]:
+        return f"**{worst['lost']} of {worst['acknowledged']}**"
+    return "0" if worst["served"] else "0, but none is served"
+
+
+def in_words(measured: Json) -> str:
+    """One life, for the terminal."""
+    return "  ".join(part for part in (seconds([measured]), *cells([measured])[1:]) if part)
+
+
+def summary(report: Json) -> str:
+    return "\n".join(
+        f"{deed:24} {NAMES[side]:24} {seconds(lives)}"
+        for deed, sides in by_deed(report).items()
+        for side, lives in sides.items()
+    )
+
+
+def _middle(lives: list[Json], key: str, form: str, unit: float = 1) -> str:
+    known = [one[key] for one in lives if one.get(key) is not None]
+    return form.format(median(known) / unit) if known else ""
+
+
+def _place(report: Json) -> str:
+    at = [life["at"] for life in report["lives"]]
+    newest = max(at, key=lambda one: one["date"])
+    loads = [one["load_before"] for one in at]
+    return (
+        f"{newest['date']}, commit {newest['commit']}, {newest['cores']} cores for "
+        f"{newest['nodes']} nodes and everything else, Kubernetes {newest['kubernetes']}, etcd "
+        f"3.7.2; load {min(loads):.1f} to {max(loads):.1f} before the runs."
+    )

@@ -1,0 +1,195 @@
+"""What is done to a cluster of either side, and what is measured of it.
+
+Every life begins anew: a namespace, a cluster with a name nobody had before, the data, and a while
+in which nothing happens, longer than etcd's own five seconds for a connection to count.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from counters import fetched
+from harness.api import PODS, Json
+from harness.history import back_in_time
+from harness.linearizability import violations
+from harness.load import Load
+from harness.waiting import PASSING, eventually
+from sides import Side
+from writes import Early, found, preload
+
+OLD, NEW = "3.7.2", "3.7.3"
+SIZE, LARGER = 3, 5
+SETTLE_SECONDS = 6.0
+CREATE_SECONDS = 90
+LONGEST_SECONDS = 90
+HOPELESS_SECONDS = 40
+"""Where the other approach does nothing: five of its passes, so that it has had its chance."""
+
+MAINTENANCE_SECONDS = 20
+LOOK_SECONDS = 0.1
+EDGE_SECONDS = 1.0
+
+NODES = "/api/v1/nodes"
+
+
+@dataclass
+class Life:
+    """One cluster, and what has been measured of it so far."""
+
+    side: Side
+    run: int
+    before: set[str] = field(default_factory=set)
+    measured: dict[str, Json] = field(default_factory=dict)
+
+    def create(self) -> None:
+        start, early = time.monotonic(), Early(self.side)
+        self.side.create(SIZE, OLD)
+        took = self._until(start, CREATE_SECONDS, SIZE, OLD)
+        known, measured = early.stop()
+        assert took is not None, f"{self.side.name} did not come up"
+        self.measured["create"] = {"seconds": took, **measured}
+        self.before = known | preload(self.side)
+        time.sleep(SETTLE_SECONDS)
+
+    def order(self) -> list[str]:
+        """Pods in which order they die: over the runs, the leader comes at every place."""
+        leader = eventually("a leader", self.side.leader)
+        others = sorted(set(self.side.pods()) - {leader})
+        place = self.run % (len(others) + 1)
+        return [*others[:place], leader, *others[place:]]
+
+    def kill(self, names: list[str]) -> set[str]:
+        """Pods deleted at once. Their UIDs, which must not be there in the end."""
+        uids = {self.side.pods()[name]["metadata"]["uid"] for name in names}
+        for name in names:
+            self.side.kube.delete(PODS, self.side.namespace, name, gracePeriodSeconds=0)
+        return uids
+
+    @contextmanager
+    def measure(
+        self, what: str, size: int = SIZE, version: str = OLD, seconds: float = LONGEST_SECONDS
+    ) -> Iterator[set[str]]:
+        """Around the deed: load before, during and after; the clock starts with the deed.
+
+        The deed says which pods (by UID) have to be gone in the end.
+        """
+        load = Load(self.side).start()
+        time.sleep(EDGE_SECONDS)
+        gone: set[str] = set()
+        start, wall = time.monotonic(), time.time()
+        try:
+            yield gone
+            took = self._until(start, seconds, size, version, gone)
+            time.sleep(EDGE_SECONDS)
+        finally:
+            load.stop()
+        puts = [one for one in load.history if one.kind == "put" and one.asked >= start]
+        self.measured[what] = {
+            "seconds": took,
+            "looked_for": None if took is not None else seconds,
+            "longest_gap": load.gap(start).seconds,
+            "refused": sum(one.answered is None for one in puts),
+            "puts": len(puts),
+            "contradictions": len(violations(load.history)) + len(back_in_time(load.history)),
+            **asdict(fetched(self.side, wall)),
+            **asdict(found(self.side, self.before, load)),
+        }
+
+    def _until(
+        self, start: float, seconds: float, size: int, version: str, gone: Any = ()
+    ) -> float | None:
+        """Seconds from `start` until it is as declared; None: not within the time."""
+        while time.monotonic() - start < seconds:
+            try:
+                if self.side.is_as_declared(size, version, gone):
+                    return time.monotonic() - start
+            except PASSING:
+                pass  # a pod or an address has just gone
+            time.sleep(LOOK_SECONDS)
+        return None
+
+
+def kill_one(life: Life) -> None:
+    victims = life.order()[:1]
+    with life.measure("kill one") as gone:
+        gone.update(life.kill(victims))
+
+
+def kill_majority(life: Life) -> None:
+    victims = life.order()[: SIZE // 2 + 1]
+    with life.measure("kill the majority", seconds=HOPELESS_SECONDS) as gone:
+        gone.update(life.kill(victims))
+
+
+def kill_all(life: Life) -> None:
+    victims = life.order()
+    with life.measure("kill all", seconds=HOPELESS_SECONDS) as gone:
+        gone.update(life.kill(victims))
+
+
+def drain(life: Life) -> None:
+    """A node emptied for twenty seconds of maintenance, and given back."""
+    node = life.side.pods()[life.order()[0]]["spec"]["nodeName"]
+    there = [one for one in life.side.pods().values() if one["spec"]["nodeName"] == node]
+    began = time.monotonic()
+    try:
+        with life.measure("drain") as gone:
+            began = time.monotonic()
+            gone.update(one["metadata"]["uid"] for one in there)
+            _drain(life.side, node)
+            drained = time.monotonic() - began
+            whole = life._until(began, MAINTENANCE_SECONDS, SIZE, OLD, gone)
+            time.sleep(max(0.0, began + MAINTENANCE_SECONDS - time.monotonic()))
+            _uncordon(life.side, node)
+    finally:
+        _uncordon(life.side, node)
+    measured = life.measured["drain"]
+    measured |= {"drained": drained, "members_on_node": len(there)}
+    measured["seconds"] = whole if whole is not None else measured["seconds"]
+    measured["waited_for_node"] = whole is None
+
+
+def resize(life: Life) -> None:
+    with life.measure("grow 3 to 5", size=LARGER):
+        life.side.edit(size=LARGER)
+    time.sleep(SETTLE_SECONDS)
+    with life.measure("shrink 5 to 3"):
+        life.side.edit(size=SIZE)
+
+
+def upgrade(life: Life) -> None:
+    with life.measure(f"upgrade {OLD} to {NEW}", version=NEW):
+        life.side.edit(version=NEW)
+
+
+SCENARIOS: dict[str, Callable[[Life], None]] = {
+    "kill-one": kill_one,
+    "kill-majority": kill_majority,
+    "kill-all": kill_all,
+    "drain": drain,
+    "resize": resize,
+    "upgrade": upgrade,
+}
+WITHOUT_VOLUMES = ("kill-one", "drain")
+"""Where it makes a difference that ours could go without."""
+
+
+def _drain(side: Side, node: str) -> None:
+    side.kube.kubectl(
+        "drain",
+        node,
+        "--ignore-daemonsets",
+        "--delete-emptydir-data",
+        f"--pod-selector=etcd_cluster={side.name}",
+        "--timeout=60s",
+        seconds=70,
+    )
+
+
+def _uncordon(side: Side, node: str) -> None:
+    body: dict[str, Any] = {"spec": {"unschedulable": None}}
+    side.kube.request("PATCH", f"{NODES}/{node}", body=body, form="application/merge-patch+json")

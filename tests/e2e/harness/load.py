@@ -1,0 +1,281 @@
+"""Clients that put and read while a test does things to their cluster, and what they may expect.
+
+A few threads, each with a client of its own: it keeps to a member as long as that answers within a
+second, then takes another, as etcd's own clients do. Puts go by turns to a register, which readers
+read, and to a key of its own, which must be there at the end. gRPC and etcd's protocol alone; no
+code of the operator.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import grpc
+from aetcd import rpc
+
+from harness.api import ApiError
+from harness.clusters import Cluster, state_of
+from harness.etcd import Address
+from harness.history import Gap, Operation, acknowledged, back_in_time, longest_gap
+from harness.linearizability import violations
+from harness.waiting import PASSING, eventually
+
+T = TypeVar("T")
+
+WRITERS = 3
+READERS = 2
+RATE = 50
+"""Operations per second and client: enough to fall into any gap, little enough for two cores."""
+
+REGISTERS = 3
+TRY_SECONDS = 1.0
+LOOK_SECONDS = 0.2
+OPTIONS = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", -1),
+)
+
+
+class Addresses:
+    """Where members are now, looked up anew when somebody had no answer, as clients ask DNS."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._known: list[Address] = []
+        self._looked = 0.0
+
+    def now(self) -> list[Address]:
+        with self._lock:
+            if time.monotonic() - self._looked > LOOK_SECONDS:
+                with suppress(*PASSING):  # otherwise the old ones are as good as any
+                    self._known = self._look()
+                self._looked = time.monotonic()
+            return list(self._known)
+
+    def _look(self) -> list[Address]:
+        found = []
+        for name, pod in sorted(self._cluster.pods().items()):
+            if state_of(pod, "etcd") == "running":
+                try:
+                    found.append(self._cluster.reach.pod(self._cluster.namespace, name, 2379))
+                except ApiError:
+                    continue  # it has just gone
+        return found
+
+
+class Client:
+    """Asks one member until that fails, then the next."""
+
+    def __init__(self, addresses: Addresses, first: int) -> None:
+        self._addresses = addresses
+        self._turn = first
+        self._channel: Any = None
+        self._stub: Any = None
+
+    def ask(self, question: Callable[[Any], T]) -> T | None:
+        """None: no answer, or a no, which is no answer either."""
+        try:
+            return question(self._connected())
+        except (grpc.RpcError, LookupError):
+            self.close()
+            return None
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = self._stub = None
+
+    def _connected(self) -> Any:
+        if self._stub is None:
+            known = self._addresses.now()
+            if not known:
+                raise LookupError("no member runs")
+            self._turn += 1
+            host, port = known[self._turn % len(known)]
+            self._channel = grpc.insecure_channel(f"{host}:{port}", options=OPTIONS)
+            self._stub = rpc.KVStub(self._channel)
+        return self._stub
+
+
+@dataclass
+class Load:
+    """The threads while they run, and afterwards what they have to say."""
+
+    cluster: Cluster
+    prefix: str = field(default_factory=lambda: f"load-{secrets.token_hex(3)}")
+    history: list[Operation] = field(default_factory=list)
+    cluster_ids: set[str] = field(default_factory=set)
+    began: float = 0.0
+    ended: float = 0.0
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    @property
+    def registers(self) -> list[str]:
+        return [f"{self.prefix}/register-{number}" for number in range(REGISTERS)]
+
+    @property
+    def kept(self) -> str:
+        return f"{self.prefix}/kept/"
+
+    def start(self) -> Load:
+        addresses = Addresses(self.cluster)
+        self.began = time.monotonic()
+        for number in range(WRITERS + READERS):
+            work = self._write if number < WRITERS else self._read
+            thread = threading.Thread(target=work, args=(number, Client(addresses, number)))
+            self._threads.append(thread)
+            thread.daemon = True
+            thread.start()
+        eventually("the load is served", lambda: acknowledged(self.history), seconds=10)
+        self.began = time.monotonic()
+        return self
+
+    def stop(self) -> None:
+        self.ended = time.monotonic()
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(TRY_SECONDS + 5)
+
+    def now(self) -> float:
+        """A moment of the history, to ask for the gap since."""
+        return time.monotonic()
+
+    def gap(self, since: float = 0.0) -> Gap:
+        """The longest time without an acknowledged put, so far or since a moment."""
+        began, ended = max(since, self.began), self.ended or time.monotonic()
+        return longest_gap((one for one in self.history if one.asked >= began), began, ended)
+
+    def in_words(self) -> str:
+        history = list(self.history)
+        puts = sum(one.kind == "put" for one in history)
+        gap = self.gap()
+        return (
+            f"{(self.ended or time.monotonic()) - self.began:.1f} s of load: {puts} puts, "
+            f"{puts - len(acknowledged(history))} of them without an answer, "
+            f"{len(history) - puts} gets; longest time without an acknowledged put "
+            f"{gap.seconds:.2f} s, {gap.began - self.began:.1f} s after the start"
+        )
+
+    def check(self) -> None:
+        """What every client may expect of every cluster, whatever was done to it meanwhile."""
+        print(self.in_words())
+        self._check_kept()
+        self._read_once_more()
+        wrong = violations(self.history)
+        assert not wrong, f"not linearizable: {wrong[:5]}"
+        wrong = back_in_time(self.history)
+        assert not wrong, f"revisions went back: {wrong[:5]}"
+        recorded = self.cluster.record()["clusterID"]
+        assert self.cluster_ids == {recorded}, f"of {recorded}, {self.cluster_ids} have answered"
+
+    def _read_once_more(self) -> None:
+        client = Client(Addresses(self.cluster), 0)
+        for key in self.registers:
+            last = eventually(
+                f"{key} is read",
+                lambda it=key: self._got(client, it),
+                lambda got: got.answered is not None,
+                seconds=10,
+            )
+            self.history.append(last)
+        client.close()
+
+    def _check_kept(self) -> None:
+        """Every member has every acknowledged put, not only the one that a client happens on."""
+        wanted = {
+            one.key: one.value
+            for one in acknowledged(self.history)
+            if one.key.startswith(self.kept)
+        }
+        size = int(self.cluster.body()["spec"]["size"])
+        for ordinal in range(size):
+            eventually(
+                f"{self.cluster.name}-{ordinal} has every acknowledged put",
+                lambda o=ordinal: self._missing(o, wanted),
+                lambda missing: not missing,
+                seconds=5,
+            )
+
+    def _missing(self, ordinal: int, wanted: dict[str, str | None]) -> list[str]:
+        where = self.cluster.reach.pod(
+            self.cluster.namespace, f"{self.cluster.name}-{ordinal}", 2379
+        )
+        end = self.kept[:-1] + chr(ord("/") + 1)
+        request = rpc.RangeRequest(
+            key=self.kept.encode(), range_end=end.encode(), serializable=True
+        )
+        with grpc.insecure_channel(f"{where[0]}:{where[1]}", options=OPTIONS) as channel:
+            try:
+                answer = rpc.KVStub(channel).Range(request, timeout=10)
+            except grpc.RpcError as error:
+                raise ApiError(0, f"{where}: {error}") from error
+        found = {one.key.decode(): one.value.decode() for one in answer.kvs}
+        return [key for key, value in wanted.items() if found.get(key) != value]
+
+    # What the threads do.
+
+    def _write(self, number: int, client: Client) -> None:
+        for turn in self._ticks():
+            value = f"{number}-{turn}"
+            register = self.registers[turn // 2 % REGISTERS]
+            key = register if turn % 2 else f"{self.kept}{value}"
+            request = rpc.PutRequest(key=key.encode(), value=value.encode())
+            asked = time.monotonic()
+            answer = client.ask(lambda stub, it=request: stub.Put(it, timeout=TRY_SECONDS))
+            self.history.append(self._operation("put", key, value, asked, answer))
+        client.close()
+
+    def _read(self, _: int, client: Client) -> None:
+        for turn in self._ticks():
+            got = self._got(client, self.registers[turn % REGISTERS])
+            if got.answered is not None:
+                self.history.append(got)
+        client.close()
+
+    def _got(self, client: Client, key: str) -> Operation:
+        request = rpc.RangeRequest(key=key.encode())
+        asked = time.monotonic()
+        answer = client.ask(lambda stub: stub.Range(request, timeout=TRY_SECONDS))
+        value = answer.kvs[0].value.decode() if answer is not None and answer.kvs else None
+        return self._operation("get", key, value, asked, answer)
+
+    def _operation(
+        self, kind: Any, key: str, value: str | None, asked: float, answer: Any
+    ) -> Operation:
+        if answer is None:
+            return Operation(kind, key, value, asked, None)
+        answered = time.monotonic()
+        self.cluster_ids.add(f"{answer.header.cluster_id:016x}")
+        return Operation(kind, key, value, asked, answered, answer.header.revision)
+
+    def _ticks(self) -> Iterator[int]:
+        """At the rate, without catching up on what was missed."""
+        turn, due = 0, time.monotonic()
+        while not self._stop.is_set():
+            yield turn
+            turn, due = turn + 1, max(due + 1 / RATE, time.monotonic())
+            self._stop.wait(max(0.0, due - time.monotonic()))
+
+
+@contextmanager
+def under_load(cluster: Cluster) -> Iterator[Load]:
+    """A block under load; what it has brought is checked when the block ends well."""
+    load = Load(cluster).start()
+    try:
+        yield load
+    except BaseException:
+        load.stop()
+        print(load.in_words())
+        raise
+    load.stop()
+    load.check()

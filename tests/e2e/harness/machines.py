@@ -1,0 +1,92 @@
+"""The local cluster's nodes as machines: power, and images by other names."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from harness.api import NODES, PODS, ROOT, Json, Kube
+from harness.waiting import eventually
+from localkube import binaries, processes
+from localkube.nodes import Node
+from localkube.paths import STATE
+
+UP_SECONDS = 180
+
+
+def machines() -> list[Node]:
+    count = len(list(STATE.glob("node-*")))
+    return [Node(index, count) for index in range(1, count + 1)]
+
+
+def power_off(node: str) -> None:
+    """As pulling the plug: all processes of the machine end at once, its disk stays."""
+    number = processes.pid(f"machine-{node}")
+    assert number, f"{node} is off already"
+    os.kill(number, signal.SIGKILL)
+
+
+def power_on(kube: Kube) -> None:
+    """Boots every machine that is off, and waits until its node is Ready."""
+    where = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "cluster")}
+    done = subprocess.run(
+        [sys.executable, "-m", "localkube", "up"],
+        cwd=ROOT,
+        env=where,
+        capture_output=True,
+        text=True,
+        timeout=UP_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    eventually("the nodes are ready", lambda: nodes_ready(kube), seconds=60)
+
+
+def nodes_ready(kube: Kube) -> bool:
+    found = kube.list(NODES)
+    return len(found) == len(machines()) and all(_is_ready(node) for node in found)
+
+
+def name_image(image: str, other: str) -> None:
+    """On every node, a second name for an image that is there."""
+    program = binaries.containerd() / "ctr"
+    for node in machines():
+        words = ("--namespace=k8s.io", "images", "tag", "--force", image, other)
+        node.machine.run(program, *words)
+
+
+def forget_image(name: str) -> None:
+    program = binaries.containerd() / "ctr"
+    for node in machines():
+        node.machine.run(program, "--namespace=k8s.io", "images", "remove", name)
+
+
+def cordon(kube: Kube, node: str, *, on: bool) -> None:
+    kube.patch(NODES, None, node, {"spec": {"unschedulable": on or None}})
+
+
+def drain(kube: Kube, node: str, seconds: float = 120) -> None:
+    """As administrators do; evictions ask the disruption budgets first."""
+    kube.kubectl(
+        "drain",
+        node,
+        "--ignore-daemonsets",
+        "--delete-emptydir-data",
+        f"--timeout={seconds:.0f}s",
+        seconds=seconds + 10,
+    )
+
+
+def node_of(pod: Json | None) -> str:
+    return str((pod or {}).get("spec", {}).get("nodeName", ""))
+
+
+def pods_on(kube: Kube, node: str) -> list[Json]:
+    return [pod for pod in kube.list(PODS) if node_of(pod) == node]
+
+
+def _is_ready(node: Json) -> bool:
+    conditions = node["status"].get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

@@ -1,0 +1,71 @@
+"""That a cluster is what its size says, in etcd's list, in its pods, claims and data alike."""
+
+from __future__ import annotations
+
+from harness.clusters import PREFIX, Cluster, is_ready
+from harness.waiting import eventually
+
+
+def settles(cluster: Cluster, size: int, seconds: float = 60) -> Cluster:
+    """Waits until the operator says so, then looks at everything itself."""
+    cluster.comes_up(seconds)
+    check_as_declared(cluster, size)
+    return cluster
+
+
+def check_as_declared(cluster: Cluster, size: int) -> None:
+    """What only holds when nothing is left to do; invariants.py has what always holds."""
+    names = [f"{cluster.name}-{ordinal}" for ordinal in range(size)]
+    listed = cluster.client.members()
+    assert listed.names == names, f"{size} members are declared, etcd lists {listed.names}"
+    assert listed.hosts == names, f"the peer URLs lead to {listed.hosts}"
+    assert not [one for one in listed.members if one.learner], listed
+    assert listed.cluster_id == cluster.record()["clusterID"] == cluster.status()["clusterID"]
+    _check_objects(cluster, size, names)
+    _check_claims(cluster, names, listed.ids)
+    _check_data(cluster, size)
+
+
+def _check_objects(cluster: Cluster, size: int, names: list[str]) -> None:
+    pods, stateful_set = cluster.pods(), cluster.stateful_set()
+    assert stateful_set is not None
+    assert stateful_set["spec"]["replicas"] == size
+    staying = [name for name, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]]
+    assert sorted(staying) == names
+    assert all(is_ready(pods[name]) for name in names)
+
+
+def _check_claims(cluster: Cluster, names: list[str], ids: dict[str, str]) -> None:
+    """None is left of a member that was removed, and each says whose it is.
+
+    One that was made for a member which never came has no record, and is no one's to delete.
+    """
+    if cluster.body()["spec"].get("pod", {}).get("emptyDir") is not None:
+        assert not cluster.claims()
+        return
+    recorded = eventually(
+        f"only members {names} have claims",
+        lambda: _recorded(cluster),
+        lambda recorded: sorted(recorded) == [f"data-{name}" for name in names],
+        seconds=10,
+    )
+    for name in names:
+        found = recorded[f"data-{name}"]
+        assert found == ids[name], f"the claim of {name} says {found}, etcd says {ids[name]}"
+
+
+def _recorded(cluster: Cluster) -> dict[str, str]:
+    """The member on the record of each claim that has one."""
+    notes = {name: one["metadata"].get("annotations", {}) for name, one in cluster.claims().items()}
+    key = f"{PREFIX}/member-id"
+    return {name: found[key] for name, found in notes.items() if key in found}
+
+
+def _check_data(cluster: Cluster, size: int) -> None:
+    """All members have one and the same, up to a revision that all of them have reached."""
+    revision = int(cluster.client.status()["header"]["revision"])
+
+    def hashes() -> set[tuple[int, int]]:
+        return {cluster.member(ordinal).hash_at(revision) for ordinal in range(size)}
+
+    eventually("the members' data is the same", hashes, lambda found: len(found) == 1, seconds=10)

@@ -1,0 +1,95 @@
+"""Any size from any other, under load; also when the size is edited again half-way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from harness.clusters import Cluster
+from harness.load import under_load
+from harness.membership import settles
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+LONGEST_GAP = 3.0
+"""Seconds. All clients may be on members that are removed; each then tries for one second."""
+
+SOON = 10
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (1, 3, 5, 3, 1),
+        pytest.param((1, 7, 1), marks=pytest.mark.verify),
+        pytest.param((2, 4, 6, 5, 2), marks=pytest.mark.verify),
+    ],
+    ids=lambda sizes: "-".join(str(size) for size in sizes),
+)
+def test_every_size_is_reached_under_load(place: Place, sizes: tuple[int, ...]):
+    may_lose_claims_from(place, 1)
+    cluster = place.declare(size=sizes[0]).comes_up()
+
+    with under_load(cluster) as load:
+        for size in sizes[1:]:
+            cluster.scale(size)
+            settles(cluster, size, seconds=90)
+
+    assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(240)
+def test_a_size_that_is_edited_half_way_counts_from_then_on(place: Place):
+    """Whatever is begun is finished or dropped, and what it leaves is cleared."""
+    may_lose_claims_from(place, 3)
+    cluster = place.declare(size=3).comes_up()
+    first = cluster.client.members().ids
+
+    with under_load(cluster) as load:
+        cluster.scale(5)
+        has_members(cluster, lambda count: count > 3)
+        cluster.scale(3)
+        settles(cluster, 3)
+
+        cluster.scale(5)
+        settles(cluster, 5)
+        cluster.scale(3)
+        has_members(cluster, lambda count: count < 5)
+        cluster.scale(5)
+        settles(cluster, 5)
+
+    kept = {name: one for name, one in cluster.client.members().ids.items() if name in first}
+    assert kept == first
+    assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(180)
+def test_a_pause_half_way_stops_everything_and_its_end_goes_on(place: Place):
+    cluster = place.declare(size=1).comes_up()
+
+    with under_load(cluster):
+        cluster.scale(3)
+        has_members(cluster, lambda count: count > 1)
+        cluster.change(paused=True)
+        cluster.holds("SpecPaused", kind="Paused", seconds=SOON)
+        before = cluster.client.members()
+        steadily("nothing changes", cluster.client.members, lambda now: now == before, seconds=3)
+        assert len(before.members) < 3, "the growth was over before it was paused"
+        cluster.change(paused=False)
+        settles(cluster, 3)
+
+
+def may_lose_claims_from(place: Place, ordinal: int) -> None:
+    """The claims of members that are removed go with them."""
+    place.may_lose |= {f"data-etcd-{number}" for number in range(ordinal, 7)}
+
+
+def has_members(cluster: Cluster, good: Callable[[int], bool]) -> None:
+    eventually(
+        "the membership changes",
+        lambda: len(cluster.client.members().members),
+        good,
+        seconds=30,
+        every=0.02,
+    )

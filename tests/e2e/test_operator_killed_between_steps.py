@@ -1,0 +1,168 @@
+"""The operator dies after every step of a growth, a replacement and a rolling restart.
+
+Each time another one goes on that knows nothing of the one before. What comes of it, and how many
+objects and members were made, removed and restarted on the way, is as if nobody had died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+from harness.api import PODS
+from harness.clusters import PREFIX, Cluster, is_up
+from harness.damage import volume_of
+from harness.membership import check_as_declared
+from harness.mortal import Fate, Lives, Mirror, always_dying, connect, never, once
+from harness.node import empty
+from harness.operator import Operator
+from harness.place import Place
+from harness.waiting import brief
+
+LONGEST_SECONDS = 150
+AT_ONCE = 3
+MOST_WRITES = 60
+
+
+@dataclass(frozen=True)
+class Operation:
+    begins_at: int
+    ends_at: int
+    ask: Callable[[Cluster], None]
+    replaces: tuple[int, ...] = ()
+    restarts: bool = False
+
+
+def empty_and_kill(cluster: Cluster) -> None:
+    empty(volume_of(cluster, 1))
+    cluster.kube.delete(PODS, cluster.namespace, f"{cluster.name}-1", gracePeriodSeconds=0)
+
+
+OPERATIONS = {
+    "grow": Operation(1, 3, lambda cluster: cluster.scale(3)),
+    "shrink": Operation(3, 1, lambda cluster: cluster.scale(1)),
+    "replace": Operation(3, 3, empty_and_kill, replaces=(1,)),
+    "roll": Operation(
+        3, 3, lambda cluster: cluster.change(pod={"labels": {"team": "blue"}}), restarts=True
+    ),
+}
+
+
+@pytest.fixture
+def without_operator(operator: Operator, place: Place) -> Iterator[Place]:
+    """Its clusters are made by the installed operator, which then goes."""
+    place.operator_may_restart = True
+    yield place
+    operator.scale(1)
+
+
+@pytest.mark.timeout(400)
+async def test_dying_after_every_write_changes_nothing(
+    without_operator: Place, operator: Operator, local_node: None
+):
+    fates = {"whole": never, "dying": always_dying}
+    names = {f"{what}-{how}": (what, how) for what in OPERATIONS for how in fates}
+    ends = await lives(
+        without_operator, {name: (what, fates[how]()) for name, (what, how) in names.items()}
+    )
+    for what in OPERATIONS:
+        whole, dying = ends[f"{what}-whole"], ends[f"{what}-dying"]
+        print(f"{what}: died {dying.deaths} times; whole: {whole.counts()}")
+        assert dying.deaths >= len(whole.counts()), what
+        assert dying.counts() == whole.counts(), what
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("what", OPERATIONS)
+async def test_dying_at_any_one_write_changes_nothing(
+    without_operator: Place,
+    operator: Operator,
+    local_node: None,
+    what: str,
+    when: Literal["before", "after"],
+):
+    whole = (await lives(without_operator, {"whole": (what, never())}))["whole"]
+    for number in range(1, MOST_WRITES, AT_ONCE):
+        operator.scale(1)
+        batch = {f"at-{n}": (what, once(n, when)) for n in range(number, number + AT_ONCE)}
+        ends = await lives(without_operator, batch)
+        for name, end in ends.items():
+            assert end.counts() == whole.counts(), f"{when} {name}: {end.writes}"
+        if not all(end.deaths for end in ends.values()):
+            return
+    raise AssertionError(f"{what} takes more than {MOST_WRITES} writes")
+
+
+async def lives(place: Place, plans: dict[str, tuple[str, Iterator[Fate]]]) -> dict[str, Lives]:
+    """Makes a cluster for each, and then takes them through their operations, a few at once."""
+    clusters = {
+        name: place.declare(size=OPERATIONS[what].begins_at, name=name)
+        for name, (what, _) in plans.items()
+    }
+    for cluster in clusters.values():
+        place.may_lose |= {f"data-{cluster.name}-{ordinal}" for ordinal in range(3)}
+        cluster.comes_up(seconds=120)
+    place.operator.scale(0)
+    mirror, client = Mirror(place.kube, place.namespace), await connect()
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: str, what: str, fates: Iterator[Fate]) -> Lives:
+        life = Lives(client, mirror, place.operator.image)
+        async with turns:
+            await live(place, clusters[name], OPERATIONS[what], life, fates)
+        return life
+
+    try:
+        done = await asyncio.gather(*(one(name, *plan) for name, plan in plans.items()))
+    finally:
+        await client.close()
+    return dict(zip(plans, done, strict=True))
+
+
+async def live(
+    place: Place, cluster: Cluster, operation: Operation, life: Lives, fates: Iterator[Fate]
+) -> None:
+    members, uids = cluster.client.members().ids, cluster.pod_uids()
+    await asyncio.to_thread(operation.ask, cluster)
+    deadline = time.monotonic() + LONGEST_SECONDS
+
+    def done() -> bool:
+        body = life.mirror.clusters.get(cluster.name)
+        late = time.monotonic() > deadline
+        over = body is not None and is_up(body) and is_over(cluster, operation, members, uids)
+        assert over or not late, f"{cluster.name}: not done; {life.writes}; seen: {brief(body)}"
+        return over
+
+    await life.run((place.namespace, cluster.name), fates, done)
+    await asyncio.to_thread(check_as_declared, cluster, operation.ends_at)
+    after = cluster.client.members().ids
+    changed = {name for name in members if name in after and members[name] != after[name]}
+    assert changed == {f"{cluster.name}-{ordinal}" for ordinal in operation.replaces}
+
+
+def is_over(
+    cluster: Cluster, operation: Operation, members: dict[str, str], uids: dict[str, str]
+) -> bool:
+    """Where the spec is the same as before, the status says that all is well from the start."""
+    body: dict[str, Any] = cluster.body() or {}
+    if body["spec"]["size"] != operation.ends_at:
+        return False
+    if operation.replaces:
+        names = [f"{cluster.name}-{ordinal}" for ordinal in operation.replaces]
+        recorded = {name: recorded_member(cluster, name) for name in names}
+        return all(recorded[name] not in ("", members[name]) for name in names)
+    if operation.restarts:
+        return not set(uids.values()) & set(cluster.pod_uids().values())
+    return True
+
+
+def recorded_member(cluster: Cluster, name: str) -> str:
+    claim = cluster.claims().get(f"data-{name}")
+    notes = claim["metadata"].get("annotations", {}) if claim else {}
+    return str(notes.get(f"{PREFIX}/member-id", ""))

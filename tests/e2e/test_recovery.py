@@ -1,0 +1,182 @@
+"""The quorum is lost for good, and a human says with whose data the cluster goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from harness import machines
+from harness.api import CLAIMS, NODES, PODS, Kind, Kube
+from harness.clusters import PREFIX, Cluster, is_waiting_in_start
+from harness.machines import node_of
+from harness.membership import settles
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+JOBS = Kind("jobs", "batch/v1", "Job")
+WRITES = 100
+SAYS_SECONDS = 40
+RECOVERS_SECONDS = 120
+GATEWAY = "node-1"
+"""This machine reaches Services by way of it, so it stays up."""
+
+
+@pytest.mark.timeout(300)
+def test_the_survivor_goes_on_alone_and_is_joined_again(place: Place):
+    """By nothing but the words of the condition, and with the operator killed on the way."""
+    place.may_lose |= {"data-etcd-0", "data-etcd-2"}
+    place.operator_may_restart = True
+    cluster = place.declare(size=3).comes_up()
+    write(cluster)
+    before = cluster.client.members()
+    kept = cluster.claim_uids()["data-etcd-1"]
+    lose_two(cluster)
+
+    said = cluster.holds("QuorumLost", "etcd-0", "etcd-2", "spec.recovery", seconds=SAYS_SECONDS)
+    _, _, text = said["message"].partition("spec.recovery: ")
+    asked, _ = json.JSONDecoder().raw_decode(text)
+    assert asked == {"survivor": "etcd-1", "clusterID": before.cluster_id, "epoch": 1}
+    assert cluster.status()["epoch"] == 1
+    cluster.change(recovery={**asked, "epoch": 2})
+    cluster.holds("RecoveryRefused", "it names epoch 2", seconds=SAYS_SECONDS)
+    steadily("nothing is stopped", lambda: sorted(cluster.pods()), lambda now: len(now) == 3, 3)
+
+    cluster.change(recovery=asked)
+    eventually("its Job is there", lambda: cluster.get(JOBS, "etcd-recovery"), bool, seconds=60)
+    place.operator.kill()
+
+    settles(cluster, 3, RECOVERS_SECONDS)
+    assert_all_is_there(cluster)
+    after = cluster.client.members()
+    assert after.cluster_id == before.cluster_id
+    assert after.ids["etcd-1"] == before.ids["etcd-1"]
+    assert not {after.ids[name] for name in ("etcd-0", "etcd-2")} & set(before.ids.values())
+    assert cluster.claim_uids()["data-etcd-1"] == kept
+    assert cluster.status()["epoch"] == 2
+    assert {epoch_of(claim) for claim in cluster.claims().values()} == {"2"}
+    assert cluster.get(JOBS, "etcd-recovery") is None
+    # The same words are spent, and the members that joined stay when the survivor restarts.
+    assert not cluster.condition("Blocked")
+    place.kube.delete(PODS, place.namespace, "etcd-1")
+    settles(cluster, 3, 60)
+    assert cluster.client.members() == after
+    assert_all_is_there(cluster)
+
+
+@pytest.mark.timeout(120)
+def test_while_a_quorum_answers_it_is_declined_for_good(place: Place):
+    """Not kept for the next loss of the quorum, which may be another one than was meant."""
+    cluster = place.declare(size=3).comes_up()
+    asked = {"survivor": "etcd-1", "clusterID": cluster.status()["clusterID"], "epoch": 1}
+    pods = cluster.pod_uids()
+
+    cluster.change(recovery=asked)
+
+    cluster.holds("RecoveryNotNeeded", "remove it", seconds=SAYS_SECONDS)
+    assert cluster.condition("Available")["status"] == "True"
+    assert cluster.pod_uids() == pods
+    assert cluster.record()["declined"] is True
+    cluster.change(recovery=None)
+    cluster.comes_up()
+    assert cluster.record()["declined"] is False
+    assert cluster.pod_uids() == pods
+
+
+@pytest.fixture
+def three_nodes(kube: Kube, local_node: None) -> Iterator[None]:
+    """All of them on and free for pods again afterwards."""
+    if len(kube.list(NODES)) < 3:
+        pytest.skip("NOT RUN: needs three nodes, which `make cluster NODES=3` brings up")
+    yield
+    if not machines.nodes_ready(kube):
+        machines.power_on(kube)
+    for node in kube.list(NODES):
+        if node["spec"].get("unschedulable"):
+            machines.cordon(kube, node["metadata"]["name"], on=False)
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(480)
+def test_two_nodes_that_are_off_for_good_are_fenced_by_a_human(place: Place, three_nodes: None):
+    """Nobody confirms that their pods have stopped. When they come back after all, they change
+    nothing any more."""
+    place.operator_may_restart = True
+    operator_on_the_gateway(place)
+    cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()
+    write(cluster)
+    before = cluster.client.members()
+    gone = sorted(name for name, pod in cluster.pods().items() if node_of(pod) != GATEWAY)
+    [survivor] = {"etcd-0", "etcd-1", "etcd-2"} - set(gone)
+    place.may_lose |= {f"data-{name}" for name in gone}
+    # One member for each node; those to come find place beside the survivor.
+    asked = {"survivor": survivor, "clusterID": before.cluster_id, "epoch": 1}
+    cluster.change(pod={"antiAffinity": False}, paused=True)
+    for node in {node_of(cluster.pod(int(name[-1]))) for name in gone}:
+        machines.power_off(node)
+
+    cluster.change(recovery=asked, paused=False)
+    eventually(
+        "it is said what keeps it",
+        lambda: cluster.status()["plan"],
+        lambda plan: all(name in plan for name in gone) and "spec.recovery.fenced" in plan,
+        seconds=180,
+    )
+    assert cluster.record()["epoch"] == 1
+    cluster.change(recovery={**asked, "fenced": gone})
+
+    settles(cluster, 3, RECOVERS_SECONDS)
+    assert_all_is_there(cluster)
+    after = cluster.client.members()
+    assert after.ids[survivor] == before.ids[survivor]
+    machines.power_on(place.kube)
+    steadily("they are not back", cluster.client.members, lambda now: now == after, seconds=10)
+    settles(cluster, 3, RECOVERS_SECONDS)
+    assert cluster.client.members() == after
+
+
+def operator_on_the_gateway(place: Place) -> None:
+    others = [node["metadata"]["name"] for node in place.kube.list(NODES)]
+    others.remove(GATEWAY)
+    for node in others:
+        machines.cordon(place.kube, node, on=True)
+    place.operator.kill()
+    eventually(
+        "the operator is on the node that stays",
+        place.operator.pods,
+        lambda pods: bool(pods) and all(node_of(pod) == GATEWAY for pod in pods),
+        seconds=60,
+    )
+    for node in others:
+        machines.cordon(place.kube, node, on=False)
+
+
+def write(cluster: Cluster) -> None:
+    for number in range(WRITES):
+        cluster.client.put(f"kept/{number}", str(number))
+
+
+def assert_all_is_there(cluster: Cluster) -> None:
+    missing = [one for one in range(WRITES) if cluster.client.get(f"kept/{one}") != str(one)]
+    assert not missing, f"acknowledged writes are gone: {missing}"
+
+
+def lose_two(cluster: Cluster) -> None:
+    """Both at once, however quick the operator is: the first alone would be replaced."""
+    cluster.change(paused=True)
+    cluster.holds("SpecPaused", kind="Paused")
+    for ordinal in (0, 2):
+        name = f"{cluster.name}-{ordinal}"
+        cluster.kube.delete(CLAIMS, cluster.namespace, f"data-{name}")
+        cluster.kube.delete(PODS, cluster.namespace, name, gracePeriodSeconds=0)
+    for ordinal in (0, 2):
+        eventually(
+            f"{cluster.name}-{ordinal} waits on a new volume",
+            lambda one=ordinal: is_waiting_in_start(cluster.pod(one)),
+            seconds=40,
+        )
+    cluster.change(paused=False)
+
+
+def epoch_of(claim: dict) -> str:
+    return str((claim["metadata"].get("annotations") or {}).get(f"{PREFIX}/epoch"))

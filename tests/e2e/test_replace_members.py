@@ -1,0 +1,299 @@
+"""Any member is replaced, whatever its volume came to: the leader and ordinal 0 as any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+from harness.api import CLAIMS, PODS
+from harness.clusters import Cluster
+from harness.damage import (
+    alter_value,
+    break_database,
+    break_log,
+    break_log_head,
+    give_back,
+    take_away,
+    volume_of,
+)
+from harness.load import under_load
+from harness.membership import settles
+from harness.mortal import Dead, Fate, Mirror, Process, connect
+from harness.node import empty, kill_container
+from harness.operator import Operator
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+LONGEST_GAP = 4.0
+"""Seconds. A leader whose pod dies with its volume is missed for an election, 1 to 2 s."""
+
+REPLACE_SECONDS = 60
+CRASH_SECONDS = 150
+"""The kubelet takes its time between two failures, and the operator believes no single one."""
+
+Way = Callable[[Cluster, int], None]
+
+
+def delete_claim(cluster: Cluster, ordinal: int) -> None:
+    """The pod stays, and holds it in Terminating until the operator acts."""
+    cluster.kube.delete(CLAIMS, cluster.namespace, f"data-{cluster.name}-{ordinal}")
+
+
+def delete_claim_and_pod(cluster: Cluster, ordinal: int) -> None:
+    delete_claim(cluster, ordinal)
+    kill_pod(cluster, ordinal)
+
+
+def empty_volume(cluster: Cluster, ordinal: int) -> None:
+    empty(volume_of(cluster, ordinal))
+    kill_pod(cluster, ordinal)
+
+
+def remove_by_hand(cluster: Cluster, ordinal: int) -> None:
+    """`etcdctl member remove`: its data is worthless, and its ordinal vacant."""
+    cluster.client.remove(cluster.client.members().ids[f"{cluster.name}-{ordinal}"])
+
+
+WAYS: dict[str, Way] = {
+    "claim-deleted": delete_claim,
+    "claim-and-pod-deleted": delete_claim_and_pod,
+    "volume-emptied": empty_volume,
+    "removed-by-hand": remove_by_hand,
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_ordinal_is_replaced_the_leader_first(place: Place, local_node: None, way: str):
+    place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}
+    cluster = place.declare(size=3).comes_up()
+    leader = cluster.leader()
+
+    with under_load(cluster) as load:
+        for ordinal in (leader, (leader + 1) % 3, (leader + 2) % 3):
+            before = cluster.client.members().ids
+            WAYS[way](cluster, ordinal)
+            is_replaced(cluster, ordinal, before)
+
+    assert load.gap().seconds < LONGEST_GAP
+
+
+DAMAGES = {"its log": break_log, "the head of its log": break_log_head, "database": break_database}
+
+
+@pytest.mark.timeout(400)
+def test_a_member_that_refuses_its_damaged_data_is_replaced(place: Place, local_node: None):
+    """Each in another place; etcd's own words or `start` tell it from all else that fails."""
+    place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}
+    cluster = place.declare(size=3).comes_up()
+
+    with under_load(cluster) as load:
+        for ordinal, (what, damage) in enumerate(DAMAGES.items()):
+            before = cluster.client.members().ids
+            damage(volume_of(cluster, ordinal))
+            kill_container(cluster.pod(ordinal), "etcd")
+            print(f"{cluster.name}-{ordinal}: {what} is damaged")
+            is_replaced(cluster, ordinal, before, CRASH_SECONDS)
+
+    assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(240)
+def test_a_container_that_restarts_on_an_emptied_volume_is_replaced(place: Place, local_node: None):
+    """etcd cannot start there, and only another pod lets `start` say why."""
+    place.may_lose |= {"data-etcd-1"}
+    cluster = place.declare(size=3).comes_up()
+    before = cluster.client.members().ids
+
+    with under_load(cluster):
+        empty(volume_of(cluster, 1))
+        kill_container(cluster.pod(1), "etcd")
+        is_replaced(cluster, 1, before, CRASH_SECONDS)
+
+
+@pytest.mark.timeout(300)
+def test_the_member_whose_data_differs_is_replaced_and_the_alarm_taken_back(
+    place: Place, local_node: None
+):
+    place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}
+    options = {"corrupt-check-time": "3s"}
+    cluster = place.declare(size=3, etcd={"options": options}).comes_up()
+    cluster.client.put("victim", "the right value")
+    follower = (cluster.leader() + 1) % 3
+    before = cluster.client.members().ids
+    eventually(
+        "it is on the disk",
+        lambda: b"the right value" in database(cluster, follower),
+        seconds=10,
+    )
+
+    alter_value(volume_of(cluster, follower), b"the right value", b"the wrong value")
+
+    is_replaced(cluster, follower, before, 90)
+    assert cluster.member(follower).get("victim") == "the right value"
+    eventually("it takes puts again", lambda: put(cluster), seconds=15)
+
+
+@pytest.mark.timeout(180)
+def test_of_five_members_two_are_replaced(place: Place, local_node: None):
+    """Quorum gates repair, not unanimity."""
+    place.may_lose |= {"data-etcd-0", "data-etcd-3"}
+    cluster = place.declare(size=5).comes_up()
+    before = cluster.client.members().ids
+
+    with under_load(cluster):
+        for ordinal in (0, 3):
+            empty(volume_of(cluster, ordinal))
+            kill_pod(cluster, ordinal)
+        other_members(cluster, before, {0, 3})
+        settles(cluster, 5)
+
+
+@pytest.mark.timeout(120)
+def test_a_strange_learner_is_named_and_left_alone(place: Place):
+    """Somebody else's hand on the membership: who knows what for."""
+    cluster = place.declare(size=3).comes_up()
+    eventually("it is added", lambda: added(cluster, "http://elsewhere.example:2380"), seconds=10)
+
+    cluster.holds("UnknownMember", "elsewhere.example", "member remove")
+    before = cluster.client.members()
+    steadily("it is left alone", cluster.client.members, lambda now: now == before, seconds=3)
+    strange = next(one for one in before.members if one.learner)
+    cluster.client.remove(strange.member_id)
+    settles(cluster, 3)
+
+
+@pytest.mark.timeout(180)
+def test_a_learner_beyond_the_size_is_dropped(place: Place):
+    """As an operator leaves it that died while it grew, before the size was edited back."""
+    cluster = place.declare(size=3).comes_up()
+    url = cluster.client.members().members[0].peer_urls[0]
+    host = url.partition("://")[2].partition(".")[0]
+
+    eventually("it is added", lambda: added(cluster, url.replace(host, "etcd-3")), seconds=10)
+
+    settles(cluster, 3)
+
+
+@pytest.fixture
+def without_operator(place: Place, operator: Operator) -> Iterator[Place]:
+    place.operator_may_restart = True
+    yield place
+    operator.scale(1)
+
+
+@pytest.mark.timeout(240)
+async def test_a_learner_that_loses_its_volume_is_dropped_and_added_again(
+    without_operator: Place, operator: Operator, local_node: None
+):
+    place = without_operator
+    place.may_lose.add("data-etcd-3")
+    cluster = place.declare(size=3).comes_up()
+    learner = await leave_a_learner(place, operator, cluster)
+
+    empty(volume_of(cluster, 3))
+    kill_pod(cluster, 3)
+    operator.scale(1)
+
+    settles(cluster, 4)
+    assert cluster.client.members().ids["etcd-3"] != learner
+
+
+@pytest.mark.timeout(300)
+async def test_a_learner_that_cannot_start_gives_way_to_a_replacement(
+    without_operator: Place, operator: Operator, local_node: None
+):
+    """At most one learner at a time, and a lost voter is worse than a growth that waits."""
+    place = without_operator
+    place.may_lose |= {"data-etcd-0", "data-etcd-3"}
+    cluster = place.declare(size=3).comes_up()
+    before = cluster.client.members().ids
+    await leave_a_learner(place, operator, cluster)
+    volume = volume_of(cluster, 3)
+    take_away(volume)
+    kill_pod(cluster, 3)
+    operator.scale(1)
+    eventually(
+        "it is said that the learner does not start",
+        cluster.status,
+        lambda status: "learner etcd-3" in status["plan"],
+        seconds=40,
+    )
+
+    with under_load(cluster) as load:
+        empty(volume_of(cluster, 0))
+        kill_pod(cluster, 0)
+        other_members(cluster, before, {0})
+        assert "etcd-3" not in cluster.client.members().hosts
+        give_back(volume)
+        kill_pod(cluster, 3)
+        settles(cluster, 4, CRASH_SECONDS)
+
+    assert load.gap().seconds < LONGEST_GAP
+
+
+async def leave_a_learner(place: Place, operator: Operator, cluster: Cluster) -> str:
+    """At ordinal 3, by an operator that dies when it has given it its ticket."""
+    operator.scale(0)
+    client, mirror = await connect(), Mirror(place.kube, place.namespace)
+    cluster.scale(4)
+    process = Process(client, mirror, operator.image, Fate(dies_at="push a ticket", when="after"))
+    try:
+        with pytest.raises(Dead):
+            await asyncio.wait_for(process.run(place.namespace, "etcd", lambda: False), 60)
+    finally:
+        await client.close()
+    listed = eventually(
+        "the learner has started",
+        cluster.client.members,
+        lambda found: "etcd-3" in found.names,
+        seconds=20,
+    )
+    learners = [one for one in listed.members if one.learner]
+    assert [one.name for one in learners] == ["etcd-3"]
+    return learners[0].member_id
+
+
+def is_replaced(
+    cluster: Cluster, ordinal: int, before: dict[str, str], seconds: float = REPLACE_SECONDS
+) -> None:
+    """By a member of another ID; the others keep theirs."""
+    other_members(cluster, before, {ordinal}, seconds)
+    settles(cluster, len(before), seconds)
+    after = cluster.client.members().ids
+    name = f"{cluster.name}-{ordinal}"
+    changed = {one for one in before if before[one] != after[one]}
+    assert changed == {name}, f"{changed} were replaced, not just {name}"
+
+
+def other_members(
+    cluster: Cluster, before: dict[str, str], ordinals: set[int], seconds: float = REPLACE_SECONDS
+) -> None:
+    names = {f"{cluster.name}-{ordinal}" for ordinal in ordinals}
+    eventually(
+        f"{names} are other members",
+        lambda: cluster.client.members().ids,
+        lambda ids: all(ids.get(name) not in (None, before[name]) for name in names),
+        seconds,
+    )
+
+
+def kill_pod(cluster: Cluster, ordinal: int) -> None:
+    name = f"{cluster.name}-{ordinal}"
+    cluster.kube.delete(PODS, cluster.namespace, name, gracePeriodSeconds=0)
+
+
+def database(cluster: Cluster, ordinal: int) -> bytes:
+    return (volume_of(cluster, ordinal) / "data" / "member" / "snap" / "db").read_bytes()
+
+
+def put(cluster: Cluster) -> bool:
+    cluster.client.put("after", "written")
+    return True
+
+
+def added(cluster: Cluster, url: str) -> bool:
+    """etcd refuses while its members have been connected for less than 5 s."""
+    cluster.client.add_learner(url)
+    return True

@@ -1,0 +1,178 @@
+"""What restarts pods, in which order, and what does not: edits, pauses, another operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from harness import machines
+from harness.api import Json
+from harness.clusters import Cluster
+from harness.load import Load, under_load
+from harness.membership import settles
+from harness.operator import Operator
+from harness.place import Place
+from harness.release import Release
+from harness.story import story_of
+from harness.waiting import eventually, steadily
+
+LONGEST_GAP = 2.0
+"""Seconds without an acknowledged put, of all clients together. `make bench` holds it to 1."""
+
+QUIET = 4.0
+ROLL_SECONDS = 90
+
+EDITS = {
+    "resources": {"pod": {"resources": {"requests": {"memory": "32Mi"}}}},
+    "an option of etcd": {"etcd": {"snapshotCount": 20000}},
+    "a label": {"pod": {"labels": {"team": "blue"}}},
+}
+
+NO_RESTART = {
+    "the size it has": {"size": 3},
+    "the version it runs": {"version": "3.7.3"},
+    "retained claims": {"retainedClaims": {"discard": "11111111-2222-3333-4444-555555555555"}},
+    "a pause": {"paused": True},
+    "no pause": {"paused": False},
+}
+
+
+@pytest.mark.timeout(360)
+def test_edits_restart_every_pod_one_at_a_time_and_the_leader_last(place: Place):
+    cluster = place.declare(size=3).comes_up()
+    before = cluster.client.members()
+
+    with under_load(cluster) as load:
+        for what, edit in EDITS.items():
+            rolls(cluster, load, what, edit)
+
+    assert cluster.client.members() == before
+    pod = cluster.pod(0)
+    assert pod["metadata"]["labels"]["team"] == "blue"
+    etcd = next(one for one in pod["spec"]["containers"] if one["name"] == "etcd")
+    assert etcd["resources"]["requests"]["memory"] == "32Mi"
+
+
+@pytest.mark.timeout(120)
+def test_edits_that_pods_do_not_show_restart_none(place: Place):
+    cluster = place.declare(size=3).comes_up()
+    uids = cluster.pod_uids()
+
+    for what, edit in NO_RESTART.items():
+        cluster.change(**edit)
+        eventually(
+            f"{what} is taken up",
+            cluster.body,
+            lambda body: body["status"]["observedGeneration"] == body["metadata"]["generation"],
+        )
+        steadily(f"{what} restarts none", cluster.pod_uids, lambda now: now == uids, QUIET / 2)
+
+    settles(cluster, 3)
+    assert cluster.pod_uids() == uids
+
+
+@pytest.mark.timeout(240)
+def test_an_operator_that_renders_differently_restarts_none_until_asked_to(
+    place: Place, another_image: str, release: Release
+):
+    """A new release has another image for `start`, which is in every pod of every cluster."""
+    cluster = place.declare(size=3).comes_up()
+    uids = cluster.pod_uids()
+    tag = another_image.rpartition(":")[2]
+
+    release.upgrade(**{"image.tag": tag})
+
+    eventually(
+        "the template has the new image",
+        cluster.stateful_set,
+        lambda found: start_image(found["spec"]["template"]) == another_image,
+        seconds=60,
+    )
+    said = eventually(
+        "it is said that the pods are of the one before",
+        lambda: cluster.condition("Progressing"),
+        lambda found: all(name in found["message"] for name in uids),
+        seconds=30,
+    )
+    assert (said["status"], said["reason"]) == ("False", "AsDeclared")
+    assert "when it is next restarted" in said["message"]
+    steadily("no pod is restarted", cluster.pod_uids, lambda now: now == uids, QUIET)
+    settles(cluster, 3)
+
+    cluster.change(pod={"annotations": {"example.com/restarted": "now"}})
+
+    restarted(cluster, uids)
+    assert {start_image(pod) for pod in cluster.pods().values()} == {another_image}
+    assert cluster.condition("Progressing")["message"] == "the cluster is as declared"
+
+
+@pytest.fixture
+def another_image(operator: Operator, local_node: None) -> Iterator[str]:
+    """The same image by another name, which is all that a pod's template shows of it."""
+    name = f"{operator.image}-renamed"
+    machines.name_image(operator.image, name)
+    yield name
+    machines.forget_image(name)
+
+
+def start_image(pod: Json) -> str:
+    found = (one for one in pod["spec"]["initContainers"] if one["name"] == "start")
+    return str(next(found)["image"])
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("size", [1, 2])
+def test_few_members_restart_with_the_outage_announced(place: Place, size: int):
+    cluster = place.declare(size=size).comes_up()
+    cluster.client.put("before", "kept")
+    uids = cluster.pod_uids()
+
+    with story_of(cluster) as story:
+        cluster.change(pod={"labels": {"team": "blue"}})
+        restarted(cluster, uids)
+
+    assert sorted(story.stopped) == sorted(uids)
+    assert story.most_down == 1
+    assert cluster.client.get("before") == "kept"
+    said = " ".join(one["message"] for one in cluster.events())
+    assert "nobody is served meanwhile" in said
+
+
+@pytest.mark.timeout(120)
+def test_the_last_copy_of_the_data_is_not_restarted_away(place: Place):
+    """With an emptyDir a restart is a loss, and at these sizes there is nobody to make it good."""
+    cluster = place.declare(size=1, pod={"emptyDir": {}}).comes_up()
+    cluster.client.put("before", "kept")
+    uids = cluster.pod_uids()
+
+    cluster.change(pod={"labels": {"team": "blue"}})
+
+    cluster.holds("RestartNeedsMembers", "emptyDir", "spec.size")
+    assert cluster.pod_uids() == uids
+    cluster.scale(3)
+    restarted(cluster, uids, size=3)
+    assert cluster.client.get("before") == "kept"
+
+
+def rolls(cluster: Cluster, load: Load, what: str, edit: dict[str, object]) -> None:
+    uids, leader = cluster.pod_uids(), cluster.leader()
+    began = load.now()
+    with story_of(cluster) as story:
+        cluster.change(**edit)
+        restarted(cluster, uids)
+    print(f"{what}: {load.now() - began:.1f} s, gap {load.gap(began).seconds:.2f} s")
+    assert sorted(story.stopped) == sorted(uids), f"{what}: {story.stopped}"
+    assert story.stopped[-1] == f"{cluster.name}-{leader}", f"{what}: the leader was {leader}"
+    assert story.most_down == 1, f"{what}: {story.most_down} pods were down at once"
+    assert load.gap(began).seconds < LONGEST_GAP, what
+
+
+def restarted(cluster: Cluster, uids: dict[str, str], size: int | None = None) -> None:
+    """All pods that there were are other ones, and all is well again."""
+    eventually(
+        "every pod is another one",
+        cluster.pod_uids,
+        lambda now: set(uids) <= set(now) and not set(uids.values()) & set(now.values()),
+        seconds=ROLL_SECONDS,
+    )
+    settles(cluster, size or len(uids))

@@ -1,0 +1,181 @@
+"""Nodes are drained, fail and are removed; only a node that is gone for good takes a member along.
+
+Needs three nodes of the local cluster: `make cluster NODES=3`, as `make test` does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from harness import machines
+from harness.api import NODES, Kube
+from harness.clusters import Cluster, is_ready, restarts
+from harness.load import under_load
+from harness.machines import node_of
+from harness.membership import settles
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+GATEWAY = "node-1"
+"""This machine reaches Services by way of it, so it stays up."""
+
+LONGEST_GAP = 6.0
+"""Seconds. A node's sudden end is silence: no connection is refused, everybody waits."""
+
+SAYS_SECONDS = 30
+HEALS_SECONDS = 120
+
+
+@pytest.fixture(autouse=True)
+def three_nodes(kube: Kube, local_node: None) -> Iterator[None]:
+    """All of them on and free for pods again afterwards."""
+    if len(kube.list(NODES)) < 3:
+        pytest.skip("NOT RUN: needs three nodes, which `make cluster NODES=3` brings up")
+    yield
+    if not machines.nodes_ready(kube):
+        machines.power_on(kube)
+    for node in kube.list(NODES):
+        if node["spec"].get("unschedulable"):
+            machines.cordon(kube, node["metadata"]["name"], on=False)
+
+
+def test_members_spread_over_nodes(place: Place):
+    """Several clusters, as one alone may be spread by chance."""
+    clusters = [place.declare(size=3, name=name) for name in ("a", "b", "c", "d")]
+    wide = place.declare(size=5, name="wide")
+
+    for cluster in (*clusters, wide):
+        cluster.comes_up()
+
+    counts = {one.name: per_node(one) for one in clusters}
+    assert all(found == [1, 1, 1] for found in counts.values()), counts
+    assert per_node(wide) == [1, 2, 2]
+
+
+@pytest.mark.timeout(180)
+def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
+    """The volume stays on it, so the member does as well."""
+    cluster = place.declare(size=3).comes_up()
+    before = cluster.client.members()
+    ordinal, node = expendable(place, cluster)
+
+    with under_load(cluster) as load:
+        machines.drain(place.kube, node)
+        eventually(
+            "it is said that the pod cannot be scheduled",
+            lambda: cluster.condition("Degraded"),
+            lambda found: (
+                found["status"] == "True"
+                and f"etcd-{ordinal}" in found["message"]
+                and "cannot be scheduled" in found["message"]
+            ),
+            seconds=SAYS_SECONDS,
+        )
+        steadily("it is a member", cluster.client.members, lambda now: now == before, seconds=4)
+
+        machines.cordon(place.kube, node, on=False)
+        settles(cluster, 3, HEALS_SECONDS)
+
+    assert cluster.client.members() == before
+    assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(240)
+def test_a_node_that_fails_and_comes_back_loses_nobody(place: Place):
+    cluster = place.declare(size=3).comes_up()
+    before, claims = cluster.client.members(), cluster.claim_uids()
+    ordinal, node = expendable(place, cluster)
+
+    with under_load(cluster) as load:
+        machines.power_off(node)
+        eventually(
+            f"it is said that etcd-{ordinal} is missed",
+            lambda: cluster.status()["plan"],
+            lambda plan: f"etcd-{ordinal}" in plan,
+            seconds=90,
+        )
+        steadily("it is a member", cluster.client.members, lambda now: now == before, seconds=10)
+
+        machines.power_on(place.kube)
+        settles(cluster, 3, HEALS_SECONDS)
+
+    assert (cluster.client.members(), cluster.claim_uids()) == (before, claims)
+    assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(300)
+def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place):
+    """Its volumes lie on it and nowhere else; its removal from Kubernetes is a human's word."""
+    cluster = place.declare(size=3).comes_up()
+    before = cluster.client.members().ids
+    ordinal, node = expendable(place, cluster)
+    name = f"etcd-{ordinal}"
+    place.may_lose.add(f"data-{name}")
+
+    with under_load(cluster) as load:
+        machines.power_off(node)
+        place.kube.delete(NODES, None, node)
+        eventually(
+            f"{name} is another member",
+            lambda: cluster.client.members().ids,
+            lambda ids: ids.get(name) not in (None, before[name]),
+            seconds=HEALS_SECONDS,
+        )
+        settles(cluster, 3, HEALS_SECONDS)
+
+    after = cluster.client.members().ids
+    assert {one for one in before if before[one] != after[one]} == {name}
+    assert node_of(cluster.pod(ordinal)) != node
+    assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(300)
+def test_two_nodes_fail_and_their_return_heals(place: Place):
+    cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()
+    cluster.client.put("before", "kept")
+    before, claims = cluster.client.members(), cluster.claim_uids()
+    names = sorted(name for name, node in nodes(cluster).items() if node != GATEWAY)
+    place.operator_may_restart = True
+
+    survivor = next(ordinal for ordinal in range(3) if f"etcd-{ordinal}" not in names)
+    for node in {nodes(cluster)[name] for name in names}:
+        machines.power_off(node)
+    eventually("nothing can be written", lambda: not takes_puts(cluster, survivor), seconds=30)
+    # The operator may have been on one of them: what it then says is for test_quorum_loss.py.
+    machines.power_on(place.kube)
+    for name in names:
+        ordinal = int(name.rpartition("-")[2])
+        eventually(
+            f"{name} has started again",
+            lambda o=ordinal: restarts(cluster.pod(o)) and is_ready(cluster.pod(o)),
+            seconds=HEALS_SECONDS,
+        )
+
+    settles(cluster, 3, HEALS_SECONDS)
+    assert (cluster.client.members(), cluster.claim_uids()) == (before, claims)
+    assert cluster.client.get("before") == "kept"
+
+
+def nodes(cluster: Cluster) -> dict[str, str]:
+    return {name: node_of(pod) for name, pod in cluster.pods().items()}
+
+
+def per_node(cluster: Cluster) -> list[int]:
+    return sorted(Counter(nodes(cluster).values()).values())
+
+
+def expendable(place: Place, cluster: Cluster) -> tuple[int, str]:
+    """A member on a node that neither the operator nor this machine's traffic needs."""
+    taken = {GATEWAY, *(node_of(pod) for pod in place.operator.pods())}
+    found = next((name, node) for name, node in nodes(cluster).items() if node not in taken)
+    return int(found[0].rpartition("-")[2]), found[1]
+
+
+def takes_puts(cluster: Cluster, ordinal: int) -> bool:
+    try:
+        cluster.member(ordinal).put("probe", "written")
+    except OSError:
+        return False
+    return True

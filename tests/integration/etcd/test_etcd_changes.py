@@ -1,0 +1,319 @@
+"""The steps that change etcd, against real members: done, declined in etcd's own words, unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+from aetcd import rpc
+from etcd_live import BINARIES, Cluster, compact, eventually, put, raise_alarm
+
+from etcd_operator import corruption
+from etcd_operator.applied import Declined, Done, Outdated, Unanswered
+from etcd_operator.changes import change
+from etcd_operator.etcd import GrpcEtcd, NoAnswer, Refused, plaintext
+from etcd_stateful.membership.observation import Alarm
+from etcd_stateful.membership.steps import (
+    CancelDowngrade,
+    DisarmAlarm,
+    EnableDowngrade,
+    Leader,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MoveLeader,
+)
+
+pytestmark = pytest.mark.integration
+
+
+def client(cluster: Cluster) -> GrpcEtcd:
+    """Steps name no port: there is one in a pod, and here one for each member."""
+    ports = {cluster.member_id(member): member.client_port for member in cluster.first}
+    return GrpcEtcd(lambda at: plaintext(replace(at, port=ports.get(at.member_id, at.port))))
+
+
+async def leader(cluster: Cluster, etcd: GrpcEtcd) -> Leader:
+    """As the operator finds it: it answers as itself, and says that it leads."""
+    for member in cluster.first:
+        if member.process is None:
+            continue
+        status = await etcd.status(cluster.at(member))
+        if status.leader_id == status.member_id:
+            return Leader(member.host, status.member_id, status.cluster_id)
+    raise NoAnswer("nobody leads")
+
+
+async def done(etcd: GrpcEtcd, step, seconds: float = 20.0):
+    """Asks until etcd agrees; everything that it said before."""
+    began, declined = time.monotonic(), []
+    while isinstance(outcome := await change(etcd, step), Declined):
+        declined.append(outcome.why)
+        assert time.monotonic() - began < seconds, declined
+        await asyncio.sleep(0.1)
+    assert isinstance(outcome, Done), outcome
+    return declined
+
+
+async def test_a_member_comes_and_goes_by_steps(cluster):
+    cluster.begin(3)
+    etcd = await cluster.ready() and client(cluster)
+    asked = await leader(cluster, etcd)
+    new = cluster.new_member()
+
+    await done(etcd, MemberAddLearner(asked, new.peer_url, "grow"))
+    view = await etcd.member_list(cluster.at(cluster.first[0]))
+    member_id = next(one.member_id for one in view.members if one.learner)
+    assert len(view.members) == 4
+
+    early = await change(etcd, MemberPromote(asked, member_id, "has not started"))
+    assert early == Declined("can only promote a learner member which is in sync with leader")
+    second = await change(etcd, MemberAddLearner(asked, "http://127.0.0.1:1", "grow"))
+    assert second == Declined("too many learner members in cluster")
+
+    new.start(cluster.initial_cluster([*cluster.first, new]), cluster.token, "existing")
+    await done(etcd, MemberPromote(asked, member_id, "has caught up"))
+    view = await etcd.member_list(cluster.at(cluster.first[0]))
+    assert not any(one.learner for one in view.members)
+
+    await eventually(lambda: _leads_nobody(etcd, cluster, new, member_id))
+    await done(etcd, MoveLeader(asked, member_id, "is to go"))
+    at_old = await change(etcd, MoveLeader(asked, member_id, "again"))
+    assert at_old == Declined("not leader")
+    assert (await etcd.status(cluster.at(new, member_id))).leader_id == member_id
+
+    back = cluster.member_id(cluster.first[0])
+    port_of = {member_id: new.client_port}
+    at_new = GrpcEtcd(lambda at: plaintext(replace(at, port=port_of[at.member_id])))
+    await done(at_new, MoveLeader(replace(asked, member_id=member_id), back, "is to go"))
+    asked = Leader(asked.address, back, asked.cluster_id)
+    await done(etcd, MemberRemove(asked, member_id, "shrink"))
+    view = await etcd.member_list(cluster.at(cluster.first[0]))
+    assert {one.member_id for one in view.members} == {
+        cluster.member_id(member) for member in cluster.first
+    }
+    gone = await change(etcd, MemberRemove(asked, member_id, "again"))
+    assert gone == Declined("member not found")
+
+
+async def _leads_nobody(etcd, cluster, member, member_id):
+    status = await etcd.status(cluster.at(member, member_id))
+    return not status.learner and status.leader_id != 0
+
+
+async def test_a_member_down_is_words_and_not_an_error(cluster):
+    """Three members, one down: neither a voter nor a learner may be added before it is gone."""
+    cluster.begin(3)
+    etcd = await cluster.ready() and client(cluster)
+    asked = await leader(cluster, etcd)
+    dead = next(one for one in cluster.first if cluster.member_id(one) != asked.member_id)
+    dead.kill()
+
+    add = MemberAddLearner(asked, "http://127.0.0.1:1", "grow")
+    await eventually(lambda: _is(change(etcd, add), Declined("unhealthy cluster")))
+    assert len((await etcd.member_list(_at(cluster, asked))).members) == 3
+    await done(etcd, MemberRemove(asked, cluster.member_id(dead), "is lost"))
+    await done(etcd, add)
+
+
+async def _is(outcome, wanted):
+    return await outcome == wanted
+
+
+def _at(cluster, asked):
+    return next(
+        cluster.at(one) for one in cluster.first if cluster.member_id(one) == asked.member_id
+    )
+
+
+async def test_without_a_quorum_the_outcome_is_unknown(cluster):
+    cluster.begin(3)
+    etcd = await cluster.ready() and client(cluster)
+    asked = await leader(cluster, etcd)
+    others = [one for one in cluster.first if cluster.member_id(one) != asked.member_id]
+    for member in others:
+        member.kill()
+    outcome = await change(etcd, MemberRemove(asked, cluster.member_id(others[0]), "is lost"))
+    # The leader may still know too little to ask, and then says so.
+    assert isinstance(outcome, Unanswered) or outcome == Declined("unhealthy cluster")
+
+
+async def test_another_member_at_the_address_is_not_asked(cluster):
+    cluster.begin(1)
+    etcd = await cluster.ready() and client(cluster)
+    asked = await leader(cluster, etcd)
+    stranger = replace(asked, cluster_id=asked.cluster_id ^ 1)
+    outcome = await change(etcd, MemberAddLearner(stranger, "http://127.0.0.1:1", "grow"))
+    assert isinstance(outcome, Outdated)
+    assert len((await etcd.member_list(_at(cluster, asked))).members) == 1
+
+
+class TestAlarms:
+    async def test_are_told_of_in_the_status_and_taken_back(self, cluster):
+        cluster.begin(1)
+        etcd = await cluster.ready() and client(cluster)
+        asked = await leader(cluster, etcd)
+        at = _at(cluster, asked)
+        assert not corruption.is_raised([await etcd.status(at)])
+
+        await raise_alarm(cluster.first[0], rpc.CORRUPT, 0xABC)
+        await raise_alarm(cluster.first[0], rpc.NOSPACE, asked.member_id)
+        assert corruption.is_raised([await etcd.status(at)])
+        await done(etcd, DisarmAlarm(asked, 0xABC, "is gone"))
+        assert await etcd.alarms(at) == (Alarm("NOSPACE", asked.member_id),)
+
+    async def test_a_member_without_a_leader_tells_of_no_alarm(self, cluster):
+        cluster.begin(3)
+        etcd = await cluster.ready()
+        for member in cluster.first[1:]:
+            member.kill()
+        at = cluster.at(cluster.first[0])
+        await eventually(lambda: _leaderless(etcd, at))
+        status = await etcd.status(at)
+        assert status.errors, "etcd's words for it"
+        assert not corruption.is_raised([status])
+
+    async def test_members_may_be_removed_and_added_under_a_corrupt_alarm(self, cluster):
+        """It stops writes and reads, not what heals it."""
+        cluster.begin(3)
+        etcd = await cluster.ready() and client(cluster)
+        asked = await leader(cluster, etcd)
+        blamed = next(one for one in cluster.first if cluster.member_id(one) != asked.member_id)
+        await raise_alarm(cluster.first[0], rpc.CORRUPT, cluster.member_id(blamed))
+        await done(etcd, MemberRemove(asked, cluster.member_id(blamed), "is lost"))
+        await done(etcd, MemberAddLearner(asked, "http://127.0.0.1:1", "is replaced"))
+
+
+async def _leaderless(etcd, at):
+    return (await etcd.status(at)).leader_id == 0
+
+
+class TestHashes:
+    async def test_differ_for_the_member_whose_database_differs(self, cluster):
+        """A byte of a value, flipped where bbolt cannot notice; the alarm blames another one."""
+        cluster.begin(3)
+        etcd = await cluster.ready()
+        for n in range(5):
+            await put(cluster.first[0], b"key-%d" % n, b"a value to find again %d" % n)
+        victim = cluster.first[2]
+        await _until_alike(etcd, cluster)
+        victim.stop()
+        database = victim.folder / "member/snap/db"
+        content = database.read_bytes()
+        assert b"a value to find again 3" in content
+        database.write_bytes(content.replace(b"to find again 3", b"to find again X"))
+        victim.start(cluster.initial_cluster(cluster.first), cluster.token, "existing")
+        await put(cluster.first[0], b"key", b"later")
+        await cluster.ready()
+        innocent = cluster.member_id(cluster.first[0])
+        await raise_alarm(cluster.first[0], rpc.CORRUPT, innocent)
+
+        found = await _look(etcd, cluster)
+        assert found.alarms == (Alarm("CORRUPT", innocent),)
+        assert sorted(found.hashes) == [0, 1, 2]
+        assert found.hashes[0] == found.hashes[1] != found.hashes[2]
+        assert found.calls == 7
+
+    async def test_are_alike_while_one_lags_and_after_a_compaction(self, cluster):
+        cluster.begin(3)
+        etcd = await cluster.ready()
+        revision = 0
+        for n in range(30):
+            revision = await put(cluster.first[0], b"key", b"%d" % n)
+        await compact(cluster.first[0], revision - 5)
+        await raise_alarm(cluster.first[0], rpc.CORRUPT, 0xABC)
+        await _until_alike(etcd, cluster)
+        found = await _look(etcd, cluster)
+        assert len(found.hashes) == 3
+        assert len(set(found.hashes.values())) == 1
+
+    async def test_of_a_compacted_or_future_revision_is_no_answer(self, cluster):
+        cluster.begin(1)
+        etcd = await cluster.ready()
+        at = cluster.at(cluster.first[0])
+        for n in range(10):
+            revision = await put(cluster.first[0], b"key", b"%d" % n)
+        await compact(cluster.first[0], revision - 2)
+        with pytest.raises((NoAnswer, Refused)):
+            await etcd.hash_kv(at, revision - 5)
+        with pytest.raises((NoAnswer, Refused)):
+            await etcd.hash_kv(at, revision + 5)
+        assert (await etcd.hash_kv(at, revision)).compacted == revision - 2
+        assert await etcd.revision(at) == revision
+
+
+async def _until_alike(etcd, cluster):
+    async def alike():
+        found = [await etcd.revision(cluster.at(one)) for one in cluster.first]
+        return len(set(found)) == 1
+
+    await eventually(alike)
+
+
+async def _look(etcd, cluster, last=corruption.NONE):
+    places = {n: cluster.at(member) for n, member in enumerate(cluster.first)}
+    statuses = {n: await etcd.status(at) for n, at in places.items()}
+    assert corruption.is_raised(statuses.values())
+    return await corruption.look_into(etcd, places[0], places, statuses, last=last, now=0.0)
+
+
+class TestDowngrade:
+    async def test_is_told_of_and_called_off(self, cluster):
+        """Fields 11 and 13 of the status, which came with 3.6 and which aetcd does not know."""
+        cluster.begin(3)
+        etcd = await cluster.ready() and client(cluster)
+        asked = await leader(cluster, etcd)
+        at = _at(cluster, asked)
+        if cluster.minor == "3.5":
+            status = await etcd.status(at)
+            assert (status.storage_version, status.downgrade_target) == ("", "")
+            return
+        await eventually(lambda: _stores(etcd, cluster, cluster.minor))
+        assert (await etcd.status(at)).downgrade_target == ""
+        lower = {"3.6": "3.5", "3.7": "3.6"}[cluster.minor]
+
+        refused = await change(etcd, EnableDowngrade(asked, "3.4", "two at once"))
+        assert refused == Declined("invalid downgrade target version")
+        assert isinstance(await change(etcd, CancelDowngrade(asked, "none is on")), Done)
+
+        await done(etcd, EnableDowngrade(asked, lower, "the spec says so"))
+        again = await change(etcd, EnableDowngrade(asked, lower, "again"))
+        assert again == Declined("cluster has a downgrade job in progress")
+        await eventually(lambda: _stores(etcd, cluster, lower))
+        for member in cluster.first:
+            assert (await etcd.status(cluster.at(member))).downgrade_target == lower
+
+        await done(etcd, CancelDowngrade(asked, "the spec goes back"))
+        await eventually(lambda: _stores(etcd, cluster, cluster.minor))
+        assert (await etcd.status(at)).downgrade_target == ""
+
+    async def test_is_on_while_members_of_both_minors_run(self, cluster):
+        """The whole way down of one member, and what the older one says of it."""
+        older = {"3.6": "3.5", "3.7": "3.6"}.get(cluster.minor)
+        if older is None:
+            pytest.skip("3.5 is the lowest")
+        cluster.begin(3)
+        etcd = await cluster.ready() and client(cluster)
+        await eventually(lambda: _stores(etcd, cluster, cluster.minor))
+        await done(etcd, EnableDowngrade(await leader(cluster, etcd), older, "down"))
+        await eventually(lambda: _stores(etcd, cluster, older))
+
+        first = cluster.first[0]
+        first.kill()
+        first.binary = sorted(BINARIES.glob(f"etcd-{older}.*"))[-1]
+        first.start(cluster.initial_cluster(cluster.first), cluster.token, "existing")
+        await eventually(lambda: _runs(etcd, cluster.at(first), older))
+        others = [await etcd.status(cluster.at(one)) for one in cluster.first[1:]]
+        assert {(one.storage_version, one.downgrade_target) for one in others} == {(older, older)}
+
+
+async def _stores(etcd, cluster, minor):
+    statuses = [await etcd.status(cluster.at(one)) for one in cluster.first]
+    return all(one.storage_version == minor for one in statuses)
+
+
+async def _runs(etcd, at, minor):
+    status = await etcd.status(at)
+    return status.version.startswith(minor) and status.leader_id != 0

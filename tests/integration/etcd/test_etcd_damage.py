@@ -1,0 +1,277 @@
+"""What real etcd says of a damaged data directory, and of all else that keeps it from starting.
+
+Each test reads what the kubelet would put into the termination message: the end of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+import resource
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from etcd_live import Cluster, Member, eventually, put
+
+from etcd_operator.last_words import recognise
+
+pytestmark = pytest.mark.integration
+
+PAGE = 4096
+KUBELET_BYTES = 2048
+KUBELET_LINES = 80
+"""The most that the kubelet keeps of a log as a termination message."""
+
+GARBAGE = random.Random(7).randbytes(256 * 1024)
+BIG = b"x" * 1_000_000
+
+
+def logs(folder: Path) -> list[Path]:
+    return sorted((folder / "member/wal").glob("*.wal"))
+
+
+def written(log: Path) -> int:
+    """Where the zeros begin that etcd has laid out beforehand."""
+    return len(log.read_bytes().rstrip(b"\0"))
+
+
+def database(folder: Path) -> Path:
+    return folder / "member/snap/db"
+
+
+def overwrite(path: Path, offset: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+def flip(path: Path, offset: int) -> None:
+    content = path.read_bytes()[offset : offset + 4]
+    overwrite(path, offset, bytes(one ^ 0xFF for one in content))
+
+
+def log_record_flipped(folder: Path) -> None:
+    flip(logs(folder)[-1], written(logs(folder)[-1]) // 2)
+
+
+def last_log_record_unreadable(folder: Path) -> None:
+    """The wire type of its first field becomes one that there is not."""
+    overwrite(logs(folder)[-1], list(frames(logs(folder)[-1]))[-1], b"\x0f")
+
+
+def frames(log: Path) -> Iterator[int]:
+    """Where the records begin: each after its length, the highest byte of which is the padding."""
+    content, offset = log.read_bytes(), 0
+    while (length := int.from_bytes(content[offset : offset + 8], "little")) != 0:
+        yield offset + 8
+        padding = (length >> 56) & 7
+        offset += 8 + (length & ~(0xFF << 56)) + padding
+
+
+def database_garbage(folder: Path) -> None:
+    size = database(folder).stat().st_size
+    database(folder).write_bytes((GARBAGE * (size // len(GARBAGE) + 1))[:size])
+
+
+def database_zeroed(folder: Path) -> None:
+    database(folder).write_bytes(bytes(database(folder).stat().st_size))
+
+
+def both_metas_garbage(folder: Path) -> None:
+    overwrite(database(folder), 0, GARBAGE[: 2 * PAGE])
+
+
+def every_page_garbage(folder: Path) -> None:
+    pages = database(folder).stat().st_size // PAGE - 2
+    overwrite(database(folder), 2 * PAGE, (GARBAGE * 100)[: pages * PAGE])
+
+
+def database_removed(folder: Path) -> None:
+    database(folder).unlink()
+
+
+def database_emptied(folder: Path) -> None:
+    os.truncate(database(folder), 0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (log_record_flipped, "wal: crc mismatch"),
+        (last_log_record_unreadable, "its log holds records that are none"),
+        (database_garbage, "failed to open database: invalid database"),
+        (database_zeroed, "failed to open database: invalid database"),
+        (both_metas_garbage, "failed to open database: invalid database"),
+        (every_page_garbage, "a page of its database identifies as another one"),
+        (database_removed, "failed to find database snapshot file"),
+        (database_emptied, "failed to find database snapshot file"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+async def test_damaged_data_is_told_by_etcds_last_words(cluster, damage, words):
+    member = await _with_data(cluster)
+    damage(member.folder)
+    assert recognise(await _last_words(cluster, member)) == words
+
+
+async def test_a_log_whose_middle_is_gone_or_garbage_is_damage(cluster):
+    member = await _with_data(cluster)
+    _begin(cluster, member)
+    await cluster.ready()
+    for _ in range(150):
+        await put(member, b"big", BIG)
+    member.stop()
+    first, middle, *_ = logs(member.folder)
+    head = middle.read_bytes()[:64]
+    overwrite(middle, 0, GARBAGE[:64])
+    assert recognise(await _last_words(cluster, member)) == "failed to read WAL, cannot be repaired"
+    overwrite(middle, 0, head)
+    middle.rename(first.with_name("aside"))
+    assert recognise(await _last_words(cluster, member)) == "wal: crc mismatch"
+
+
+async def test_a_log_that_was_cut_short_shows_when_the_leader_speaks(cluster):
+    """It starts as if nothing were, and then cannot have what it has confirmed."""
+    cluster.begin(3)
+    etcd = await cluster.ready()
+    leader = await cluster.leader(etcd)
+    victim = next(member for member in cluster.first if member is not leader)
+    for n in range(50):
+        await put(leader, b"key-%d" % n, b"v" * 500)
+    await asyncio.sleep(0.3)
+    victim.kill()
+    os.truncate(logs(victim.folder)[-1], written(logs(victim.folder)[-1]) // 2)
+    words = recognise(await _last_words(cluster, victim))
+    assert "lacks entries that it has confirmed" in words
+
+
+def log_head_garbage(folder: Path) -> None:
+    overwrite(logs(folder)[0], 0, GARBAGE[:64])
+
+
+def log_files_removed(folder: Path) -> None:
+    for log in logs(folder):
+        log.unlink()
+
+
+def database_cut_short(folder: Path) -> None:
+    os.truncate(database(folder), 3 * PAGE)
+
+
+def disk_full(folder: Path) -> None:
+    database(folder).unlink()
+    database(folder).symlink_to("/dev/full")
+
+
+def disk_fails(folder: Path) -> None:
+    database(folder).unlink()
+    database(folder).symlink_to("/proc/self/mem")
+
+
+def database_is_a_folder(folder: Path) -> None:
+    database(folder).unlink()
+    database(folder).mkdir()
+
+
+def log_is_a_folder(folder: Path) -> None:
+    logs(folder)[0].unlink()
+    (folder / "member/wal/0000000000000000-0000000000000000.wal").mkdir()
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        log_head_garbage,  # `start` says so, having read it
+        log_files_removed,  # `start` again: there is no data
+        database_cut_short,  # SIGBUS, which a failing disk leads to as well
+        disk_full,
+        disk_fails,
+        database_is_a_folder,
+        log_is_a_folder,
+    ],
+    ids=lambda one: one.__name__,
+)
+async def test_other_causes_are_not_taken_for_damage(cluster, cause):
+    member = await _with_data(cluster)
+    cause(member.folder)
+    said = await _last_words(cluster, member)
+    assert said
+    assert recognise(said) == ""
+
+
+async def test_a_port_that_is_taken_is_no_damage(cluster):
+    member = await _with_data(cluster)
+    with socket.create_server((member.host, member.peer_port)):
+        said = await _last_words(cluster, member)
+    assert "address already in use" in said
+    assert recognise(said) == ""
+
+
+async def test_a_file_that_must_not_grow_is_no_damage(cluster):
+    """As a quota: writes fail while etcd runs."""
+    member = await _with_data(cluster)
+    _begin(cluster, member)
+    await cluster.ready()
+    process = member.process
+    assert process is not None
+    size = database(member.folder).stat().st_size
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
+    for n in itertools.count():
+        if process.poll() is not None:
+            break
+        assert n < 500
+        try:
+            await put(member, b"big-%d" % n, BIG)
+        except Exception:  # noqa: BLE001 - it dies at one of them
+            await asyncio.sleep(0.05)
+    assert recognise(_tail(member)) == ""
+
+
+async def test_a_removed_member_is_not_damaged(cluster):
+    cluster.begin(3)
+    etcd = await cluster.ready()
+    leader = await cluster.leader(etcd)
+    victim = next(member for member in cluster.first if member is not leader)
+
+    async def removed():
+        await etcd.member_remove(cluster.at(leader), cluster.member_id(victim))
+        return True
+
+    await eventually(removed)
+    victim.kill()
+    assert recognise(await _last_words(cluster, victim)) == ""
+
+
+async def _with_data(cluster: Cluster) -> Member:
+    """A member that has taken snapshots, stopped."""
+    cluster.begin(1, snapshot_count="20")
+    await cluster.ready()
+    for n in range(80):
+        await put(cluster.first[0], b"key-%d" % n, b"v" * 2000)
+    cluster.first[0].stop()
+    return cluster.first[0]
+
+
+def _begin(cluster: Cluster, member: Member) -> None:
+    member.start(cluster.initial_cluster([member]), cluster.token, "existing")
+
+
+async def _last_words(cluster: Cluster, member: Member, seconds: float = 20.0) -> str:
+    """Starts the member and waits for its end."""
+    member.log.unlink(missing_ok=True)
+    _begin(cluster, member)
+    process = member.process
+    assert process is not None
+    async with asyncio.timeout(seconds):
+        while process.poll() is None:
+            await asyncio.sleep(0.02)
+    return _tail(member)
+
+
+def _tail(member: Member) -> str:
+    end = member.log.read_bytes()[-KUBELET_BYTES:].decode(errors="replace")
+    return "\n".join(end.splitlines()[-KUBELET_LINES:])

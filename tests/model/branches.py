@@ -1,0 +1,137 @@
+"""Which of the planner's answers came out: every place in its modules where a step is made.
+
+The places are read off the source; which of them ran is watched line by line, on each answer of a
+kind not seen before and on some of the others.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from etcd_stateful.membership import planner, steps
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Step
+from model.world import quick
+
+FOLDER: Final = Path(planner.__file__).parent
+OFTEN: Final = 50
+"""Of so many answers of a known kind one is watched."""
+
+_STEPS: Final = frozenset(
+    name for name, kind in vars(steps).items() if isinstance(kind, type) and name != "Leader"
+)
+_NOT_STEPS: Final = frozenset({"Bootstrap", "MemberRecord", "Ticket"})
+_NUMBERS: Final = re.compile(r"[0-9a-f]{16}|\d+")
+
+Site = tuple[str, int]
+
+
+def sites() -> dict[Site, str]:
+    """Every construction of a step, by module and line, with the function that it is in."""
+    found: dict[Site, str] = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for node in ast.walk(function):
+                if name := _made(node):
+                    found[path.stem, node.lineno] = f"{path.stem}.{function.name}: {name}"  # type: ignore[attr-defined]
+    return found
+
+
+def _made(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return ""
+    name = node.func.id
+    if name not in _STEPS or name in _NOT_STEPS:
+        return ""
+    reason = node.args[0] if name == "Hold" and node.args else None
+    said = f" {reason.value}" if isinstance(reason, ast.Constant) else ""
+    return f"{name}{said}"
+
+
+class Watch:
+    """`decide`, with a record of the kinds of answers and of the places they came from."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+        self.lines: set[Site] = set()
+        self._count = 0
+        self._files = {str(path): path.stem for path in FOLDER.glob("*.py")}
+
+    def __call__(self, seen: Observation) -> Step:
+        self._count += 1
+        if self._count % OFTEN == 0:
+            return self._watched(seen)
+        step = decide(seen)
+        kind = kind_of(step)
+        if kind not in self.kinds:
+            self._watched(seen)
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        return step
+
+    def _watched(self, seen: Observation) -> Step:
+        before, quick.watched = sys.gettrace(), True
+        sys.settrace(self._enter)
+        try:
+            return decide(seen)
+        finally:
+            sys.settrace(before)
+            quick.watched = False
+
+    def _enter(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
+        stem = self._files.get(frame.f_code.co_filename)
+        if stem is None:
+            return None
+
+        def line(inner: FrameType, _event: str, _arg: Any) -> Callable[..., Any]:
+            self.lines.add((stem, inner.f_lineno))
+            return line
+
+        return line(frame, "", None)
+
+    def reached(self) -> list[str]:
+        return sorted(words for site, words in sites().items() if site in self.lines)
+
+
+def kind_of(step: Step) -> str:
+    """The step without what differs from one ordinal or member to the next."""
+    if isinstance(step, steps.Hold):
+        return f"Hold {step.reason}"
+    reason = getattr(step, "reason", "")
+    return _NUMBERS.sub("#", f"{type(step).__name__}: {reason}")[:80]
+
+
+def unreached(lines: set[Site]) -> list[str]:
+    """Places that no answer came from, but for those that are told below."""
+    return sorted(
+        words
+        for site, words in sites().items()
+        if site not in lines and not any(words.startswith(one) for one in ELSEWHERE)
+    )
+
+
+ELSEWHERE: Final[dict[str, str]] = {
+    "planner._deleting": "the model's cluster is never deleted",
+    "planner._names_taken": "objects of other owners: tests/unit",
+    "planner._name_taken": "objects of other owners: tests/unit",
+    "planner._client_service_taken": "objects of other owners: tests/unit",
+    "planner._unknown_members": "members at other hosts: tests/unit",
+    "planner._child: Wait": "foreground deletion of a child: tests/unit",
+    "leftovers._discard": "claims of a deleted cluster: tests/unit",
+    "leftovers._nothing_to_adopt": "claims of a deleted cluster: tests/unit",
+    "leftovers._ways_on": "claims of a deleted cluster: tests/unit",
+    "leftovers._broken": "records edited by hand: tests/unit",
+    "leftovers.damaged": "records edited by hand: tests/unit",
+    "bootstrap.secret": "a Secret edited by hand: tests/unit",
+    "blocked._foreign_data": "volumes of other clusters: tests/unit",
+    "recovery": "a human's spec.recovery: tests/unit",
+}
+"""What nothing in this world leads to, and where it is tested."""

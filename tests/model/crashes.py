@@ -1,0 +1,151 @@
+"""The operator interrupted at every single call of every workload.
+
+- `before`: it dies before the call; the world goes on without it; another one begins anew.
+- `after`: it dies when the call is done.
+- `lost`: the call is done and its answer lost; it is sent once more, with what was known before.
+- `twice`: a second operator decided on the same step at that moment, and applies it before each
+  later call.
+- `stale`: one read shows what was true some calls ago.
+
+Whatever happens, the end is that of the run that nobody disturbs, with as many creates, deletes and
+changes of the membership.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from etcd_stateful.membership.steps import Step
+from model import stale
+from model.lives import Interruption, Life, live, unlike, world_goes_on
+from model.trace import Trace
+from model.workloads import Workload
+from model.world.moves import Broken
+from model.world.seen import Planner
+from model.world.world import Naming
+
+
+@dataclass
+class Outcome:
+    plans: dict[str, int] = field(default_factory=dict)
+    failures: list[Trace] = field(default_factory=list)
+
+    def add(self, kind: str) -> None:
+        self.plans[kind] = self.plans.get(kind, 0) + 1
+
+
+def campaign(workload: Workload, planner: Planner, *, thorough: bool = True) -> Outcome:
+    """Every plan of one workload."""
+    outcome = Outcome()
+    Naming.canonical = False
+    try:
+        calm = _calm(workload, planner, outcome)
+        if calm is None:
+            return outcome
+        for kind, interruption in _plans(calm, planner, thorough=thorough):
+            outcome.add(kind)
+            _try(workload, planner, calm, kind, interruption, outcome)
+    finally:
+        Naming.canonical = True
+    return outcome
+
+
+def _calm(workload: Workload, planner: Planner, outcome: Outcome) -> Life | None:
+    """The run that nobody disturbs."""
+    kept: list[Life] = []
+
+    def keep(life: Life, _step: Step) -> bool:
+        kept[:] = [life]
+        return False
+
+    try:
+        return live(workload, planner, keep)
+    except Broken as broken:
+        if kept:
+            outcome.failures.append(kept[0].trace(f"undisturbed: {broken}", "rest"))
+        return None
+
+
+def _try(
+    workload: Workload,
+    planner: Planner,
+    calm: Life,
+    kind: str,
+    interruption: Interruption,
+    outcome: Outcome,
+) -> None:
+    kept: list[Life] = []
+
+    def interrupted(life: Life, step: Step) -> bool:
+        kept[:] = [life]
+        return interruption(life, step)
+
+    try:
+        life = live(workload, planner, interrupted)
+        if not (words := unlike(calm, life)):
+            return
+        words = f"{kind}: {words}"
+    except Broken as broken:
+        words = f"{broken} [{kind}]"
+    outcome.failures.append(kept[0].trace(words))
+
+
+def _plans(
+    calm: Life, planner: Planner, *, thorough: bool
+) -> Iterator[tuple[str, Interruption]]:
+    calls = range(1, calm.writes + 1)
+    for call in calls:
+        yield "before", _at(call, _before)
+        yield "after", _at(call, _after)
+        yield "lost", _at(call, _lost)
+        yield "before, soon back", _at(call, _soon)
+    for call in calls:
+        for later in calls[call:] if thorough else calls[call : call + 1]:
+            yield "twice", _twice(call, later)
+    for call in calls:
+        for read in stale.READS:
+            for age in stale.AGES if thorough else stale.AGES[:1]:
+                if age < call:
+                    yield "stale", stale.served(call, read, age)
+
+
+def _at(call: int, then: Callable[[Life], bool]) -> Interruption:
+    return lambda life, step: life.writes == call and then(life)
+
+
+def _before(life: Life) -> bool:
+    world_goes_on(life)
+    return False
+
+
+def _soon(life: Life) -> bool:
+    """Another one takes over after a moment."""
+    life.do("world")
+    return False
+
+
+def _after(life: Life) -> bool:
+    done = life.do("operator")
+    world_goes_on(life)
+    return done
+
+
+def _lost(life: Life) -> bool:
+    life.do("hold")
+    done = life.do("operator")
+    life.do("late")
+    return done
+
+
+def _twice(call: int, later: int) -> Interruption:
+    """The old one holds the step of `call` and applies it before that of `later`."""
+
+    def interruption(life: Life, step: Step) -> bool:
+        if life.writes == call:
+            life.do("hold")
+        if life.writes == later:
+            life.do("late")
+        return False
+
+    return interruption

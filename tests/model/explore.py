@@ -1,0 +1,172 @@
+"""Goes through everything that may happen, in two processes: `explore.py [--quick] [--report FILE]`.
+
+**Closed**: each search goes on until no new state is found; none is cut short. **Symmetry**: states
+that differ only in names are one (see `world.state`: UIDs, resourceVersions, challenges and IDs of
+added members are named by their place; what nobody can ask for any more is forgotten). Moves of the
+world at different ordinals commute and are taken in one order (see `world.moves`); a slow ordinal is
+a fault. The operator keeps nothing between passes, so that killing and starting it anew is no event:
+it acts in any state or does not, and a step that it decided on before (`hold`, `late`) covers slow
+ones and two at once. In `eager` searches the world moves only when the operator has nothing to do.
+Faults, edits and late steps may come between any two steps of either.
+
+**Of every state**: the rules hold; and when nothing else goes wrong, the cluster comes to rest
+within `longest` steps as declared, or held for a reason that is true, and writes no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "operator"), str(ROOT / "stateful")]
+
+from model import branches  # noqa: E402
+from model.crashes import campaign  # noqa: E402
+from model.scenarios import QUICK, WHOLE  # noqa: E402
+from model.search import Scenario, Search  # noqa: E402
+from model.trace import shortened  # noqa: E402
+from model.workloads import WORKLOADS, Workload  # noqa: E402
+from model.world.actions import beginning, perform  # noqa: E402
+from model.world.seen import Planner  # noqa: E402
+
+REPORT = Path(__file__).with_name("report.json")
+PROCESSES = 2
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one search or one workload came to. `lines`: of the planner that gave answers."""
+
+    name: str
+    figures: dict[str, Any]
+    failures: list[str]
+    lines: frozenset[branches.Site] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    states: int = 0
+    plans: int = 0
+
+
+def search(scenario: Scenario) -> Found:
+    watch = branches.Watch()
+    planner = Planner(watch)
+    state = beginning(scenario.width, **scenario.spec)
+    for action in scenario.before:
+        state = perform(state, action, planner) or state
+    report = Search(scenario, planner, failures=12).run(state)
+    figures = {
+        "states": report.states,
+        "steps": report.edges,
+        "views": planner.asked,
+        "longest": report.longest,
+        "seconds": report.seconds,
+        "closed": report.closed,
+        "rests": dict(sorted(report.rests.items())),
+    }
+    failures = []
+    for trace in report.failures:
+        short = shortened(trace)
+        failures.append(f"{short.broken} ({short.write()})")
+    lines, kinds = frozenset(watch.lines), frozenset(watch.kinds)
+    return Found(scenario.name, figures, sorted(set(failures)), lines, kinds, report.states)
+
+
+def interrupt(workload: Workload) -> Found:
+    return _interrupt(workload, thorough=True)
+
+
+def interrupt_quickly(workload: Workload) -> Found:
+    return _interrupt(workload, thorough=False)
+
+
+def _interrupt(workload: Workload, *, thorough: bool) -> Found:
+    began, watch = time.monotonic(), branches.Watch()
+    outcome = campaign(workload, Planner(watch), thorough=thorough)
+    figures = outcome.plans | {"seconds": round(time.monotonic() - began, 1)}
+    failures = [f"{one.broken} ({one.write()})" for one in outcome.failures[:10]]
+    plans, lines = sum(outcome.plans.values()), frozenset(watch.lines)
+    return Found(
+        workload.name, figures, failures, lines, frozenset(watch.kinds), plans=plans
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="the part for every test run")
+    parser.add_argument("--report", type=Path, help=f"where to write it, e.g. {REPORT.name}")
+    parser.add_argument("--processes", type=int, default=PROCESSES)
+    parser.add_argument("--only", default="", help="searches and workloads with this in their name")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    searches, lives = gone_through(quick=given.quick, processes=given.processes, only=given.only)
+    report = summary(searches, lives, time.monotonic() - began)
+    print(json.dumps(report["totals"], indent=1))
+    if given.report:
+        given.report.write_text(json.dumps(report, indent=1) + "\n")
+    failures = [f"{one.name}: {words}" for one in (*searches, *lives) for words in one.failures]
+    if not given.only:
+        failures += [f"never reached: {words}" for words in report["unreached"]]
+    print("\n".join(failures))
+    return 1 if failures else 0
+
+
+def gone_through(
+    *, quick: bool, processes: int = PROCESSES, only: str = ""
+) -> tuple[list[Found], list[Found]]:
+    scenarios = [one for one in (QUICK if quick else WHOLE) if only in one.name]
+    workloads = [one for one in WORKLOADS if only in one.name]
+    with ProcessPoolExecutor(processes) as pool:
+        # The longest first, so that no process is left with one at the end.
+        searching = [pool.submit(search, one) for one in reversed(scenarios)]
+        job = interrupt_quickly if quick else interrupt
+        living = [pool.submit(job, one) for one in workloads]
+        searches = [_told(one.result()) for one in searching]
+        return searches[::-1], [_told(one.result()) for one in living]
+
+
+def _told(found: Found) -> Found:
+    bad = f" {len(found.failures)} FAILED" if found.failures else ""
+    print(f"{found.name}: {found.figures}{bad}", flush=True)
+    return found
+
+
+def summary(searches: list[Found], lives: list[Found], seconds: float) -> dict[str, Any]:
+    every = (*searches, *lives)
+    lines = frozenset[branches.Site]().union(*(one.lines for one in every))
+    kinds: dict[str, int] = {}
+    for one in lives:
+        for kind, count in one.figures.items():
+            if kind != "seconds":
+                kinds[kind] = kinds.get(kind, 0) + count
+    totals = {
+        "states": sum(one.states for one in searches),
+        "steps": sum(one.figures["steps"] for one in searches),
+        "longest": max((one.figures["longest"] for one in searches), default=0),
+        "closed": all(one.figures["closed"] for one in searches),
+        "plans": kinds | {"all": sum(one.plans for one in lives)},
+        "branches": len(set(branches.sites()) & lines),
+        "seconds": round(seconds),
+        "failures": sum(len(one.failures) for one in every),
+    }
+    return {
+        "totals": totals,
+        "unreached": branches.unreached(set(lines)),
+        "answers": sorted(frozenset[str]().union(*(one.kinds for one in every))),
+        "searches": [_figures(one) for one in searches],
+        "workloads": [_figures(one) for one in lives],
+    }
+
+
+def _figures(found: Found) -> dict[str, Any]:
+    kept = asdict(found)
+    return {"name": kept["name"]} | kept["figures"] | {"failures": kept["failures"]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

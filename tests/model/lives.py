@@ -1,0 +1,159 @@
+"""Runs a workload to its end, and counts what the operator did that cannot be undone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from etcd_stateful.membership import steps
+from etcd_stateful.membership.steps import Step
+from model.trace import Trace
+from model.workloads import Workload
+from model.world import tables
+from model.world.actions import LONGEST, beginning, perform, to_rest
+from model.world.goal import rests_well
+from model.world.moves import Broken
+from model.world.seen import Planner
+from model.world.state import State, member_at
+from model.world.world import Naming
+from model.world.writes import is_write
+
+COUNTED = (
+    steps.CreateSecret,
+    steps.DeleteClaim,
+    steps.DeletePod,
+    steps.MemberAddLearner,
+    steps.MemberPromote,
+    steps.MemberRemove,
+    steps.PushTicket,
+)
+"""Creates, deletes and changes of the membership: as many in every run of a workload."""
+
+Interruption = Callable[["Life", Step], bool]
+"""Called before each write with the number of writes before it; True when it has done the write."""
+
+
+@dataclass
+class Life:
+    """A run under way. `past` are the states that the operator decided on a write in."""
+
+    workload: Workload
+    planner: Planner
+    state: State
+    actions: list[str] = field(default_factory=list)
+    past: list[State] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    """For each of these, how many runs of `start` there had been."""
+    places: list[int] = field(default_factory=list)
+    """For each of these, how many actions."""
+    counts: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)
+    """Writes of each kind since the last event."""
+
+    @property
+    def writes(self) -> int:
+        return len(self.past)
+
+    def do(self, action: str) -> bool:
+        """Whether it changed anything. Raises Broken."""
+        self.actions.append(action)
+        after = perform(self.state, action, self.planner)
+        if after is None:
+            self.actions.pop()
+            return False
+        if action == "operator":
+            self.count(self.planner(self.state))
+        self.state = after
+        return True
+
+    def count(self, step: Step) -> None:
+        self.done[type(step).__name__] += 1
+        if isinstance(step, steps.DeletePod) and not self._is_members(step.name):
+            return  # whether it has to be deleted depends on how fast others are
+        if isinstance(step, COUNTED):
+            self.counts[type(step).__name__] += 1
+        if isinstance(step, steps.ApplyChild) and "resourceVersion" not in str(step.manifest):
+            self.counts[f"create {step.kind} {step.name}"] += 1
+
+    def _is_members(self, name: str) -> bool:
+        return member_at(self.state, tables.ordinal_of(name)) is not None
+
+    def trace(self, words: str, *more: str) -> Trace:
+        return Trace(self.workload.width, self.workload.spec, [*self.actions, *more], words)
+
+
+def begin(workload: Workload, planner: Planner) -> Life:
+    Naming.runs.clear()
+    state = beginning(workload.width, **workload.spec)
+    life = Life(workload, planner, state)
+    if workload.settled:
+        life.actions.append("rest")
+        life.state = to_rest(state, planner)
+    return life
+
+
+def live(workload: Workload, planner: Planner, interrupt: Interruption | None = None) -> Life:
+    """The whole workload, resting at its end. Raises Broken."""
+    life = begin(workload, planner)
+    for wait, action in workload.events:
+        _go_on(life, interrupt, wait)
+        if wait:
+            world_goes_on(life)  # so that it comes at the same time in each run
+        life.do(action)
+        life.done.clear()
+    _go_on(life, interrupt, "")
+    if words := rests_well(life.state, planner(life.state)):
+        raise Broken(f"rest: {words}")
+    return life
+
+
+def _go_on(life: Life, interrupt: Interruption | None, until: str) -> None:
+    """Until so many writes of a kind have been done; or until it rests."""
+    number, _, kind = until.partition(" ")
+    for _ in range(3 * LONGEST):
+        if until and life.done[kind] >= int(number):
+            return
+        step = life.planner(life.state)
+        if is_write(step):
+            before = life.state
+            life.past.append(before)
+            life.runs.append(len(Naming.runs))
+            life.places.append(len(life.actions))
+            if (interrupt and interrupt(life, step)) or life.do("operator"):
+                continue
+            life.past.pop()
+            life.runs.pop()
+            life.places.pop()
+        if not life.do("world") and not life.do("heal"):
+            return
+    raise Broken(f"rest: not within {3 * LONGEST} steps; now {life.planner(life.state)}")
+
+
+def world_goes_on(life: Life) -> None:
+    """Nobody operates until nothing moves any more."""
+    while life.do("world"):
+        pass
+
+
+def unlike(one: Life, other: Life) -> str:
+    """How the ends of two runs differ that should be the same; the leader may be another."""
+    if one.counts != other.counts:
+        return f"counts: {dict(one.counts - other.counts)} less, {dict(other.counts - one.counts)} more"
+    if _end(one.state) != _end(other.state):
+        return f"the end state differs: {_end(one.state)} and {_end(other.state)}"
+    return ""
+
+
+def _end(state: State) -> tuple[object, ...]:
+    """What a user could see, and no ID that is only by chance as it is."""
+    members = state.etcd.members if state.etcd else ()
+    listed = tuple((one.ordinal, one.learner, one.started) for one in members)
+    pods = tuple(pod and (pod.where, pod.template, pod.deleting) for pod in state.pods)
+    claims = tuple(
+        claim and (claim.record is not None, claim.deleting, claim.content is not None)
+        for claim in state.claims
+    )
+    return (state.spec, state.told, state.sts, state.headless, state.client, listed, pods, claims)
+
+

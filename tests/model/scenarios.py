@@ -1,0 +1,118 @@
+"""What is gone through exhaustively: sizes 1, 3 and 5, two faults, two edits, late steps.
+
+No one search has everything at once; each closes over all that it allows, and together they reach
+every branch of the planner. `QUICK` is the part for every run of the tests.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from model.search import Scenario
+from model.world import faults
+
+SPEC3: Final[dict[str, object]] = {"size": 3}
+OLD: Final[dict[str, object]] = {"size": 3, "version": "3.6.16"}
+EMPTY_DIR: Final[dict[str, object]] = {"pod": {"emptyDir": {}}}
+
+ALL: Final = tuple(faults.FAULTS)
+SIZES: Final = tuple(f'{{"size": {size}}}' for size in (1, 3, 5))
+TEMPLATES: Final = (
+    '{"pod": {"labels": {"a": "b"}}}',
+    '{"repository": "broken/etcd"}',
+    '{"pod": null, "repository": null}',
+)
+VERSIONS: Final = tuple(
+    f'{{"version": "{version}"}}' for version in ("3.6.17", "3.7.3", "3.6.16", "3.5.35", "3.7.99")
+)
+PAUSE: Final = ('{"paused": true}', '{"paused": null}')
+LOSSES: Final = (
+    "claim_deleted",
+    "claim_and_pod_deleted",
+    "volume_emptied",
+    "node_reimaged",
+    "node_removed",
+    "removed_by_hand",
+    "wrong_mount",
+    "onto_terminating_claim",
+)
+PASSING: Final = (
+    "container_restarts",
+    "pod_deleted",
+    "node_silent",
+    "unscheduled",
+    "operator_cut_off",
+    "stateful_set_deleted",
+    "stateful_set_orphaned",
+    "status_lost",
+    "secret_lost",
+)
+DAMAGES: Final = (
+    "log_damaged",
+    "database_damaged",
+    "data_differs",
+    "data_differs_and_another_is_blamed",
+    "volume_lost",
+)
+
+
+def at(names: tuple[str, ...], *ordinals: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """These faults at these ordinals; those of no ordinal once."""
+    return tuple((name, (0,) if name in faults.EVERYWHERE else ordinals) for name in names)
+
+
+REST: Final = ("rest",)
+
+QUICK: Final[tuple[Scenario, ...]] = (
+    Scenario("create 1, two faults", 1, {"size": 1}, faults=at(ALL, 0), left=(2, 0, 1)),
+    Scenario("1, two faults", 1, {"size": 1}, REST, at(ALL, 0), left=(2, 0, 1)),
+    Scenario("create 3, one fault", 3, SPEC3, faults=at(ALL, 0, 1, 2), left=(1, 0, 0)),
+    Scenario("3, one fault, one late step", 3, SPEC3, REST, at(ALL, 0, 1, 2), left=(1, 0, 1)),
+    Scenario("3, two faults", 3, SPEC3, REST, at(ALL, 0, 2), left=(2, 0, 0), eager=True),
+    Scenario("sizes, no fault", 5, SPEC3, REST, edits=SIZES, left=(0, 2, 1)),
+    Scenario(
+        "sizes, one fault", 5, SPEC3, REST, at(LOSSES, 0, 3), SIZES, left=(1, 1, 0), eager=True
+    ),
+    Scenario("templates", 3, SPEC3, REST, edits=TEMPLATES, left=(0, 2, 1)),
+    Scenario("versions", 3, OLD, REST, edits=VERSIONS, left=(0, 2, 0)),
+    Scenario("pause", 5, SPEC3, REST, edits=(*SIZES[2:], *PAUSE), left=(0, 3, 0)),
+    Scenario(
+        "emptyDir", 3, SPEC3 | EMPTY_DIR, REST, at(ALL, 0, 1), SIZES[:2], left=(1, 1, 0), eager=True
+    ),
+)
+
+WHOLE: Final[tuple[Scenario, ...]] = (
+    *QUICK,
+    Scenario("create 5, one fault", 5, {"size": 5}, faults=at(ALL, 0, 2, 4), left=(1, 0, 0)),
+    Scenario(
+        "create 3, two faults", 3, SPEC3, faults=at(ALL, 0, 2), left=(2, 0, 0), eager=True
+    ),
+    Scenario("3, two faults, any speed", 3, SPEC3, REST, at(ALL, 0, 1, 2), left=(2, 0, 0)),
+    Scenario("5, two faults", 5, {"size": 5}, REST, at(ALL, 0, 1, 4), left=(2, 0, 0), eager=True),
+    Scenario(
+        "sizes, losses", 5, SPEC3, REST, at(LOSSES, 0, 2, 4), SIZES, left=(2, 2, 0), eager=True
+    ),
+    Scenario(
+        "sizes, passing", 5, SPEC3, REST, at(PASSING, 0, 4), SIZES, left=(1, 2, 0), eager=True
+    ),
+    Scenario(
+        "sizes, damages", 5, SPEC3, REST, at(DAMAGES, 0, 4), SIZES, left=(1, 2, 0), eager=True
+    ),
+    Scenario(
+        "sizes, one fault, a late step", 5, SPEC3, REST, at(LOSSES, 0, 4), SIZES, (1, 1, 1), True
+    ),
+    Scenario(
+        "templates, one fault", 3, SPEC3, REST, at(ALL, 0, 2), TEMPLATES, left=(1, 2, 0), eager=True
+    ),
+    Scenario(
+        "versions, one fault", 3, OLD, REST, at(ALL, 0, 2), VERSIONS, left=(1, 2, 0), eager=True
+    ),
+    Scenario("templates of 1", 1, {"size": 1}, REST, at(ALL, 0), TEMPLATES, left=(2, 2, 1)),
+    Scenario(
+        "emptyDir, two faults", 3, SPEC3 | EMPTY_DIR, REST, at(ALL, 0, 1, 2), left=(2, 0, 0)
+    ),
+    Scenario(
+        "emptyDir of 5", 5, SPEC3 | EMPTY_DIR, REST, at(PASSING, 0, 4), SIZES, (1, 2, 0), True
+    ),
+)
+"""The last are the longest: the search is spread over two processes by what each takes."""

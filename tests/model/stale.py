@@ -1,0 +1,137 @@
+"""Reads that show what was true some calls ago, one kind of read at a time.
+
+The planner is given the rest as it is now. What it then chooses meets the preconditions of the
+shell: an object that has changed since is a conflict, and a step that nothing undoes is chosen once
+more from fresh reads before it is applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from etcd_stateful.membership.steps import Step, WriteBootstrap, is_final
+from model.lives import Interruption, Life
+from model.workloads import WORKLOADS
+from model.world import steps_held, tables
+from model.world.actions import carry_out
+from model.world.seen import Planner, Visible, visible
+from model.world.state import NONE, State
+from model.world.world import Naming
+from model.world.writes import is_write
+
+READS: Final[dict[str, tuple[int, ...]]] = {
+    "custom resource": (0, 1),
+    "Secret": (2,),
+    "StatefulSet": (3,),
+    "Services": (4, 5),
+    "claims": (6,),
+    "pods and start": (7,),
+    "statuses": (8,),
+    "member list": (9, 10),
+    "all of etcd": (8, 9, 10),
+    "all of Kubernetes": (0, 1, 2, 3, 4, 5, 6, 7, 11),
+    "everything": tuple(range(12)),
+}
+"""By name: the places in `visible` that one read fills."""
+
+_PLACES: Final[dict[object, int]] = {"secret": 2, "object": 3, "claim": 6, "pod": 7, "pod uid": 7}
+"""Which of them shows the object that a precondition is of."""
+
+AGES: Final = (1, 2, 3, 5, 8)
+"""How many calls ago."""
+
+
+def served(call: int, read: str, age: int) -> Interruption:
+    """Before the call of that number, one decision is made on a stale read."""
+
+    def interruption(life: Life, step: Step) -> bool:
+        if life.writes != call:
+            return False
+        at = call - 1 - age
+        old, now = visible(life.past[at]), visible(life.state)
+        if _same(old, now, READS[read]):
+            return False
+        mixed = tuple(
+            old[place] if place in READS[read] else now[place] for place in range(len(now))
+        )
+        return _decide(life, mixed, at, read)
+
+    return interruption
+
+
+def once_more(states: list[State], runs: list[int], read: str, at: int, planner: Planner) -> State:
+    """What a trace tells of such a decision, done again. `states` and `runs`: before each action."""
+    life = Life(WORKLOADS[0], planner, states[-1], past=states[at:-1], runs=runs[at:-1])
+    life.places = [0] * len(life.past)
+    old, now = visible(states[at]), visible(states[-1])
+    mixed = tuple(old[one] if one in READS[read] else now[one] for one in range(len(now)))
+    _decide(life, mixed, 0, read)
+    return life.state
+
+
+def _same(old: Visible, now: Visible, places: tuple[int, ...]) -> bool:
+    return all(old[place] == now[place] for place in places)
+
+
+def _decide(life: Life, mixed: Visible, at: int, read: str) -> bool:
+    """One pass of the operator on that view; never instead of the call itself."""
+    step = life.planner.on(mixed)
+    if not is_write(step) or (is_final(step) and step != life.planner(life.state)):
+        return False
+    if tables.specs[life.state.spec].cluster.paused:
+        return False
+    held = _since(life, steps_held.hold(step), at, READS[read])
+    if held == NONE:
+        return False
+    step = steps_held.step(held)
+    life.actions.append(f"stale {life.places[at]} {read}")
+    after = carry_out(life.state, step, late=True)
+    if after is None:
+        life.actions.pop()
+        return False
+    life.count(step)
+    life.state = after
+    return True
+
+
+def _since(life: Life, held: int, at: int, places: tuple[int, ...]) -> int:
+    """The step as it is good for now; NONE when what it goes by has changed since it was read."""
+    states = [*life.past[at:], life.state]
+    for guard in steps_held.guards(held):
+        if _PLACES[guard[0]] in places and any(_part(one, guard) != _part(states[0], guard) for one in states[1:]):
+            return NONE
+    if _PLACES["pod"] not in places:
+        return held
+    gone = {tables.run_of(ordinal) for ordinal in Naming.runs[life.runs[at] :]}
+    step = steps_held.step(held)
+    if isinstance(step, WriteBootstrap) and _PLACES["secret"] not in places:
+        return steps_held.hold(_with_runs_gone(step, life.state, gone))
+    for run in gone:
+        held = steps_held.without_run(held, run) if held != NONE else NONE
+    return held
+
+
+def _with_runs_gone(step: WriteBootstrap, state: State, gone: set[str]) -> WriteBootstrap:
+    """Only what it adds to the ledger comes from the stale read."""
+    known = tables.bootstraps[state.secret].issued if state.secret != NONE else ()
+    issued = tuple(
+        (member, tables.GONE if run in gone and (member, run) not in known else run)
+        for member, run in step.record.issued
+    )
+    return replace(step, record=replace(step.record, issued=issued))
+
+
+def _part(state: State, guard: steps_held.Guard) -> object:
+    match guard:
+        case ("object", name):
+            return (state.sts, state.headless) if name == tables.NAME else state.client
+        case ("secret",):
+            return state.secret
+        case ("claim", int(ordinal)):
+            return state.claims[ordinal]
+        case (_, int(ordinal)):
+            return state.pods[ordinal]
+    raise AssertionError(guard)
+
+

@@ -1,0 +1,108 @@
+"""What a cluster goes through in its life, one thing at a time: the runs that crashes interrupt.
+
+Each is a list of what others do. Before each of it the operator and the world go on until all rests,
+or only until the operator has done so much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+NEW_IMAGE: Final = '{"version": "3.6.17"}'
+OLD: Final = {"version": "3.6.16"}
+EMPTY_DIR: Final = {"pod": {"emptyDir": {}}}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`events`: actions, each with what the operator has to have done since the one before, such as
+    `2 MemberRemove`; nothing waits for rest."""
+
+    name: str
+    spec: dict[str, object]
+    events: tuple[tuple[str, str], ...] = ()
+    settled: bool = True
+    """Begins with a settled cluster; else with its creation."""
+    width: int = 7
+
+
+def _edit(size: int) -> str:
+    return f'edit {{"size": {size}}}'
+
+
+def _size(name: str, before: int, after: int) -> Workload:
+    return Workload(name, {"size": before}, (("", _edit(after)),))
+
+
+def _replaced(name: str, fault: str, ordinal: int, size: int = 3, **spec: object) -> Workload:
+    return Workload(name, {"size": size} | spec, (("", f"fault {fault} {ordinal}"),))
+
+
+WORKLOADS: Final[tuple[Workload, ...]] = (
+    Workload("create 1", {"size": 1}, settled=False),
+    Workload("create 3", {"size": 3}, settled=False),
+    Workload("create 5", {"size": 5}, settled=False),
+    Workload("create 3 with an emptyDir", {"size": 3} | EMPTY_DIR, settled=False),
+    _size("grow 1 to 3", 1, 3),
+    _size("grow 3 to 5", 3, 5),
+    _size("grow 3 to 7", 3, 7),
+    _size("shrink 5 to 3", 5, 3),
+    _size("shrink 7 to 1", 7, 1),
+    _size("shrink 3 to 1", 3, 1),
+    _replaced("claim and pod of 0, the leader, deleted", "claim_and_pod_deleted", 0),
+    _replaced("claim of 1 deleted", "claim_deleted", 1),
+    _replaced("volume of 0, the leader, emptied", "volume_emptied", 0),
+    _replaced("volume of 4 emptied", "volume_emptied", 4, 5),
+    _replaced("1 removed by hand", "removed_by_hand", 1),
+    _replaced("0, the leader, removed by hand", "removed_by_hand", 0),
+    _replaced("node of 2 gone", "node_removed", 2),
+    _replaced("node of 0 gone", "node_removed", 0, 5),
+    _replaced("log of 0 damaged", "log_damaged", 0),
+    _replaced("database of 2 damaged", "database_damaged", 2),
+    _replaced("data of 1 differs", "data_differs", 1),
+    _replaced("node of 1 reimaged", "node_reimaged", 1),
+    _replaced("emptyDir of 1 gone with its pod", "pod_deleted", 1, **EMPTY_DIR),
+    _replaced("emptyDir of 0 gone with its pod", "pod_deleted", 0, 5, **EMPTY_DIR),
+    Workload("roll of 3", {"size": 3}, (("", 'edit {"pod": {"labels": {"a": "b"}}}'),)),
+    Workload("roll of 1", {"size": 1}, (("", 'edit {"pod": {"labels": {"a": "b"}}}'),)),
+    Workload("roll of 5", {"size": 5}, (("", 'edit {"etcd": {"snapshotCount": 5000}}'),)),
+    Workload("patch", {"size": 3} | OLD, (("", f"edit {NEW_IMAGE}"),)),
+    Workload("minor", {"size": 3} | OLD, (("", 'edit {"version": "3.7.3"}'),)),
+    Workload("downgrade", {"size": 3, "version": "3.7.3"}, (("", f"edit {NEW_IMAGE}"),)),
+    Workload(
+        "broken image and back",
+        {"size": 3} | OLD,
+        (("", 'edit {"version": "3.7.99"}'), ("", 'edit {"version": "3.6.16"}')),
+    ),
+    Workload(
+        "minor, called off after the first pod",
+        {"size": 3} | OLD,
+        (("", 'edit {"version": "3.7.3"}'), ("1 DeletePod", 'edit {"version": "3.6.16"}')),
+    ),
+    Workload("size edited half-way up", {"size": 3}, (("", _edit(7)), ("2 MemberAddLearner", _edit(3)))),
+    Workload("size edited half-way down", {"size": 5}, (("", _edit(1)), ("2 MemberRemove", _edit(5)))),
+    Workload("size edited between tickets", {"size": 3}, (("", _edit(5)), ("1 PushTicket", _edit(4)))),
+    Workload(
+        "paused half-way",
+        {"size": 3},
+        (("", _edit(5)), ("1 PushTicket", 'edit {"paused": true}'), ("", 'edit {"paused": null}')),
+    ),
+    Workload(
+        "StatefulSet deleted half-way",
+        {"size": 3},
+        (("", _edit(5)), ("2 MemberAddLearner", "fault stateful_set_deleted")),
+    ),
+    Workload(
+        "StatefulSet orphaned half-way down",
+        {"size": 5},
+        (("", _edit(3)), ("1 MemberRemove", "fault stateful_set_orphaned")),
+    ),
+    Workload("status lost", {"size": 3}, (("", "fault status_lost"), ("", _edit(5)))),
+    Workload("Secret lost", {"size": 3}, (("", "fault secret_lost"), ("", _edit(5)))),
+    Workload(
+        "two lost of five",
+        {"size": 5},
+        (("", "fault claim_and_pod_deleted 0"), ("", "fault volume_emptied 3")),
+    ),
+)

@@ -1,0 +1,138 @@
+"""One thing that happens, as a line of text: what traces are made of.
+
+    operator            it looks, decides and applies one step
+    hold                a second operator decides on a step, and is slow to apply it
+    late                it applies that step now
+    world               controllers, kubelet and etcd go one move further
+    elect 2             the voters elect ordinal 2
+    fault pod_deleted 2 see `faults`; also those that end a passing one
+    edit {"size": 5}    the spec is edited
+    heal                passing faults are over
+    rest                everything goes on, without faults, until it rests
+"""
+
+from __future__ import annotations
+
+import json
+
+from etcd_stateful.membership.steps import Step, Write, is_final
+from model.world import faults, rules, steps_held, tables
+from model.world.etcd import Refused
+from model.world.goal import goes_round_well, rests_well
+from model.world.moves import Broken, candidates, elect, heal, next_move
+from model.world.seen import Planner
+from model.world.state import NONE, State
+from model.world.writes import apply, is_write
+
+LONGEST = 400
+"""Steps within which a cluster rests once faults are over; far more than any needs."""
+
+
+def beginning(width: int, **fields: object) -> State:
+    """An EtcdCluster has just been declared."""
+    nothing = (None,) * width
+    spec = tables.spec(**fields)
+    return State(spec, 0, NONE, NONE, NONE, NONE, nothing, nothing, None, ())
+
+
+def perform(state: State, action: str, planner: Planner) -> State | None:
+    """The state after it; None where it cannot happen or changes nothing. Raises Broken."""
+    kind, _, rest = action.partition(" ")
+    if kind == "operator":
+        return act(state, planner)
+    if kind == "hold":
+        return hold(state, planner)
+    if kind == "late":
+        return late(state, planner)
+    if kind == "world":
+        return checked(next_move(state))
+    if kind == "elect":
+        able = [one for one in candidates(state) if one.ordinal == int(rest)]
+        return checked(elect(state, able[0])) if able else None
+    if kind == "fault":
+        name, _, ordinal = rest.partition(" ")
+        return checked(faults.happen(state, name, int(ordinal or 0)))
+    if kind == "edit":
+        return edit(state, json.loads(rest))
+    if kind == "heal":
+        return checked(heal(state))
+    assert kind == "rest", action
+    return to_rest(state, planner)
+
+
+def checked(state: State | None) -> State | None:
+    if state is not None:
+        rules.check_state(state)
+    return state
+
+
+def act(state: State, planner: Planner) -> State | None:
+    """What the operator does now; None for no write, or one that changes nothing."""
+    step = planner(state)
+    return carry_out(state, step) if is_write(step) else None
+
+
+def carry_out(state: State, step: Write | Step, *, late: bool = False) -> State | None:
+    if not late:
+        rules.check_step(state, step)
+    try:
+        after = apply(state, step)  # type: ignore[arg-type]
+    except Refused:
+        return None
+    if late:  # what is refused does no harm
+        rules.check_step(state, step)
+    rules.check_state(after)
+    return after if after != state else None
+
+
+def hold(state: State, planner: Planner) -> State | None:
+    step = planner(state)
+    if state.pending != NONE or not is_write(step):
+        return None
+    return state._replace(pending=steps_held.hold(step))
+
+
+def late(state: State, planner: Planner) -> State | None:
+    """Before a FINAL step the shell reads once more, and drops it if it would choose another."""
+    if state.pending == NONE:
+        return None
+    step, state = steps_held.step(state.pending), state._replace(pending=NONE)
+    if is_final(step) and planner(state) != step:
+        return state
+    if tables.specs[state.spec].cluster.paused:
+        return state  # whoever reads what it writes for, reads this first
+    return carry_out(state, step, late=True) or state
+
+
+def edit(state: State, fields: dict[str, object]) -> State | None:
+    spec = tables.edited(state.spec, **fields)
+    return None if spec == state.spec else state._replace(spec=spec)
+
+
+def forward(state: State, planner: Planner) -> State | None:
+    """The one next thing when nobody interferes; None at rest."""
+    return act(state, planner) or checked(next_move(state)) or checked(heal(state))
+
+
+def to_rest(state: State, planner: Planner) -> State:
+    """Raises Broken when it does not rest, or not where it should."""
+    state, seen = state._replace(pending=NONE), dict[State, None]()
+    while True:
+        if state in seen:
+            went_round(list(seen)[list(seen).index(state) :], planner)
+            return state
+        seen[state] = None
+        after = forward(state, planner)
+        if after is None:
+            if words := rests_well(state, planner(state)):
+                raise Broken(f"rest: {words}")
+            return state
+        if len(seen) > LONGEST:
+            raise Broken(f"rest: not within {LONGEST} steps; now {planner(state)}")
+        state = after
+
+
+def went_round(states: list[State], planner: Planner) -> None:
+    """Raises Broken unless there is nothing better to do than what is done again and again."""
+    if words := goes_round_well(states, [planner(one) for one in states]):
+        raise Broken(f"rest: {words}")

@@ -1,0 +1,337 @@
+"""What others do to the world: each fault by name, at an ordinal where it makes sense.
+
+A fault returns None where it is impossible. `FREE` ones undo a passing fault and cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from model.world import tables
+from model.world.etcd import Refused, remove
+from model.world.moves import run_etcd, run_start
+from model.world.state import (
+    CRASH,
+    DATABASE,
+    DIFFERENT,
+    ETCD,
+    LOG,
+    NODE,
+    NONE,
+    PENDING,
+    PHASE,
+    Pod,
+    State,
+    has_quorum,
+    is_up,
+    member_at,
+    voters,
+)
+from model.world.world import World
+
+FEWEST: Final = 3
+"""Voters among which a majority can tell which one differs."""
+
+Fault = Callable[[World, int], bool]
+
+
+def happen(state: State, name: str, ordinal: int) -> State | None:
+    """The state after the fault; None where it cannot happen or changes nothing."""
+    world = World(state)
+    if not (FAULTS.get(name) or FREE[name])(world, ordinal):
+        return None
+    after = world.freeze()
+    return after if after != state else None
+
+
+def container_restarts(world: World, ordinal: int) -> bool:
+    """Only the container: init containers are skipped."""
+    if not _runs(world, ordinal):
+        return False
+    run_etcd(world, ordinal)
+    return True
+
+
+def pod_deleted(world: World, ordinal: int) -> bool:
+    pod = world.pods[ordinal]
+    if pod is None or pod.deleting:
+        return False
+    world.pods[ordinal] = pod._replace(deleting=True)
+    world.touch("pod", ordinal)
+    return True
+
+
+def claim_deleted(world: World, ordinal: int) -> bool:
+    """With kubectl; a pod that uses it keeps it."""
+    claim = world.claims[ordinal]
+    if claim is None or claim.deleting:
+        return False
+    world.claims[ordinal] = claim._replace(deleting=True)
+    world.touch("claim", ordinal)
+    return True
+
+
+def claim_and_pod_deleted(world: World, ordinal: int) -> bool:
+    return claim_deleted(world, ordinal) and pod_deleted(world, ordinal)
+
+
+def volume_emptied(world: World, ordinal: int) -> bool:
+    """Underneath the pod, whose container fails over it and is restarted."""
+    if world.content(ordinal) is None or not _runs(world, ordinal) or not world.durable:
+        return False
+    world.set_content(ordinal, None)
+    run_etcd(world, ordinal)
+    return True
+
+
+def node_reimaged(world: World, ordinal: int) -> bool:
+    """The pod object is kept, and all its containers start anew on an empty disk."""
+    pod = world.pods[ordinal]
+    if pod is None or pod.where == PENDING or pod.deleting or world.away >> ordinal & 1:
+        return False
+    world.set_content(ordinal, None)
+    run_start(world, ordinal)
+    return True
+
+
+def log_damaged(world: World, ordinal: int) -> bool:
+    """Only `start` tells of it, so not with an emptyDir, whose pods are not restarted for a look."""
+    return world.durable and _damaged(world, ordinal, LOG)
+
+
+def database_damaged(world: World, ordinal: int) -> bool:
+    return _damaged(world, ordinal, DATABASE)
+
+
+def _damaged(world: World, ordinal: int, harm: int) -> bool:
+    content = world.content(ordinal)
+    if content is None or not content.log or content.harm or not _runs(world, ordinal):
+        return False
+    world.set_content(ordinal, content._replace(harm=harm))
+    run_etcd(world, ordinal)
+    return True
+
+
+def data_differs(world: World, ordinal: int) -> bool:
+    """Silently, until the leader's check finds it; the alarm is on the right member."""
+    return _differs(world, ordinal, blamed=ordinal)
+
+
+def data_differs_and_another_is_blamed(world: World, ordinal: int) -> bool:
+    return _differs(world, ordinal, blamed=0 if ordinal else 1)
+
+
+def _differs(world: World, ordinal: int, *, blamed: int) -> bool:
+    state = world.now()
+    content, member = world.content(ordinal), member_at(state, blamed)
+    if content is None or content.harm or not is_up(state, ordinal) or world.etcd is None:
+        return False
+    if member is None or world.etcd.alarms or not has_quorum(state):
+        return False
+    if len(voters(state)) < FEWEST:
+        return False
+    world.set_content(ordinal, content._replace(harm=DIFFERENT))
+    world.etcd = world.etcd._replace(alarms=(member.member,))
+    return True
+
+
+def node_removed(world: World, ordinal: int) -> bool:
+    """With the volumes on it; Kubernetes collects its pods."""
+    pod, claim = world.pods[ordinal], world.claims[ordinal]
+    if pod is None or pod.where == PENDING or (claim and claim.lost):
+        return False
+    if claim:
+        world.claims[ordinal] = claim._replace(lost=NODE, content=None)
+        world.touch("claim", ordinal)
+    world.away &= ~(1 << ordinal)
+    world.drop_pod(ordinal)
+    return True
+
+
+def volume_lost(world: World, ordinal: int) -> bool:
+    """The claim's phase is Lost; the pod stops."""
+    claim, pod = world.claims[ordinal], world.pods[ordinal]
+    if claim is None or claim.lost or pod is None or pod.where == PENDING:
+        return False
+    world.claims[ordinal] = claim._replace(lost=PHASE, content=None)
+    world.touch("claim", ordinal)
+    world.drop_pod(ordinal)
+    return True
+
+
+def node_silent(world: World, ordinal: int) -> bool:
+    """Nobody knows what runs there; the pod object stays as it was."""
+    pod = world.pods[ordinal]
+    if pod is None or pod.where == PENDING or world.away >> ordinal & 1:
+        return False
+    world.away |= 1 << ordinal
+    return True
+
+
+def unscheduled(world: World, ordinal: int) -> bool:
+    if world.slow >> ordinal & 1:
+        return False
+    world.slow |= 1 << ordinal
+    return True
+
+
+def removed_by_hand(world: World, ordinal: int) -> bool:
+    """etcdctl member remove, by etcd's rules."""
+    state = world.now()
+    member = member_at(state, ordinal)
+    if world.etcd is None or member is None or not world.etcd.leader or not has_quorum(state):
+        return False
+    try:
+        remove(world, world.etcd, member.member)
+    except Refused:
+        return False
+    return True
+
+
+def wrong_mount(world: World, ordinal: int) -> bool:
+    """An empty directory once, in a new pod; the right one may come back later."""
+    claim, pod = world.claims[ordinal], world.pods[ordinal]
+    if claim is None or claim.hidden or claim.content is None or not _runs(world, ordinal):
+        return False
+    assert pod is not None
+    world.claims[ordinal] = claim._replace(content=None, hidden=claim.content)
+    _restarted(world, ordinal, pod)
+    return True
+
+
+def _restarted(world: World, ordinal: int, pod: Pod) -> None:
+    world.touch("pod uid", ordinal)
+    world.pods[ordinal] = pod._replace(where=PENDING, linked=False, aged=False)
+    run_start(world, ordinal)
+
+
+def right_mount(world: World, ordinal: int) -> bool:
+    claim, pod = world.claims[ordinal], world.pods[ordinal]
+    if claim is None or claim.hidden is None or pod is None or pod.deleting:
+        return False
+    if pod.where == PENDING:
+        return False
+    world.claims[ordinal] = claim._replace(content=claim.hidden, hidden=None)
+    _restarted(world, ordinal, pod)
+    return True
+
+
+def onto_terminating_claim(world: World, ordinal: int) -> bool:
+    """The new pod is bound before the claim that is being deleted is gone."""
+    pod, claim = world.pods[ordinal], world.claims[ordinal]
+    if pod is None or claim is None or not (pod.deleting and claim.deleting) or claim.lost:
+        return False
+    if world.sts == NONE or ordinal >= world.replicas():
+        return False
+    world.drop_pod(ordinal)
+    world.pods[ordinal] = Pod(PENDING, tables.objects[world.sts].template)
+    run_start(world, ordinal)
+    return True
+
+
+def status_lost(world: World, ordinal: int) -> bool:
+    changed, world.told = world.told != 0, 0
+    return changed
+
+
+def secret_lost(world: World, ordinal: int) -> bool:
+    if world.secret == NONE:
+        return False
+    world.secret = NONE
+    world.touch("secret")
+    return True
+
+
+def stateful_set_deleted(world: World, ordinal: int) -> bool:
+    """Its pods go with it."""
+    if not stateful_set_orphaned(world, ordinal):
+        return False
+    for at, pod in enumerate(world.pods):
+        if pod is not None and not pod.deleting:
+            world.pods[at] = pod._replace(deleting=True)
+            world.touch("pod", at)
+    return True
+
+
+def stateful_set_orphaned(world: World, ordinal: int) -> bool:
+    if world.sts == NONE:
+        return False
+    world.sts = NONE
+    world.touch("object", tables.NAME)
+    return True
+
+
+def operator_cut_off(world: World, ordinal: int) -> bool:
+    changed, world.cut = not world.cut, True
+    return changed
+
+
+def reconnected(world: World, ordinal: int) -> bool:
+    changed, world.cut = world.cut, False
+    return changed
+
+
+def scheduled(world: World, ordinal: int) -> bool:
+    changed = bool(world.slow >> ordinal & 1)
+    world.slow &= ~(1 << ordinal)
+    return changed
+
+
+def node_answers(world: World, ordinal: int) -> bool:
+    """Back, with its disk: containers start again."""
+    if not world.away >> ordinal & 1:
+        return False
+    world.away &= ~(1 << ordinal)
+    if _runs(world, ordinal):
+        run_etcd(world, ordinal)
+    return True
+
+
+def _runs(world: World, ordinal: int) -> bool:
+    pod = world.pods[ordinal]
+    return pod is not None and pod.where in (ETCD, CRASH) and not world.away >> ordinal & 1
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    one.__name__: one
+    for one in (
+        container_restarts,
+        pod_deleted,
+        claim_deleted,
+        claim_and_pod_deleted,
+        volume_emptied,
+        node_reimaged,
+        log_damaged,
+        database_damaged,
+        data_differs,
+        data_differs_and_another_is_blamed,
+        node_removed,
+        volume_lost,
+        node_silent,
+        unscheduled,
+        removed_by_hand,
+        wrong_mount,
+        onto_terminating_claim,
+        status_lost,
+        secret_lost,
+        stateful_set_deleted,
+        stateful_set_orphaned,
+        operator_cut_off,
+    )
+}
+FREE: Final[dict[str, Fault]] = {
+    one.__name__: one for one in (right_mount, reconnected, scheduled, node_answers)
+}
+EVERYWHERE: Final = frozenset(
+    {
+        "status_lost",
+        "secret_lost",
+        "stateful_set_deleted",
+        "stateful_set_orphaned",
+        "operator_cut_off",
+        "reconnected",
+    }
+)
+"""Faults that are not of one ordinal."""
+

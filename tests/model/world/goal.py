@@ -1,0 +1,150 @@
+"""Where the world may come to rest once faults are over: as declared, or held for a good reason.
+
+Whether a reason is good is judged by the truth of the world, not by what the planner could see.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful.membership.versions import parse_version
+from etcd_stateful.membership.steps import DeletePod, Hold, Settled, Step, Wait
+from model.world import tables
+from model.world.state import (
+    DATABASE,
+    IMAGE,
+    LOG,
+    NONE,
+    Member,
+    State,
+    content_of,
+    has_quorum,
+    quorum,
+    up_voters,
+    voters,
+)
+
+
+def rests_well(state: State, step: Step) -> str:
+    """Empty, or why the world must not rest here."""
+    if isinstance(step, Settled):
+        return _unlike_declared(state)
+    if isinstance(step, Hold):
+        return _not_held(state, step)
+    if isinstance(step, Wait):
+        return _not_waited(state, step)
+    return f"a write that is refused for ever: {step}"
+
+
+def _unlike_declared(state: State) -> str:
+    cluster = tables.specs[state.spec].cluster
+    if state.etcd is None or not has_quorum(state):
+        return "settled without a quorum"
+    ordinals = [one.ordinal for one in state.etcd.members]
+    if ordinals != list(range(cluster.size)) or len(up_voters(state)) != cluster.size:
+        return f"settled with members {ordinals}"
+    if tables.objects[state.sts].replicas != cluster.size or state.client == NONE:
+        return "settled with other children"
+    if state.etcd.alarms:
+        return "settled with an alarm"
+    if state.etcd.down:
+        return "settled amid a downgrade"
+    return _unlike_pods(state)
+
+
+def _unlike_pods(state: State) -> str:
+    cluster = tables.specs[state.spec].cluster
+    for ordinal, pod in enumerate(state.pods):
+        if ordinal >= cluster.size:
+            claim = state.claims[ordinal]
+            if pod is not None or (claim is not None and claim.record is not None):
+                return f"settled with a pod or claim at {ordinal}"
+            continue  # a claim that no record speaks of is left alone (I6)
+        assert pod is not None
+        made = tables.templates[pod.template]
+        if cluster.version_declared and made.version != cluster.version:
+            return f"settled with {made.version} at {ordinal}"
+        if not made.spec_hash.startswith(cluster.spec_hash):
+            return f"settled with an older spec at {ordinal}"
+        claim = state.claims[ordinal]
+        if claim and claim.deleting:
+            return f"settled with a claim that is being deleted at {ordinal}"
+    return ""
+
+
+def _is_good(state: State, member: Member) -> bool:
+    """Its data is there, so it serves again or could."""
+    content, claim = content_of(state, member.ordinal), state.claims[member.ordinal]
+    if content is None or content.member != member.member:
+        return False  # a first member that never had its ticket needs a quorum to get it
+    return content.harm not in (LOG, DATABASE) and not (claim and claim.deleting)
+
+
+def is_lost_for_good(state: State) -> bool:
+    """Too few voters have their data: without a human there is no going on."""
+    every = voters(state)
+    return bool(every) and sum(_is_good(state, one) for one in every) < quorum(len(every))
+
+
+def _not_held(state: State, hold: Hold) -> str:
+    cluster = tables.specs[state.spec].cluster
+    lost = is_lost_for_good(state)
+    excused = {
+        "Paused": cluster.paused,
+        "QuorumLost": lost or _never_formed(state),
+        "LastMember": len(voters(state)) == 1,
+        "VersionJump": _is_jump(state),
+        "RestartNeedsMembers": not cluster.durable and len(voters(state)) < 3,
+        "RecordsLost": not state.told,
+        "ClaimUnrecorded": True,
+        "ClaimDeleted": not is_formed(state),
+        "SplitBrain": _never_formed(state),
+    }
+    if lost or excused.get(hold.reason):
+        return ""
+    return f"held for no good reason: {hold}"
+
+
+def _is_jump(state: State) -> bool:
+    wanted, record = tables.specs[state.spec].cluster.version, tables.bootstraps[state.secret]
+    now = parse_version(record.version)
+    return now is not None and abs(wanted.minor - now.minor) > 1
+
+
+def is_formed(state: State) -> bool:
+    return state.secret != NONE and tables.bootstraps[state.secret].latched
+
+
+def _unrecorded_loss(state: State) -> bool:
+    """A claim that no member had is lost: nobody but a human may delete it (I6)."""
+    return any(
+        claim and claim.lost and (claim.record is None or not is_formed(state))
+        for claim in state.claims
+    )
+
+
+def goes_round_well(states: list[State], steps: list[Step]) -> str:
+    """What goes on for ever: only that a pod is made again because its etcd cannot run."""
+    writes = [one for one in steps if not isinstance(one, Settled | Hold | Wait)]
+    if all(isinstance(one, DeletePod) and "keeps failing" in one.reason for one in writes):
+        if not is_formed(states[0]) or is_lost_for_good(states[0]):
+            return ""
+    return f"goes round for ever: {[getattr(one, 'reason', one) for one in writes]}"
+
+
+def _never_formed(state: State) -> bool:
+    """Volumes were emptied before the latch, and others may hold what they held."""
+    return state.etcd is None or not tables.bootstraps[state.secret].latched
+
+
+def _not_waited(state: State, wait: Wait) -> str:
+    if any(pod and pod.where == IMAGE for pod in state.pods) and not _pullable(state):
+        return ""
+    if state.secret != NONE and _is_jump(state):
+        return ""
+    if is_lost_for_good(state) or _unrecorded_loss(state) or _never_formed(state):
+        return ""
+    return f"waits for ever: {wait.reason}"
+
+
+def _pullable(state: State) -> bool:
+    cluster = tables.specs[state.spec].cluster
+    return "broken" not in cluster.image and cluster.version.patch < tables.BROKEN_PATCH

@@ -1,0 +1,313 @@
+"""What goes on by itself: the StatefulSet controller, the kubelet, claims, and etcd's processes.
+
+`next_move` takes the world one move further, in a fixed order. Moves of different ordinals commute,
+so one order stands for all of them; that an ordinal is slow is told as a fault (`slow`, `away`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from model.world import tables, volume
+from model.world.state import (
+    CRASH,
+    DATABASE,
+    ETCD,
+    IMAGE,
+    LOG,
+    NONE,
+    PENDING,
+    START,
+    Claim,
+    Content,
+    Etcd,
+    Member,
+    Pod,
+    State,
+    has_quorum,
+    is_up,
+    runs_as,
+    up_voters,
+)
+from model.world.world import World
+
+Move = Callable[[World], bool]
+
+
+class Broken(AssertionError):
+    """A rule of the design does not hold; the message starts with its name."""
+
+
+def next_move(state: State) -> State | None:
+    """The state after the next move that changes anything; None when all is quiet."""
+    world = World(state)
+    for move in MOVES:
+        if move(world):
+            return world.freeze()
+    return None
+
+
+def _stop(world: World) -> bool:
+    for ordinal, pod in enumerate(world.pods):
+        if pod and pod.deleting and not world.away >> ordinal & 1:
+            world.drop_pod(ordinal)
+            return True
+    return False
+
+
+def _release(world: World) -> bool:
+    """pvc-protection: a claim goes when no scheduled pod uses it."""
+    for ordinal, claim in enumerate(world.claims):
+        pod = world.pods[ordinal]
+        if claim and claim.deleting and (pod is None or pod.where == PENDING):
+            world.claims[ordinal] = None
+            world.touch("claim", ordinal)
+            return True
+    return False
+
+
+def _scale_down(world: World) -> bool:
+    if world.sts == NONE:
+        return False
+    for ordinal in range(world.replicas(), len(world.pods)):
+        pod = world.pods[ordinal]
+        if pod and not pod.deleting:
+            world.pods[ordinal] = pod._replace(deleting=True)
+            world.touch("pod", ordinal)
+            return True
+    return False
+
+
+def _make(world: World) -> bool:
+    """Claims for pods that lack one, then pods; not onto a claim that is being deleted."""
+    if world.sts == NONE:
+        return False
+    for ordinal in range(min(world.replicas(), len(world.pods))):
+        claim, pod = world.claims[ordinal], world.pods[ordinal]
+        if world.durable and claim is None and (pod is None or pod.where == PENDING):
+            world.claims[ordinal] = Claim()
+            return True
+        if pod is None and not (claim and claim.deleting):
+            world.pods[ordinal] = Pod(PENDING, tables.objects[world.sts].template)
+            return True
+    return False
+
+
+def _schedule(world: World) -> bool:
+    for ordinal, pod in enumerate(world.pods):
+        if pod is None or pod.where != PENDING or pod.deleting:
+            continue
+        claim = world.claims[ordinal]
+        bound = not world.durable or (claim is not None and not claim.deleting and not claim.lost)
+        if bound and not (world.slow | world.away) >> ordinal & 1:
+            run_start(world, ordinal)
+            return True
+    return False
+
+
+def run_start(world: World, ordinal: int) -> None:
+    """A pod's init container runs: data of this member just runs, all else waits."""
+    pod = world.pods[ordinal]
+    assert pod is not None
+    waits = volume.finding(ordinal, world.content(ordinal)) is not None
+    world.pods[ordinal] = pod._replace(where=START if waits else ETCD, linked=False)
+    world.new_run(ordinal)
+    world.touch("pod", ordinal)
+    if not waits:
+        run_etcd(world, ordinal)
+
+
+def run_etcd(world: World, ordinal: int) -> None:
+    """The etcd container is started; `start` is not asked."""
+    pod = world.pods[ordinal]
+    assert pod is not None
+    content = world.content(ordinal)
+    if not tables.templates[pod.template].pullable:
+        where = IMAGE
+    elif content is None or content.harm in (LOG, DATABASE):
+        where = CRASH  # the path of the configuration leads nowhere; or etcd refuses
+    else:
+        where = CRASH if _refuses_to_run(world, pod, content) else ETCD
+    if where != pod.where:
+        world.touch("pod", ordinal)
+    world.pods[ordinal] = pod._replace(where=where, linked=False)
+
+
+def _refuses_to_run(world: World, pod: Pod, content: Content) -> bool:
+    """Of a lower minor than the cluster's version, or told that it was removed."""
+    etcd = world.etcd
+    if etcd is None or content.cluster != etcd.cluster or not content.log:
+        return False
+    if tables.templates[pod.template].version.minor < etcd.minor:
+        return True
+    return _is_removed(world, etcd, content)
+
+
+def _is_removed(world: World, etcd: Etcd, content: Content) -> bool:
+    """It hears so from peers; without any it goes on alone."""
+    gone = all(one.member != content.member for one in etcd.members)
+    return gone and etcd.leader != 0 and has_quorum(world.now())
+
+
+def _join(world: World) -> bool:
+    """First starts, retries of containers that failed, and exits of removed members."""
+    for ordinal, pod in enumerate(world.pods):
+        content = world.content(ordinal)
+        if pod is None or pod.deleting or content is None or world.away >> ordinal & 1:
+            continue
+        if pod.where == ETCD and not content.log and _first_start(world, ordinal, pod, content):
+            return True
+        if pod.where == ETCD and content.log and world.etcd and _is_removed(
+            world, world.etcd, content
+        ):
+            world.pods[ordinal] = pod._replace(where=CRASH, linked=False)
+            world.touch("pod", ordinal)
+            return True
+        if pod.where == CRASH and _recovers(world, ordinal, pod, content):
+            return True
+    return False
+
+
+def _first_start(world: World, ordinal: int, pod: Pod, content: Content) -> bool:
+    """On an empty volume with a ticket's configuration."""
+    if content.new:
+        _bootstrap(world, ordinal, content)
+        return True
+    etcd, state = world.etcd, world.now()
+    if etcd is None or not any(is_up(state, one.ordinal) for one in etcd.members):
+        return False  # it asks its peers until one answers; that takes no quorum
+    if etcd.cluster != content.cluster or not _matches(etcd, content):
+        world.pods[ordinal] = pod._replace(where=CRASH, linked=False)
+        world.touch("pod", ordinal)
+        return True
+    world.set_content(ordinal, content._replace(log=True))
+    return True
+
+
+def _matches(etcd: Etcd, content: Content) -> bool:
+    """The initial cluster has exactly the listed URLs; the list says who this is."""
+    urls = sum(1 << one.ordinal for one in etcd.members)
+    return urls == content.initial and any(
+        one.member == content.member for one in etcd.members
+    )
+
+
+def _bootstrap(world: World, ordinal: int, content: Content) -> None:
+    if world.etcd is None or world.etcd.cluster != content.cluster:
+        _begin(world, content)
+    world.set_content(ordinal, content._replace(log=True, has=True))
+
+
+def _begin(world: World, content: Content) -> None:
+    for ordinal in range(len(world.pods)):
+        other = world.content(ordinal)
+        if other and other.log and other.cluster != content.cluster:
+            raise Broken(f"I11: a second etcd cluster begins beside the data of ordinal {ordinal}")
+    members = tuple(
+        Member(member, ordinal, learner=False, started=False, matched=True)
+        for member, ordinal in sorted(tables.first_members[content.cluster], key=lambda one: one[1])
+    )
+    minor = min(
+        tables.templates[pod.template].version.minor for pod in world.pods if pod is not None
+    )
+    world.etcd = Etcd(content.cluster, members, leader=0, minor=minor, down=0)
+
+
+def _recovers(world: World, ordinal: int, pod: Pod, content: Content) -> bool:
+    """The kubelet starts a failed container again and again; this time it may run."""
+    etcd = world.etcd
+    if content.harm in (LOG, DATABASE):
+        return False
+    if content.log:
+        if _refuses_to_run(world, pod, content):
+            return False
+    elif not content.new and not (etcd and _matches(etcd, content)):
+        return False
+    world.pods[ordinal] = pod._replace(where=ETCD, linked=False)
+    world.touch("pod", ordinal)
+    return True
+
+
+def candidates(state: State) -> list[Member]:
+    """Who may be elected: a voter that is up, with every committed entry if any has them."""
+    if state.etcd is None or state.etcd.leader or not has_quorum(state):
+        return []
+    up = up_voters(state)
+    whole = []
+    for one in up:
+        claim, pod = state.claims[one.ordinal], state.pods[one.ordinal]
+        content = claim.content if claim else pod.content if pod else None
+        if content and content.has:
+            whole.append(one)
+    return whole or up
+
+
+def elect(state: State, member: Member) -> State:
+    world = World(state)
+    assert world.etcd is not None
+    world.etcd = world.etcd._replace(leader=member.member)
+    return world.freeze()
+
+
+def _elect(world: World) -> bool:
+    able = candidates(world.now())
+    if not able or world.etcd is None:
+        return False
+    world.etcd = world.etcd._replace(leader=able[0].member)
+    return True
+
+
+def _catch_up(world: World) -> bool:
+    etcd, state = world.etcd, world.now()
+    if etcd is None or not etcd.leader or not has_quorum(state):
+        return False
+    for at, one in enumerate(etcd.members):
+        content = world.content(one.ordinal)
+        if not one.learner or content is None or not is_up(state, one.ordinal):
+            continue
+        if runs_as(state, one) and not (content.has and one.matched):
+            world.set_content(one.ordinal, content._replace(has=True))
+            members = (*etcd.members[:at], one._replace(matched=True), *etcd.members[at + 1 :])
+            world.etcd = etcd._replace(members=members)
+            return True
+    return False
+
+
+def _tick(world: World) -> bool:
+    """A minute passes."""
+    state, changed = world.now(), False
+    for ordinal, pod in enumerate(world.pods):
+        if pod is None:
+            continue
+        new = pod._replace(aged=True, linked=pod.linked or is_up(state, ordinal))
+        if new != pod:
+            world.pods[ordinal], changed = new, True
+    return changed
+
+
+MOVES: Final[tuple[Move, ...]] = (
+    _stop,
+    _release,
+    _scale_down,
+    _make,
+    _schedule,
+    _join,
+    _elect,
+    _catch_up,
+    _tick,
+)
+
+
+def heal(state: State) -> State | None:
+    """Passing faults are over; None if there are none. Part of what fairness promises."""
+    if not (state.cut or state.slow or state.away):
+        return None
+    world = World(state)
+    back, world.cut, world.slow, world.away = world.away, False, 0, 0
+    for ordinal, pod in enumerate(world.pods):
+        if pod and back >> ordinal & 1 and pod.where in (ETCD, CRASH):
+            run_etcd(world, ordinal)
+    return world.freeze()
+
+

@@ -1,0 +1,181 @@
+"""What states refer to by number: specs, bootstrap records, manifests, templates, steps."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
+
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
+from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.membership.versions import Version, parse_version
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+UID: Final = "4be0f3a2-0b0e-4d8c-9a55-2f6f0a1c7d11"
+NAME: Final = "c"
+NAMESPACE: Final = "ns"
+IMAGE: Final = "operator:1"
+GONE: Final = "gone"
+POOL: Final = tuple(0x9E3779B97F4A7C15 * (index + 3) % (1 << 63) + (1 << 62) for index in range(48))
+"""IDs of members that are added later: any that no other member has."""
+
+POOLED: Final = frozenset(POOL)
+
+
+class Table(Generic[T]):
+    """Numbers for values that are equal when their keys are."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._values: list[T] = []
+
+    def __getitem__(self, number: int) -> T:
+        return self._values[number]
+
+    def number(self, key: Hashable, value: T) -> int:
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._values)
+            self._values.append(value)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    text: str
+    cluster: EtcdCluster
+
+    @property
+    def body(self) -> Json:
+        return dict(json.loads(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a pod is made from, as far as anything here depends on it."""
+
+    text: str
+    image: str
+    version: Version
+    spec_hash: str
+    pullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A child as the API server stores it."""
+
+    text: str
+    live: Json
+    replicas: int = 0
+    template: int = -1
+
+
+specs: Final[Table[Spec]] = Table()
+bootstraps: Final[Table[Bootstrap]] = Table()
+templates: Final[Table[Template]] = Table()
+objects: Final[Table[Object]] = Table()
+first_members: Final[dict[int, tuple[tuple[int, int], ...]]] = {}
+"""Of each etcd cluster by its ID: the members that it begins with, with their ordinals."""
+
+
+def spec(**fields: Any) -> int:
+    text = json.dumps(fields, sort_keys=True)
+    metadata = {"name": NAME, "namespace": NAMESPACE, "uid": UID, "generation": 1}
+    body = {"metadata": metadata, "spec": json.loads(text)}
+    return specs.number(text, Spec(text, parse_cluster(body)))
+
+
+def edited(number: int, **fields: Any) -> int:
+    """The spec with these fields; None takes one away."""
+    merged = specs[number].body | fields
+    return spec(**{key: value for key, value in merged.items() if value is not None})
+
+
+def bootstrap(record: Bootstrap) -> int:
+    number = bootstraps.number(record, record)
+    if record.members and record.cluster_id not in first_members:
+        first_members[record.cluster_id] = tuple(
+            (one.member_id, ordinal_of(one.name)) for one in record.members
+        )
+    return number
+
+
+def ordinal_of(pod: str) -> int:
+    found = naming.ordinal_of(NAME, pod)
+    assert found is not None, pod
+    return found
+
+
+_stored: dict[int, tuple[Json, int]] = {}
+"""By identity: the planner's steps are kept, and so are their manifests."""
+
+
+def stored(manifest: Json) -> int:
+    """The object that an apply leaves behind."""
+    kept = _stored.get(id(manifest))
+    if kept is None or kept[0] is not manifest:
+        kept = _stored[id(manifest)] = (manifest, _as_stored(manifest))
+    return kept[1]
+
+
+def _as_stored(manifest: Json) -> int:
+    manifest = copy.deepcopy(manifest)
+    manifest["metadata"].pop("resourceVersion", None)
+    text = json.dumps(manifest, sort_keys=True)
+    name = manifest["metadata"]["name"]
+    manifest["metadata"] |= {"resourceVersion": "1", "uid": f"{name}-uid", "generation": 1}
+    if manifest["kind"] != "StatefulSet":
+        return objects.number(text, Object(text, manifest))
+    template = _template(manifest["spec"]["template"])
+    manifest["status"] = {"observedGeneration": 1, "updateRevision": revision(template)}
+    replicas = manifest["spec"]["replicas"]
+    return objects.number(text, Object(text, manifest, replicas, template))
+
+
+def revision(template: int) -> str:
+    return f"revision-{template}"
+
+
+def _template(raw: Json) -> int:
+    text = json.dumps(raw, sort_keys=True)
+    etcd = next(one for one in raw["spec"]["containers"] if one["name"] == naming.ETCD_CONTAINER)
+    version = parse_version(etcd["image"].rpartition(":")[2])
+    assert version is not None, etcd["image"]
+    said = raw["metadata"].get("annotations", {}).get(naming.SPEC_HASH, "")
+    pullable = "broken" not in etcd["image"] and version.patch < BROKEN_PATCH
+    return templates.number(text, Template(text, etcd["image"], version, said, pullable))
+
+
+BROKEN_PATCH: Final = 90
+"""Images of such a patch are in no registry."""
+
+
+_renamed: dict[tuple[int, Hashable, Hashable], int] = {}
+
+
+def rename(number: int, runs: tuple[str, ...], members: tuple[tuple[int, int], ...]) -> int:
+    """The record with these runs gone and these members renamed; a member renamed to 0 left out."""
+    key = (number, runs, members)
+    if (found := _renamed.get(key)) is not None:
+        return found
+    record, names = bootstraps[number], dict(members)
+    issued = tuple(
+        sorted(
+            (names.get(member, member), GONE if run in runs else run)
+            for member, run in record.issued
+            if names.get(member, member)
+        )
+    )
+    found = _renamed[key] = bootstrap(replace(record, issued=issued))
+    return found
+
+
+def run_of(ordinal: int) -> str:
+    """The challenge of the last run of `start` at this ordinal."""
+    return f"run-{ordinal}"

@@ -1,0 +1,100 @@
+"""Volumes as the real `start` sees them: markers and log heads in bytes, read by its own logic."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from model.world.state import LOG, Content
+from model.world.tables import NAME, NAMESPACE, UID, ordinal_of
+from etcd_stateful import marker, naming, start, wal
+from etcd_stateful.manifests.statefulset import FIRST_EPOCH
+from etcd_stateful.start_config import Settings
+from etcd_stateful.ticket import Finding, Ticket
+
+_GARBLED: Final = b"\x01" * 64
+
+
+@functools.cache
+def settings(ordinal: int) -> Settings:
+    return Settings(
+        cluster_uid=UID,
+        epoch=FIRST_EPOCH,
+        member=naming.pod(NAME, ordinal),
+        pod_uid=f"pod-{ordinal}",
+        pod_ip="127.0.0.1",
+        host=naming.host(NAME, NAMESPACE, ordinal),
+    )
+
+
+@functools.cache
+def finding(ordinal: int, content: Content | None) -> Finding | None:
+    """What `start` reports of the volume; None when it just runs."""
+    found = start.inspect(settings(ordinal), _facts(ordinal, content))
+    return found.finding if isinstance(found, start.Wait) else None
+
+
+def take(ordinal: int, content: Content | None, challenge: str, ticket: Ticket) -> Content | str:
+    """The volume once `start` has taken the ticket, or why it does not."""
+    facts = _facts(ordinal, content)
+    plan = start.accept(settings(ordinal), facts, challenge, ticket)
+    if isinstance(plan, start.Refusal):
+        return plan.why
+    assert isinstance(plan, start.Plan)
+    assert plan.first is not None
+    return Content(
+        member=ticket.member_id,
+        cluster=ticket.cluster_id,
+        new=ticket.state == "new",
+        initial=_bits(ticket.initial_cluster),
+        log=False,
+        has=False,
+    )
+
+
+def _bits(initial_cluster: str) -> int:
+    """The ordinals of an initial cluster, by URL as etcd compares them."""
+    bits = 0
+    for entry in initial_cluster.split(","):
+        host = entry.partition("=")[2].removeprefix("http://")
+        bits |= 1 << ordinal_of(host.partition(".")[0])
+    return bits
+
+
+@functools.cache
+def _facts(ordinal: int, content: Content | None) -> start.VolumeFacts:
+    if content is None:
+        return start.VolumeFacts()
+    marked = marker.serialise(
+        marker.Marker(
+            UID, FIRST_EPOCH, naming.pod(NAME, ordinal), content.member, content.cluster
+        )
+    )
+    if not content.log:
+        return start.VolumeFacts(leftovers=True, marker=marked)
+    head = _GARBLED if content.harm == LOG else log_head(content.member, content.cluster)
+    return start.VolumeFacts(heads=(head,), marker=marked)
+
+
+def log_head(member: int, cluster: int) -> bytes:
+    """The head of a log as etcd writes it: a checksum record, then one with the IDs."""
+    metadata = b"\x08" + _varint(member) + b"\x10" + _varint(cluster)
+    checksum = b"\x08\x04\x10\x00"
+    crc = _varint(wal._crc32c(0, metadata))
+    record = b"\x08\x01\x10" + crc + b"\x1a" + _varint(len(metadata)) + metadata
+    return _frame(checksum) + _frame(record)
+
+
+def _frame(record: bytes) -> bytes:
+    padding = -len(record) % 8
+    top = 0x80 | padding if padding else 0
+    return (len(record) | top << 56).to_bytes(8, "little") + record + bytes(padding)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

@@ -1,0 +1,276 @@
+"""Faults seeded in the recovery from a lost quorum; as `mutants.py`, which has all others."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Mutant(NamedTuple):
+    file: str
+    """Below `stateful/etcd_stateful`."""
+
+    old: str
+    new: str
+    why: str
+
+
+_BOOTSTRAP = "membership/bootstrap.py"
+_JOB = "manifests/recovery_job.py"
+_QUORUM = "membership/quorum.py"
+_RECORDS = "membership/records.py"
+_RECOVER = "recover.py"
+_RECOVERY = "membership/recovery.py"
+_SURVIVOR = "membership/survivor.py"
+
+MUTANTS: Final = [
+    # When it may begin.
+    Mutant(
+        _SURVIVOR,
+        "or seen.etcd is not None or why_not(seen, asked) or served",
+        "or why_not(seen, asked) or served",
+        "a cluster with a quorum is stopped",
+    ),
+    Mutant(
+        _SURVIVOR,
+        " or served(seen, asked):",
+        ":",
+        "an operator that reaches nobody stops a cluster that serves",
+    ),
+    Mutant(_SURVIVOR, "if pod.ready or _leader(", "if _leader(", "kubelets are not asked"),
+    Mutant(
+        _SURVIVOR,
+        "if pod.ready or _leader(seen, pod.ordinal)]",
+        "if pod.ready]",
+        "members that follow a leader are stopped",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "asked.epoch < recorded(seen).epoch",
+        "False",
+        "words that are spent hold the cluster for ever",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if asked.cluster_id != record.cluster_id:",
+        "if False:",
+        "a recovery meant for another cluster",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if asked.epoch != record.epoch:",
+        "if False:",
+        "a recovery of an epoch to come is carried out",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if record.declined:",
+        "if False:",
+        "what was asked for on a good day is done on a bad one",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if not seen.cluster.durable:",
+        "if False:",
+        "the only copy of the data goes with its pod",
+    ),
+    Mutant(
+        _SURVIVOR,
+        'if seat.found in ("no-data", "damaged"):',
+        "if False:",
+        "an empty volume is gone on with",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if seat.status and seat.status.learner:",
+        "if False:",
+        "a learner, of which etcd makes no cluster, once its volume is spoilt",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if record.epoch < newest:",
+        "if False:",
+        "a volume of an epoch that is over is gone on with",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if record.claim_uid != claim.uid:",
+        "if False:",
+        "a clone of a survivor's claim is gone on with",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if alive := [",
+        "if alive := [] and [",
+        "a pod that answers is given up by force",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "(-seat.status.applied_index if seat.status else 1, seat.ordinal)",
+        "(-seat.status.term if seat.status else 1, seat.ordinal)",
+        "the member with less data is offered",
+    ),
+    # Up to the raise of the epoch.
+    Mutant(
+        _RECOVERY,
+        "return _stopped(seen, asked.fenced) or _raise_epoch(seen, asked)",
+        "return _raise_epoch(seen, asked)",
+        "another epoch begins while pods of this one run",
+    ),
+    Mutant(
+        _RECOVERY,
+        "if pod.name in fenced and pod.deleting and pod.overdue:",
+        "if pod.deleting and pod.overdue:",
+        "a pod is given up without a human's word",
+    ),
+    Mutant(
+        _RECOVERY,
+        "if pod.name in fenced and pod.deleting and pod.overdue:",
+        "if pod.name in fenced and pod.deleting:",
+        "a pod on a node that answers is given no time to stop",
+    ),
+    Mutant(
+        _RECOVERY,
+        "others = [name for name in seen.occupants if not _is_of_job(seen, name)]",
+        "others: list[str] = []",
+        "a pod without its labels goes on beside the new epoch",
+    ),
+    Mutant(
+        _RECOVERY, "        final=True,\n", "", "the epoch is raised on the word of an old view"
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if survivor.halted(seen):\n        return 0",
+        "if False:\n        return 0",
+        "nothing is ever stopped",
+    ),
+    # The Job.
+    Mutant(
+        _RECOVERY,
+        "    if seen.occupants:\n",
+        "    if False:\n",
+        "two Jobs' pods on one volume",
+    ),
+    Mutant(
+        _RECOVERY,
+        "if (job.survivor, job.epoch) != (record.survivor, record.epoch):",
+        "if False:",
+        "the Job of an earlier recovery counts for this one",
+    ),
+    Mutant(
+        _RECOVERY,
+        "    if job.stranger:\n",
+        "    if False:\n",
+        "another owner's Job is deleted (I10)",
+    ),
+    Mutant(
+        _RECOVERY,
+        'if job.state == "complete":',
+        'if job.state != "failed":',
+        "a Job that runs counts as done: the others' volumes go before the survivor is safe",
+    ),
+    Mutant(
+        _RECOVERY,
+        'if edited and job.state != "complete":',
+        "if edited:",
+        "a Job that is done is done again",
+    ),
+    Mutant(_JOB, '"podReplacementPolicy": "Failed",', "", "two pods on the volume"),
+    Mutant(
+        _JOB,
+        "naming.LABEL_NAME: LABEL,",
+        'naming.LABEL_NAME: "etcd",',
+        "clients are led to the Job, and its pod may be taken for a member",
+    ),
+    # What follows it.
+    Mutant(
+        _RECOVERY,
+        "if claim.ordinal != kept.ordinal and _is_of_before(seen, claim):",
+        "if _is_of_before(seen, claim) or claim.ordinal == kept.ordinal:",
+        "the survivor's own claim is deleted",
+    ),
+    Mutant(
+        _RECOVERY,
+        "        and record.epoch < recorded(seen).epoch\n",
+        "",
+        "a claim of the new epoch is deleted",
+    ),
+    Mutant(
+        _RECOVERY,
+        "        and record.claim_uid == claim.uid\n",
+        "",
+        "a restored claim is deleted (I6)",
+    ),
+    Mutant(
+        _RECOVERY,
+        "        and survivor.is_ours(seen, claim)\n",
+        "",
+        "another cluster's claim is deleted (I6)",
+    ),
+    Mutant(
+        _RECOVERY,
+        "        replace(claim.record, epoch=record.epoch),",
+        "        claim.record,",
+        "the claim does not remember the epoch",
+    ),
+    Mutant(
+        _RECORDS,
+        'return replace(record, survivor="", members=(), size=size)',
+        'return replace(record, survivor="", members=(), size=size, issued=())',
+        "the ledger forgets tickets that were given (I3)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "        epoch=bootstrap.epoch,\n    )\n    if _member_record",
+        "        epoch=1,\n    )\n    if _member_record",
+        "claims of members that join are of an epoch that is over",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return max(epochs, default=records.FIRST_EPOCH)",
+        "return records.FIRST_EPOCH",
+        "a Secret that is made again lets volumes of before run",
+    ),
+    Mutant(
+        _QUORUM,
+        "if _begins_alone(seen, lost) or size",
+        "if size",
+        "a human is called to a cluster that is just beginning again",
+    ),
+    # What the Job does to the volume.
+    Mutant(
+        _RECOVER,
+        "if (log.member_id, log.cluster_id) != (order.member_id, order.cluster_id):",
+        "if False:",
+        "another member's volume is made a cluster of one",
+    ),
+    Mutant(
+        _RECOVER,
+        "if named.epoch >= order.settings.epoch:",
+        "if False:",
+        "a volume of a later epoch is taken back to an earlier one",
+    ),
+    Mutant(
+        _RECOVER,
+        "if replace(named, epoch=order.settings.epoch) != order.marker:",
+        "if False:",
+        "another cluster's volume is made this one",
+    ),
+    Mutant(
+        _RECOVER,
+        "    if aside is None:\n",
+        "    if False:\n",
+        "a log without any marker is gone on with",
+    ),
+    Mutant(
+        _RECOVER,
+        "options={}, listen_host=LOOPBACK",
+        "options={}",
+        "clients and old members reach the survivor before it is safe",
+    ),
+    Mutant(
+        _RECOVER,
+        "if listed.get(order.member_id) is not False:",
+        "if order.member_id not in listed:",
+        "a learner that is alone counts as a cluster",
+    ),
+]

@@ -1,0 +1,247 @@
+"""The tiny world with what a recovery adds to it: epochs on volumes, a Job, a human's word.
+
+What only a recovery may do (stop every pod, raise the epoch, delete claims without a quorum) is
+held against rules of its own; everything else against the rules as ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import world_rules as rules
+from world_api import Json
+from world_rules import rule
+from worlds import Conflict, World, body, drive
+
+from etcd_stateful import naming
+from etcd_stateful.manifests.recovery_job import SURVIVOR
+from etcd_stateful.membership import identity, survivor
+from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
+    DeleteClaim,
+    DeleteJob,
+    DeletePod,
+    PushTicket,
+    Settled,
+    Step,
+)
+
+JOB = "c-recovery"
+
+
+class RecoveryWorld(World):
+    def __init__(self, resource: Json | None = None) -> None:
+        super().__init__(resource)
+        self.epochs: dict[str, int] = {}
+        """Epoch in the marker, by UID of the claim; 0: the marker is set aside."""
+        self.templates: dict[str, int] = {}
+        """Epoch that a pod was made with, by its UID."""
+        self.job: Job | None = None
+        self.job_runs = True
+        self.jobs: list[Json] = []
+        """Every Job that was ever created."""
+        self.strangers: tuple[str, ...] = ()
+
+    # The human.
+
+    def ask(self, ordinal: int, **fields: Any) -> None:
+        asked = {
+            "survivor": naming.pod("c", ordinal),
+            "clusterID": identity.to_hex(self.record.cluster_id),
+            "epoch": self.record.epoch,
+        }
+        self.edit(recovery=asked | fields)
+
+    def take_back(self) -> None:
+        del self.body["spec"]["recovery"]
+        self.edit()
+
+    def wipe(self, *ordinals: int) -> None:
+        """The volumes are emptied, and the pods made again."""
+        for ordinal in ordinals:
+            self.claims[ordinal].data = None
+            self.restart_pod(ordinal)
+
+    # What the planner sees.
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        if not survivor.is_looked_at(seen):
+            return seen
+        running = self.job is not None and self.job.state == "running"
+        own = (f"{JOB}-x7k2p",) if running and self.job_runs else ()
+        return replace(seen, job=self.job, occupants=(*self.strangers, *own))
+
+    # What a step does.
+
+    def apply(self, step: Step) -> None:
+        match step:
+            case CreateJob():
+                self._create_job(step)
+                self.history.append(step)
+            case DeleteJob():
+                self._delete_job(step)
+                self.history.append(step)
+            case _:
+                super().apply(step)
+
+    def _create_job(self, step: CreateJob) -> None:
+        if self.job is not None:
+            raise Conflict("there is one of that name")
+        rule(not self.pods, "I8", f"a Job beside pods {sorted(self.pods)}")
+        rule(not self.strangers, "I8", "a Job beside strangers")
+        manifest: Any = step.manifest
+        notes = manifest["metadata"]["annotations"]
+        name, epoch = notes[SURVIVOR], int(notes[naming.EPOCH])
+        rule((name, epoch) == (self.record.survivor, self.record.epoch), "I7", "not as recorded")
+        self.jobs.append(manifest)
+        uid = f"j{self._next()}"
+        version = str(self._next())
+        self.job = Job(step.name, uid, version, name, epoch, notes[naming.SPEC_HASH], "running")
+
+    def _delete_job(self, step: DeleteJob) -> None:
+        if self.job is None or (self.job.uid, self.job.resource_version) != (
+            step.uid,
+            step.resource_version,
+        ):
+            raise Conflict("another Job")
+        rule(not self.job.stranger, "I10", "another owner's Job")
+        self.job = None
+
+    def _apply_child(self, step: ApplyChild) -> None:
+        manifest: Any = step.manifest
+        if step.kind == "StatefulSet" and manifest["spec"]["replicas"] == 0:
+            with _instead("stateful_set", self._may_stop):
+                super()._apply_child(step)
+        else:
+            super()._apply_child(step)
+
+    def _may_stop(self, world: World, _: Json) -> None:
+        asked = world.cluster.recovery
+        word = asked is not None and asked.epoch == self.record.epoch
+        rule(word or bool(self.record.survivor), "I1", "all stopped without a human's word")
+        rule(not self.serving(), "I1", f"all stopped while {self.serving()} serve")
+
+    def _write_bootstrap(self, step: Any) -> None:
+        if self.secret is None:
+            raise Conflict("there is no Secret")
+        new, old = step.record, self.record
+        with contextlib.ExitStack() as stack:
+            if new.epoch != old.epoch:
+                stack.enter_context(_instead("bootstrap", self._may_raise))
+            elif old.survivor and not new.survivor:
+                stack.enter_context(_instead("bootstrap", self._may_end))
+            super()._write_bootstrap(step)
+
+    def _may_raise(self, _: World, old: Bootstrap, new: Bootstrap) -> None:
+        asked = self.cluster.recovery
+        word = asked is not None and (asked.survivor, asked.cluster_id, asked.epoch) == (
+            new.survivor,
+            old.cluster_id,
+            old.epoch,
+        )
+        rule(word, "I7", "an epoch without a human's word")
+        rule(new.epoch == old.epoch + 1, "I7", "not the next epoch")
+        rule(not self.pods and not self.strangers, "I3", "an epoch that ends while pods run in it")
+        rule(replace(new, epoch=old.epoch, survivor=old.survivor) == old, "I7", "more than that")
+
+    def _may_end(self, _: World, old: Bootstrap, new: Bootstrap) -> None:
+        ordinal = naming.ordinal_of("c", old.survivor)
+        claim = self.claims[-1 if ordinal is None else ordinal]
+        rule(self.epochs[claim.uid] == old.epoch, "I3", "over before the Job is")
+        left = [one for one in self.claims.values() if one.data and one.uid != claim.uid]
+        rule(not left, "I6", "over before the volumes of before are gone")
+        rule(new.cluster_id == old.cluster_id and new.latched, "I7", "another cluster")
+        rule(new.issued == old.issued, "I3", "the ledger forgot a ticket")
+
+    def _delete_claim(self, step: DeleteClaim) -> None:
+        if self.record.survivor:
+            with _instead("claim_deletion", self._may_discard):
+                super()._delete_claim(step)
+        else:
+            super()._delete_claim(step)
+
+    def _may_discard(self, _: World, step: DeleteClaim, ordinal: int) -> None:
+        record = self.member_record(ordinal)
+        kept = naming.ordinal_of("c", self.record.survivor)
+        rule(ordinal != kept, "I6", "the survivor's")
+        rule(record is not None and record.claim_uid == step.uid, "I6", "not on record")
+        rule(record is not None and record.cluster_uid == self.cluster.uid, "I6", "another's")
+        rule(not self.pods, "I6", "while pods use it")
+        claim = self.claims[-1 if kept is None else kept]
+        rule(self.epochs[claim.uid] == self.record.epoch, "I6", "before the survivor is safe")
+
+    def _delete_pod(self, step: DeletePod) -> None:
+        if step.force and survivor.halted(self.observe()):
+            fenced = self.cluster.recovery.fenced if self.cluster.recovery else ()
+            rule(step.name in fenced, "I6", f"{step.name} is given up without a human's word")
+            with _instead("pod_deletion", lambda *_: None):
+                super()._delete_pod(step)
+        else:
+            super()._delete_pod(step)
+
+    def _push(self, step: PushTicket) -> None:
+        super()._push(step)
+        ordinal = naming.ordinal_of("c", step.pod)
+        claim = self.claims.get(-1 if ordinal is None else ordinal)
+        if claim is not None:
+            self.epochs[claim.uid] = step.ticket.epoch
+
+    # What goes on by itself.
+
+    def run_start(self, ordinal: int) -> None:
+        super().run_start(ordinal)
+        pod, claim = self.pods[ordinal], self.claims.get(ordinal)
+        made = self.templates.setdefault(pod.uid, self.record.epoch if self.secret else 1)
+        if claim is not None and claim.data and self.epochs.get(claim.uid) != made:
+            pod.where = "start"
+
+    def turn(self) -> None:
+        super().turn()
+        if self.job is not None and self.job.state == "running" and self.job_runs:
+            self._run_job(self.job)
+
+    def _run_job(self, job: Job) -> None:
+        """The survivor is a cluster of one, and its marker is of the new epoch."""
+        claim_ordinal = int(job.survivor.rpartition("-")[2])
+        claim = self.claims.get(claim_ordinal)
+        if claim is None or claim.data is None:
+            self.job = replace(job, state="failed", trouble="refused: there is no log")
+            return
+        etcd = self.etcds[claim.data.cluster_id]
+        member_id, url = claim.data.member_id, self.cluster.peer_url(claim_ordinal)
+        etcd.members.clear()
+        etcd.members[member_id] = Member(member_id, job.survivor, (url,), learner=False)
+        self.epochs[claim.uid] = job.epoch
+        self.job = replace(job, state="complete")
+
+
+@contextlib.contextmanager
+def _instead(name: str, own: Callable[..., None]) -> Iterator[None]:
+    usual = getattr(rules, name)
+    setattr(rules, name, own)
+    try:
+        yield
+    finally:
+        setattr(rules, name, usual)
+
+
+def formed(size: int = 3, **spec: Any) -> RecoveryWorld:
+    world = RecoveryWorld(body(size, **spec))
+    step = drive(world, idle=2)
+    assert step == Settled(), step
+    return world
+
+
+def lost(size: int = 3, gone: tuple[int, ...] = (0, 2), **spec: Any) -> RecoveryWorld:
+    """A cluster whose quorum is lost with the volumes of these members."""
+    world = formed(size, **spec)
+    world.wipe(*gone)
+    drive(world, idle=3)
+    return world

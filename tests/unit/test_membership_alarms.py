@@ -1,0 +1,128 @@
+"""A CORRUPT alarm: the one that differs is replaced, whoever is blamed, then it is taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import seat, without_status
+from worlds import World, drive, formed, labels
+
+from etcd_stateful.membership import alarms
+from etcd_stateful.membership.observation import Alarm
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import DisarmAlarm, Settled, Wait
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+
+def corrupt(size: int, *differing: int, blamed: int, **spec: object) -> World:
+    world = formed(size, **spec)
+    seats = {world.seat(one): one for one in world.etcd.members}
+    world.etcd.differing = {seats[one]: 7 for one in differing}
+    world.etcd.alarms = [Alarm("CORRUPT", seats[blamed])]
+    world.history.clear()
+    return world
+
+
+@pytest.mark.parametrize("blamed", [0, 1, 2])
+@pytest.mark.parametrize("ordinal", [0, 1, 2])
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+def test_the_one_that_differs_is_replaced_and_the_alarm_taken_back(
+    ordinal: int, blamed: int, storage: dict
+) -> None:
+    """F36: its data goes with it, so that it does not vote on what the others never had."""
+    world = corrupt(3, ordinal, blamed=blamed, **storage)
+    wrong = world.data(ordinal).member_id
+
+    assert drive(world) == Settled()
+
+    assert world.etcd.alarms == []
+    assert wrong not in world.etcd.members
+    assert len(world.etcd.voters) == 3
+    others = {f"remove c-{one}" for one in range(3) if one != ordinal}
+    assert not others & set(labels(world.history))
+    if not storage:
+        assert f"delete data-c-{ordinal}" in labels(world.history)
+
+
+def test_two_of_five_that_differ_go_one_after_the_other() -> None:
+    world = corrupt(5, 1, 4, blamed=1)
+
+    assert drive(world) == Settled()
+    assert world.etcd.alarms == []
+    assert len(world.etcd.voters) == 5
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_tie_is_left_to_a_human(size: int) -> None:
+    world = corrupt(size, *range(size // 2), blamed=0)
+
+    rest = drive(world)
+
+    assert isinstance(rest, Wait)
+    assert world.history == []
+    assert len(world.etcd.alarms) == 1
+
+
+def test_the_only_member_keeps_its_alarm() -> None:
+    world = corrupt(1, blamed=0)
+
+    drive(world)
+
+    assert world.history == []
+
+
+class TestDisarm:
+    def test_of_a_member_that_is_gone(self) -> None:
+        world = corrupt(3, blamed=0)
+        world.etcd.alarms = [Alarm("CORRUPT", 0x77)]
+        seen = replace(world.observe(), hashes={})
+
+        step = decide(seen)
+
+        assert isinstance(step, DisarmAlarm)
+        assert step.member_id == 0x77
+        assert "0000000000000077" in step.reason
+
+    def test_when_all_agree_again(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+
+        assert isinstance(decide(seen), DisarmAlarm)
+
+    def test_not_while_one_of_them_gave_no_answer(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+
+        assert alarms.disarm(replace(seen, hashes={0: 1, 1: 1})) is None
+
+    def test_not_while_one_differs(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+
+        assert alarms.disarm(replace(seen, hashes={0: 1, 1: 1, 2: 2})) is None
+
+    def test_never_another_kind(self) -> None:
+        """F30: disarmed before space is freed, it comes back at once."""
+        seen = corrupt(3, blamed=0).observe()
+
+        assert alarms.disarm(replace(seen, alarms=(Alarm("NOSPACE", 0x77),))) is None
+
+    def test_not_without_a_list(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+
+        assert alarms.disarm(replace(seen, etcd=None)) is None
+
+    def test_an_absent_leader_is_waited_for(self) -> None:
+        seen = corrupt(3, blamed=0).observe()
+        leader = next(one for one in range(3) if seat(seen, one).leads)
+        gone = replace(seen, alarms=(Alarm("CORRUPT", 0x77),))
+
+        assert alarms.disarm(without_status(gone, leader)) == Wait(
+            "the leader to answer", soon=True
+        )
+
+    def test_one_at_a_time(self) -> None:
+        world = corrupt(3, blamed=0)
+        world.etcd.alarms = [Alarm("CORRUPT", 0x77), Alarm("CORRUPT", 0x78)]
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == ["DisarmAlarm", "DisarmAlarm"]

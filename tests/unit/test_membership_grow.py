@@ -1,0 +1,325 @@
+"""Members are added at vacant ordinals, lowest first, one at a time, and only if they can start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import seat, with_claim, with_pod, without_status
+from worlds import World, drive, formed, is_write, labels, until
+
+from etcd_stateful.membership import grow
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import MemberAddLearner, Settled, Step, Wait
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+
+def grown(before: int, after: int, **spec: object) -> World:
+    world = formed(before, **spec)
+    world.history.clear()
+    world.edit(size=after)
+    return world
+
+
+def test_the_whole_chain() -> None:
+    """All new pods are made at once and wait; then each joins as a learner and is promoted."""
+    world = grown(3, 5)
+
+    assert drive(world) == Settled()
+
+    assert labels(world.history) == [
+        "StatefulSet c",
+        "add c-3",
+        "ledger 4",
+        "record data-c-3",
+        "push c-3 existing",
+        "promote c-3",
+        "add c-4",
+        "ledger 5",
+        "record data-c-4",
+        "push c-4 existing",
+        "promote c-4",
+        "size 5",
+    ]
+
+
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(one, other) for one in range(1, 7) for other in range(one + 1, 8)]
+)
+def test_from_any_size_to_any_above(before: int, after: int, storage: dict) -> None:
+    world = grown(before, after, **storage)
+
+    assert drive(world) == Settled()
+    added = [one for one in labels(world.history) if one.startswith("add")]
+    assert added == [f"add c-{one}" for one in range(before, after)]
+    assert len(world.etcd.voters) == after
+
+
+def test_never_a_voter_straight_away() -> None:
+    """F8: at 1 -> 2 a second voter that never starts is a lost quorum."""
+    world = grown(1, 2)
+    world.stuck = {1}
+    drive(world)
+    assert len(world.etcd.voters) == 1
+    world.stuck = set()
+    until(world, "push c-1 existing")
+
+    assert (len(world.etcd.voters), len(world.etcd.learners)) == (1, 1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_another_size_half_way(size: int) -> None:
+    """F11"""
+    world = grown(3, 7)
+    until(world, "add c-5")
+    world.edit(size=size)
+
+    assert drive(world) == Settled()
+    assert len(world.etcd.voters) == size
+
+
+def test_the_lowest_vacant_ordinal_comes_first() -> None:
+    world = formed(5)
+    for ordinal in (1, 3):
+        world.claims[ordinal].data = None
+        world.restart_pod(ordinal)
+    until(world, "add c-1")
+    world.apply(decide(world.observe()))
+
+    assert [world.seat(one) for one in world.etcd.learners] == [1]
+
+
+@pytest.fixture(scope="module")
+def seen() -> Observation:
+    """c-3 is about to be added."""
+    world = grown(3, 4)
+    until(world, "add c-3")
+    return world.observe()
+
+
+class TestWhoMayJoin:
+    def test_who_waits_empty(self, seen: Observation) -> None:
+        step = decide(seen)
+
+        assert isinstance(step, MemberAddLearner)
+        assert step.peer_url == "http://c-3.c.ns.svc:2380"
+        assert step.leader.address == f"10.0.0.{next(o for o in range(3) if seat(seen, o).leads)}"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"answer": None},
+            {"deleting": True},
+            {"in_start": False},
+            {"image": "registry.example/etcd:v3.7.3"},
+        ],
+        ids=["silent", "stopping", "not in start", "an image that nobody runs"],
+    )
+    def test_no_pod_that_may_not_start(self, seen: Observation, change: dict) -> None:
+        assert not is_write(decide(with_pod(seen, 3, **change)))
+
+    def test_no_pod_whose_claim_is_on_its_way_out(self, seen: Observation) -> None:
+        going = with_claim(seen, 3, deleting=True)
+
+        assert not isinstance(decide(going), MemberAddLearner)
+        assert grow.lowest(going) is None
+
+    def test_no_pod_whose_claim_is_not_seen(self, seen: Observation) -> None:
+        assert not isinstance(decide(replace(seen, claims=seen.claims[:3])), MemberAddLearner)
+
+    @pytest.mark.parametrize("found", ["unreadable", "foreign-data", "damaged"])
+    def test_no_pod_whose_volume_is_not_known_to_be_empty(
+        self, seen: Observation, found: str
+    ) -> None:
+        answer = seen.pods[3].answer
+        finding = replace(answer.finding, found=found)
+        other = with_pod(seen, 3, answer=replace(answer, finding=finding))
+
+        assert not is_write(decide(other))
+
+    def test_no_pod_beyond_the_size(self, seen: Observation) -> None:
+        smaller = replace(seen, cluster=replace(seen.cluster, size=3))
+
+        assert not isinstance(decide(smaller), MemberAddLearner)
+
+    def test_an_image_that_is_not_served_with_is_not_proven(self) -> None:
+        """The only one that runs it does not serve."""
+        world = grown(5, 6)
+        until(world, "add c-5")
+        seen = world.observe()
+        follower = next(one for one in range(5) if not seat(seen, one).leads)
+        other = with_pod(with_pod(seen, 5, image="new"), follower, image="new")
+        assert isinstance(grow.lowest(other), MemberAddLearner)
+
+        assert grow.lowest(without_status(other, follower)) is None
+
+
+class TestWhatEtcdWouldRefuse:
+    """It counts as if the new one were there: of 3 voters all must serve, of 5 one may be down."""
+
+    @pytest.mark.parametrize(
+        ("size", "down", "added"),
+        [(1, 0, True), (2, 1, False), (3, 1, False), (4, 1, True), (5, 1, True), (5, 2, False)],
+    )
+    def test_is_not_asked(self, size: int, down: int, *, added: bool) -> None:
+        world = grown(size, size + 1)
+        until(world, f"add c-{size}")
+        seen = world.observe()
+        followers = [one for one in range(size) if not seat(seen, one).leads]
+
+        step = decide(without_status(seen, *followers[:down]))
+
+        assert isinstance(step, MemberAddLearner) is added
+        if not added:
+            assert isinstance(step, Wait)
+            assert step.reason.endswith(f"to serve, so that c-{size} can be added")
+
+    def test_comes_once_they_serve(self) -> None:
+        world = grown(3, 4)
+        world.pods[1].silent = True
+        assert drive(world) == Wait("c-1 to serve, so that c-3 can be added", soon=True)
+        world.pods[1].silent = False
+
+        assert drive(world) == Settled()
+
+    def test_an_absent_leader_is_waited_for(self) -> None:
+        world = grown(5, 6)
+        until(world, "add c-5")
+        seen = world.observe()
+        leader = next(one for one in range(5) if seat(seen, one).leads)
+
+        assert decide(without_status(seen, leader)) == Wait("the leader to answer", soon=True)
+
+
+class TestImages:
+    def test_growth_and_a_new_image_in_one_edit(self) -> None:
+        """A pod that cannot start never becomes a member; the restart tries the image out."""
+        world = grown(3, 5)
+        world.edit(repository="registry.example/etcd")
+
+        assert drive(world) == Settled()
+
+        steps = labels(world.history)
+        first = next(one for one in steps if one.startswith("restart"))
+        assert steps.index(first) < steps.index("add c-3")
+        assert {pod.image for pod in world.pods.values()} == {"registry.example/etcd:v3.7.3"}
+
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_with_no_member_to_spare_the_learner_tries_it_out(self, size: int) -> None:
+        """It is not counted on before it runs; a restart would leave nobody to serve."""
+        world = grown(size, 5)
+        world.edit(repository="registry.example/etcd")
+        world.bad_images = {"3.7.3"}
+        drive(world)
+        assert len(world.etcd.voters) == size
+        world.bad_images = set()
+
+        assert drive(world) == Settled()
+
+        steps = labels(world.history)
+        first = next(one for one in steps if one.startswith("restart"))
+        assert steps.index(f"promote c-{size}") < steps.index(first)
+        assert {pod.image for pod in world.pods.values()} == {"registry.example/etcd:v3.7.3"}
+
+    def test_growth_and_an_image_that_cannot_be_had_adds_nobody(self) -> None:
+        world = formed(3, version="3.7.1")
+        world.bad_images = {"3.7.3"}
+        world.edit(version="3.7.3")
+        until(world, "restart c-2")
+        world.edit(size=5)
+
+        drive(world)
+
+        assert len(world.etcd.members) == 3
+
+    def test_the_first_pod_with_a_new_image_loses_its_volume(self) -> None:
+        """Nobody else runs that image yet, and it cannot be a member before somebody does."""
+        world = formed(3)
+        world.edit(repository="registry.example/etcd")
+        step = until(world, "restart c-2")
+        world.apply(step)
+        world.claims[2].deleting = True
+
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 3
+
+
+class TestClaimsLeftBehind:
+    def test_a_removed_members_claim_in_the_way_goes_first(self) -> None:
+        world = grown(3, 2)
+        until(world, "delete data-c-2")
+        world.edit(size=3)
+
+        step = decide(world.observe())
+
+        assert labels([step]) == ["delete data-c-2"]
+
+    def test_one_that_is_on_its_way_is_waited_for(self) -> None:
+        world = grown(3, 2)
+        world.apply(until(world, "delete data-c-2"))
+        world.edit(size=3)
+
+        assert decide(world.observe()) == Wait("claim data-c-2 to be gone")
+
+    def test_one_without_a_record_and_empty_is_used(self) -> None:
+        """A pod was scaled up by hand, waited in start, and was taken away again."""
+        world = formed(3)
+        world.alter("StatefulSet", "c")["spec"]["replicas"] = 4
+        world.turn()
+        drive(world)
+        assert 3 in world.claims
+        world.edit(size=4)
+
+        assert drive(world) == Settled()
+
+    def test_another_clusters_data_in_the_way_is_held(self) -> None:
+        world = formed(3)
+        world.alter("StatefulSet", "c")["spec"]["replicas"] = 4
+        world.turn()
+        drive(world)
+        world.claims[3].data = replace(world.claims[0].data, member="c-3", cluster_uid="other")
+        world.edit(size=4)
+
+        rest = drive(world)
+
+        assert rest.reason == "ForeignData"
+        assert len(world.etcd.members) == 3
+
+
+def test_one_down_among_four_does_not_stop_growth_to_five() -> None:
+    """F24"""
+    world = grown(4, 5)
+    world.pods[0].silent = True
+
+    drive(world)
+
+    assert len(world.etcd.voters) == 5
+
+
+@pytest.mark.parametrize("point", range(1, 12))
+def test_the_operator_may_die_between_any_two_steps_of_a_resize(point: int) -> None:
+    """F9"""
+    world = grown(3, 5)
+    while len(world.history) < point:
+        step = decide(world.observe())
+        world.apply(step) if is_write(step) else world.turn()
+    for _ in range(5):
+        world.turn()
+
+    assert drive(world) == Settled()
+    added = [one for one in labels(world.history) if one.startswith("add")]
+    assert added == ["add c-3", "add c-4"]
+
+
+def test_learners_are_never_two() -> None:
+    world = grown(1, 7)
+    most: list[int] = []
+
+    def note(_: Step) -> None:
+        most.append(len(world.etcd.learners))
+
+    assert drive(world, each=note) == Settled()
+    assert max(most) == 1

@@ -1,0 +1,231 @@
+"""The learner in flight: one at a time, promoted on its own word, dropped when it leads nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import seat, with_claim, with_members, with_pod, with_status, without_status
+from worlds import World, drive, formed, is_write, labels, until
+
+from etcd_stateful.membership import learner
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import MemberPromote, MemberRemove, Settled, Step, Wait
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+
+def joining(size: int = 3, label: str = "promote c-3", **spec: object) -> World:
+    """A cluster that grows by one, just before that step."""
+    world = formed(size, **spec)
+    world.edit(size=size + 1)
+    world.history.clear()
+    until(world, label)
+    return world
+
+
+@pytest.fixture(scope="module")
+def ready() -> Observation:
+    """c-3 is a learner that has caught up."""
+    return joining().observe()
+
+
+class TestPromoted:
+    def test_when_it_has_caught_up(self, ready: Observation) -> None:
+        step = decide(ready)
+
+        assert isinstance(step, MemberPromote)
+        assert step.member_id == seat(ready, 3).member.member_id
+        assert step.leader.member_id == ready.statuses[0].leader_id
+
+    def test_not_before(self, ready: Observation) -> None:
+        step = decide(with_status(ready, 3, applied_index=50))
+
+        assert step == Wait("learner c-3 to catch up", soon=True)
+
+    def test_not_on_the_leaders_word_alone(self, ready: Observation) -> None:
+        """etcd promotes one that is dead, by what the leader last heard of it."""
+        assert decide(without_status(ready, 3)) == Wait("learner c-3 to start", soon=True)
+
+    def test_not_when_another_member_answers_at_its_address(self, ready: Observation) -> None:
+        assert not is_write(decide(with_status(ready, 3, member_id=77)))
+
+    def test_not_when_it_says_itself_that_it_is_none(self, ready: Observation) -> None:
+        assert not is_write(decide(with_status(ready, 3, learner=False)))
+
+    @pytest.mark.parametrize("change", [{"deleting": True}, {"crashing": True}])
+    def test_not_when_it_is_on_its_way_out(self, ready: Observation, change: dict) -> None:
+        assert not is_write(decide(with_pod(ready, 3, **change)))
+
+    def test_not_without_its_pod(self, ready: Observation) -> None:
+        assert learner.promote_or_drop(replace(ready, pods=ready.pods[:3])) is None
+
+    def test_never_one_that_was_wiped(self) -> None:
+        """At 1 -> 2 this would cost the quorum: a voter that has nothing and can have nothing."""
+        world = joining(1, "promote c-1")
+        world.claims[1].data = None
+        world.run_start(1)
+
+        assert drive(world) == Settled()
+        steps = labels(world.history)
+        assert steps[steps.index("remove c-1") :][:6] == [
+            "remove c-1",
+            "add c-1",
+            "ledger 3",
+            "record data-c-1",
+            "push c-1 existing",
+            "promote c-1",
+        ]
+
+    def test_not_waiting_for_its_pod_to_be_ready(self, ready: Observation) -> None:
+        """F25: a learner's pod never is."""
+        assert not ready.pods[3].ready
+        assert isinstance(decide(ready), MemberPromote)
+
+    def test_not_when_the_voters_would_have_no_quorum(self) -> None:
+        """I1: of four voters three must serve, and with the learner only two would."""
+        ready = joining().observe()
+        few = without_status(ready, *[one for one in (0, 1, 2) if not seat(ready, one).leads][:2])
+
+        assert learner.promote_or_drop(few) is None
+
+    def test_with_one_of_three_voters_down(self, ready: Observation) -> None:
+        follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
+
+        assert isinstance(decide(without_status(ready, follower)), MemberPromote)
+
+    def test_asks_nobody_but_the_leader(self, ready: Observation) -> None:
+        leader = next(one for one in (0, 1, 2) if seat(ready, one).leads)
+
+        step = decide(without_status(ready, leader))
+
+        assert step == Wait("the leader to answer", soon=True)
+
+
+class TestTicket:
+    def test_names_exactly_the_members_of_the_list(self) -> None:
+        """F3: a stale one is refused by etcd, and the learner would never start."""
+        step = until(formed_and_growing(), "push c-3 existing")
+
+        assert step.ticket.initial_cluster.split(",") == [
+            f"c-{one}=http://c-{one}.c.ns.svc:2380" for one in range(4)
+        ]
+
+    def test_is_recorded_under_the_new_id_before_it_goes_out(self) -> None:
+        world = formed_and_growing()
+        step = until(world, "push c-3 existing")
+
+        assert world.record.challenge(step.ticket.member_id) == step.ticket.challenge
+        assert world.member_record(3).member_id == step.ticket.member_id
+
+    def test_a_refused_join_is_put_right(self) -> None:
+        """The list changed in the very moment: etcd exits with an unequal member count."""
+        world = formed_and_growing()
+        step = until(world, "push c-3 existing")
+        told = step.ticket.initial_cluster.rpartition(",")[0]
+        world.apply(replace(step, ticket=replace(step.ticket, initial_cluster=told)))
+        assert world.pods[3].crashing
+
+        assert drive(world, idle=40) == Settled()
+        assert len(world.etcd.voters) == 4
+
+
+def formed_and_growing() -> World:
+    world = formed(3)
+    world.edit(size=4)
+    return world
+
+
+class TestDropped:
+    @pytest.mark.parametrize("label", ["ledger 4", "push c-3 existing", "promote c-3"])
+    def test_when_the_size_is_back(self, label: str) -> None:
+        """F11: and the claim that it had begun to use goes with it, if it had a ticket."""
+        world = joining(3, label)
+        world.edit(size=3)
+
+        assert drive(world) == Settled()
+        assert "promote c-3" not in labels(world.history)
+        assert len(world.etcd.members) == 3
+        assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_when_its_volume_is_lost(self, storage: dict) -> None:
+        world = joining(3, "promote c-3", **storage)
+        world.empty(3)
+
+        assert drive(world) == Settled()
+        assert "remove c-3" in labels(world.history)
+        assert len(world.etcd.voters) == 4
+
+    def test_when_it_has_not_started_and_a_voter_is_lost(self, ready: Observation) -> None:
+        """The voter cannot be replaced while a learner is in flight (I2)."""
+        follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
+        away = without_status(ready, 3, follower)
+
+        step = decide(with_claim(away, follower, deleting=True))
+
+        assert isinstance(step, MemberRemove)
+        assert step.member_id == seat(ready, 3).member.member_id
+        assert f"c-{follower} has to be replaced" in step.reason
+
+    def test_not_for_a_lost_voter_that_serves_on(self, ready: Observation) -> None:
+        """There is no hurry: with the learner it will be one of four that goes."""
+        follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
+
+        step = decide(with_claim(without_status(ready, 3), follower, deleting=True))
+
+        assert step == Wait("learner c-3 to start", soon=True)
+
+    def test_not_when_it_runs_and_a_voter_is_lost(self, ready: Observation) -> None:
+        follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
+
+        step = decide(with_claim(ready, follower, deleting=True))
+
+        assert isinstance(step, MemberPromote)
+
+
+class TestInFlight:
+    """I2: nothing else changes the membership meanwhile."""
+
+    @pytest.mark.parametrize("size", [5, 7])
+    def test_no_other_is_added(self, size: int) -> None:
+        world = formed(3)
+        world.edit(size=size)
+        worst: list[int] = []
+
+        def note(_: Step) -> None:
+            worst.append(len(world.etcd.learners))
+
+        assert drive(world, each=note) == Settled()
+        assert max(worst) == 1
+
+    def test_its_trouble_is_told(self, ready: Observation) -> None:
+        away = with_pod(without_status(ready, 3), 3, trouble="cannot be scheduled: no node")
+
+        assert decide(away) == Wait("learner c-3 to start: cannot be scheduled: no node", soon=True)
+
+    def test_a_shrink_to_below_the_others_drops_it_first(self) -> None:
+        world = joining()
+        world.edit(size=1)
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        assert labels(world.history)[0] == "remove c-3"
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_one_that_keeps_crashing_is_made_again(self, storage: dict) -> None:
+        """F3: its container restarts without `start`, which alone can tell what is wrong."""
+        world = joining(3, "push c-3 existing", **storage)
+        world.apply(decide(world.observe()))
+        world.pods[3].crashing = True
+        world._holder(3).data = None
+
+        assert drive(world, idle=40) == Settled()
+        assert len(world.etcd.voters) == 4
+
+    def test_one_that_is_not_on_the_list_any_more_is_none(self, ready: Observation) -> None:
+        others = with_members(ready, *ready.etcd.members[:3])
+
+        assert learner.promote_or_drop(others) is None
+        assert learner.in_flight(others) is None

@@ -1,0 +1,207 @@
+"""Without a quorum: nothing destructive, the cause in words, and it heals by itself if it can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import with_pod
+from worlds import World, drive, formed, is_write, labels
+
+from etcd_stateful.membership import quorum
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.ticket import Finding
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+
+def down(size: int, *ordinals: int, **spec: object) -> World:
+    world = formed(size, **spec)
+    for ordinal in ordinals:
+        world.pods[ordinal].silent = True
+    world.history.clear()
+    return world
+
+
+def wiped(size: int, *ordinals: int, **spec: object) -> World:
+    world = formed(size, **spec)
+    for ordinal in ordinals:
+        world.empty(ordinal)
+    world.turn()
+    world.history.clear()
+    return world
+
+
+class TestMayComeBack:
+    @pytest.mark.parametrize(
+        ("size", "ordinals"), [(1, [0]), (2, [1]), (3, [0, 2]), (5, [0, 1, 2])]
+    )
+    def test_is_waited_for_and_named(self, size: int, ordinals: list[int]) -> None:
+        """F14"""
+        world = down(size, *ordinals)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        assert rest.soon
+        assert rest.reason.startswith("a quorum to answer: ")
+        assert all(f"c-{ordinal} does not answer" in rest.reason for ordinal in ordinals)
+        assert world.history == []
+
+    @pytest.mark.parametrize(
+        ("size", "ordinals"), [(1, [0]), (2, [1]), (3, [0, 2]), (5, [0, 1, 2])]
+    )
+    def test_heals_by_itself(self, size: int, ordinals: list[int]) -> None:
+        world = down(size, *ordinals)
+        drive(world)
+        for pod in world.pods.values():
+            pod.silent = False
+
+        assert drive(world) == Settled()
+        assert world.history == []
+
+    def test_those_that_run_without_a_leader_are_named_too(self) -> None:
+        rest = drive(down(3, 0, 1))
+
+        assert "c-2 runs without a leader" in rest.reason
+
+    def test_a_spare_lost_volume_is_still_no_lost_quorum(self) -> None:
+        world = wiped(3, 1)
+        world.pods[0].silent = True
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        assert "c-1: its volume is empty" in rest.reason
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"deleting": True}, "c-0 is stopping"),
+            ({"trouble": "image x cannot be had"}, "c-0: image x cannot be had"),
+        ],
+    )
+    def test_each_with_its_cause(self, change: dict, words: str) -> None:
+        seen = down(3, 0, 1).observe()
+
+        assert words in decide(with_pod(seen, 0, **change)).reason
+
+    def test_one_without_a_pod(self) -> None:
+        seen = down(3, 0, 1).observe()
+
+        assert "c-0 has no pod" in quorum.missing(replace(seen, pods=seen.pods[1:])).reason
+
+    def test_one_that_has_its_ticket_is_starting(self) -> None:
+        world = wiped(3, 0, 1)
+        seen = world.observe()
+        answer = replace(seen.pods[0].answer, finding=Finding("ticketed"))
+
+        assert "c-0: is starting" in quorum.missing(with_pod(seen, 0, answer=answer)).reason
+
+    def test_unreadable_volumes_are_not_lost(self) -> None:
+        world = formed(3)
+        for ordinal in (0, 1):
+            world.claims[ordinal].unreadable = "I/O error"
+            world.restart_pod(ordinal)
+        world.turn()
+
+        rest = quorum.missing(world.observe())
+
+        assert isinstance(rest, Wait)
+        assert "c-0: its volume cannot be read (I/O error)" in rest.reason
+
+    def test_everyone_answers_and_the_list_could_not_be_read(self) -> None:
+        seen = replace(formed(3).observe(), etcd=None)
+
+        assert quorum.missing(seen) == Wait("a quorum to answer", soon=True)
+
+
+class TestLost:
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    @pytest.mark.parametrize(
+        ("size", "ordinals"), [(1, [0]), (2, [0]), (3, [0, 1]), (3, [0, 1, 2]), (5, [1, 2, 4])]
+    )
+    def test_is_held_with_who_and_why_and_nothing_is_touched(
+        self, size: int, ordinals: list[int], storage: dict
+    ) -> None:
+        """F13: total loss never leads to an empty cluster either."""
+        world = wiped(size, *ordinals, **storage)
+        members = dict(world.etcd.members)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+        names = ", ".join(f"c-{ordinal}" for ordinal in ordinals)
+        assert rest.message.startswith(f"the data of {names} is lost")
+        assert f"c-{ordinals[0]}: its volume is empty" in rest.message
+        assert world.etcd.members == members
+        assert not [one for one in labels(world.history) if one.startswith(("remove", "delete"))]
+
+    @pytest.mark.parametrize("how", ["damaged", "Lost", "node"])
+    def test_also_for_volumes_that_are_worth_nothing(self, how: str) -> None:
+        world = formed(3)
+        for ordinal in (0, 1):
+            claim, pod = world.claims[ordinal], world.pods[ordinal]
+            claim.damaged = "no record" if how == "damaged" else ""
+            claim.phase = "Lost" if how == "Lost" else "Bound"
+            pod.node_gone = how == "node"
+            pod.where = "start" if how == "damaged" else "pending"
+        world.stuck = {0, 1}
+
+        rest = decide(world.observe())
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+
+    def test_a_volume_that_is_given_back_heals_it(self) -> None:
+        """An empty directory was mounted once, and the right one later."""
+        world = formed(3)
+        kept = [world.claims[ordinal].data for ordinal in (0, 1)]
+        for ordinal in (0, 1):
+            world.claims[ordinal].data = None
+            world.restart_pod(ordinal)
+        world.turn()
+        assert drive(world).reason == "QuorumLost"
+        for ordinal in (0, 1):
+            world.claims[ordinal].data = kept[ordinal]
+            world.restart_pod(ordinal)
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        assert world.history == []
+
+    def test_a_first_member_that_never_started_is_no_help(self) -> None:
+        world = formed(3)
+        never = world.record.members[2].member_id
+        world.secret = (
+            world.secret[0],
+            replace(
+                world.record,
+                issued=tuple(one for one in world.record.issued if one[0] != never),
+            ),
+        )
+        for ordinal in (1, 2):
+            world.empty(ordinal)
+        world.turn()
+
+        assert drive(world).reason == "QuorumLost"
+
+
+def test_children_are_put_back_without_a_quorum() -> None:
+    world = down(3, 0, 1)
+    del world.objects["Service", "c-client"]
+
+    assert labels([decide(world.observe())]) == ["Service c-client"]
+
+
+def test_nothing_is_said_of_a_quorum_before_there_was_one() -> None:
+    world = formed(1)
+    seen = world.observe()
+    record = replace(seen.secret.bootstrap, latched=False)
+    unformed = replace(seen, etcd=None, secret=replace(seen.secret, bootstrap=record))
+
+    assert quorum.missing(unformed) is None
+    assert quorum.missing(seen) is None
+    assert not is_write(decide(replace(seen, etcd=None)))

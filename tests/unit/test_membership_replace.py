@@ -1,0 +1,420 @@
+"""Any ordinal is replaced, whatever was lost: off the list, its volume made anew, added again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import seat, with_claim, with_members, with_pod, without_status
+from worlds import OLD, World, body, drive, formed, is_write, labels, until
+
+from etcd_stateful import naming
+from etcd_stateful.membership import changes, leftovers
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import (
+    DeleteClaim,
+    DeletePod,
+    Hold,
+    MemberRemove,
+    MoveLeader,
+    Settled,
+    Step,
+    Wait,
+)
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+REJOINS = ["add c-{0}", "ledger", "record", "push c-{0} existing", "promote c-{0}"]
+
+
+def emptied(world: World, ordinal: int) -> None:
+    """The volume, underneath; `start` looks as the container's pod is made again."""
+    world.claims[ordinal].data = None
+    world.restart_pod(ordinal)
+
+
+def deleted(world: World, ordinal: int) -> None:
+    world.claims[ordinal].deleting = True
+
+
+def damaged_log(world: World, ordinal: int) -> None:
+    world.claims[ordinal].damaged = "no record"
+    world.restart_pod(ordinal)
+
+
+def refused_by_etcd(world: World, ordinal: int) -> None:
+    world.pods[ordinal].damage = "crc mismatch"
+
+
+def phase_lost(world: World, ordinal: int) -> None:
+    world.claims[ordinal].phase = "Lost"
+
+
+def node_gone(world: World, ordinal: int) -> None:
+    pod = world.pods[ordinal]
+    pod.where, pod.node_gone = "pending", True
+    world.stuck = set()
+
+
+def removed_by_hand(world: World, ordinal: int) -> None:
+    world.etcd.remove(world.data(ordinal).member_id)
+
+
+WAYS = {
+    emptied: ["remove c-{0}"],
+    deleted: ["remove c-{0}", "restart c-{0}"],
+    damaged_log: ["remove c-{0}", "delete data-c-{0}", "restart c-{0}"],
+    refused_by_etcd: ["remove c-{0}", "delete data-c-{0}", "restart c-{0}"],
+    phase_lost: ["remove c-{0}", "delete data-c-{0}", "restart c-{0}"],
+    node_gone: ["remove c-{0}", "delete data-c-{0}", "restart c-{0}"],
+    removed_by_hand: ["delete data-c-{0}", "restart c-{0}"],
+}
+"""What may happen to a member, and the steps before it joins again."""
+
+
+def chain(history: list[Step], ordinal: int) -> list[str]:
+    """Without hand-overs and numbers."""
+    found = [one for one in labels(history) if not one.startswith("lead")]
+    return [one.split()[0] if one[:6] in {"ledger", "record"} else one for one in found]
+
+
+@pytest.mark.parametrize("ordinal", [0, 1, 2])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_any_ordinal_of_three_whatever_was_lost(way: object, ordinal: int) -> None:
+    world = formed(3)
+    lost = world.data(ordinal).member_id
+    world.history.clear()
+    way(world, ordinal)
+
+    assert drive(world) == Settled()
+
+    assert world.data(ordinal).member_id != lost
+    assert lost not in world.etcd.members
+    expected = [one.format(ordinal) for one in WAYS[way] + REJOINS]
+    assert chain(world.history, ordinal) == expected
+
+
+@pytest.mark.parametrize("ordinal", range(5))
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+def test_any_ordinal_of_five(ordinal: int, storage: dict) -> None:
+    world = formed(5, **storage)
+    lost = world.data(ordinal).member_id
+    world.empty(ordinal)
+
+    assert drive(world) == Settled()
+    assert world.data(ordinal).member_id != lost
+
+
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+def test_two_of_five_at_once(storage: dict) -> None:
+    """F24: quorum gates repair, not unanimity."""
+    world = formed(5, **storage)
+    for ordinal in (0, 3):
+        world.empty(ordinal)
+
+    assert drive(world) == Settled()
+    assert len(world.etcd.voters) == 5
+
+
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+def test_the_leader_that_still_serves_hands_over_first(storage: dict) -> None:
+    world = formed(3)
+    leader = world.seat(world.etcd.leader)
+    world.history.clear()
+    world.claims[leader].deleting = True
+
+    assert drive(world) == Settled()
+    assert labels(world.history)[0].startswith("lead ")
+    assert labels(world.history)[1] == f"remove c-{leader}"
+
+
+def test_a_lost_member_never_inherits_the_lead() -> None:
+    world = formed(3)
+    world.etcd.move_leader(world.data(2).member_id)
+    for ordinal in (0, 2):
+        world.claims[ordinal].deleting = True
+    seen = world.observe()
+
+    step = changes.remove(seen, seat(seen, 2), "its claim goes")
+
+    assert isinstance(step, MoveLeader)
+    assert step.member_id == world.data(1).member_id
+
+
+def test_members_that_still_serve_go_one_by_one() -> None:
+    """All claims were deleted under pods that serve: no hurry, and every reason to wait."""
+    world = formed(5)
+    for claim in world.claims.values():
+        claim.deleting = True
+    fewest: list[int] = []
+
+    def note(_: Step) -> None:
+        fewest.append(len(world.etcd.voters))
+
+    assert drive(world, each=note) == Settled()
+    assert min(fewest) == 4
+    assert not any(claim.deleting for claim in world.claims.values())
+
+
+def test_one_that_does_not_serve_goes_before_one_that_does() -> None:
+    world = formed(5)
+    for ordinal in (0, 4):
+        world.claims[ordinal].deleting = True
+    world.pods[4].silent = True
+
+    assert labels([decide(world.observe())]) == ["remove c-4"]
+
+
+class TestOnlyWithAQuorumOfTheRest:
+    """I1"""
+
+    def test_of_two_a_lost_one_is_a_lost_quorum(self) -> None:
+        world = formed(2)
+        world.empty(1)
+        world.turn()
+        members = dict(world.etcd.members)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+        assert world.etcd.members == members
+
+    def test_of_two_one_that_still_serves_is_replaced(self) -> None:
+        world = formed(2)
+        world.claims[1].deleting = True
+
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 2
+
+    def test_of_three_not_while_another_is_down(self) -> None:
+        world = formed(3)
+        world.claims[2].deleting = True
+        seen = world.observe()
+        follower = next(one for one in (0, 1) if not seat(seen, one).leads)
+
+        step = decide(without_status(seen, follower))
+
+        assert step == Wait(
+            f"c-{follower} to serve, so that c-2 can be replaced: claim data-c-2 is being deleted",
+            soon=True,
+        )
+
+    def test_the_only_one_is_held_and_the_ways_out_are_named(self) -> None:
+        world = formed(1)
+        world.claims[0].deleting = True
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "LastMember"
+        assert "claim data-c-0 is being deleted" in rest.message
+        assert "set spec.size to 3" in rest.message
+
+    def test_that_way_out_works(self) -> None:
+        world = formed(1)
+        world.claims[0].deleting = True
+        drive(world)
+        world.edit(size=3)
+
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 3
+        assert not world.claims[0].deleting
+
+
+class TestClaimOfARemovedMember:
+    """I6: deleted only when all of it is on record and on the linearizable list."""
+
+    @pytest.fixture
+    def seen(self) -> Observation:
+        """c-1 was removed by hand, and its pod runs on."""
+        world = formed(3)
+        removed_by_hand(world, 1)
+        return world.observe()
+
+    def test_goes_by_uid_and_version(self, seen: Observation) -> None:
+        step = decide(seen)
+
+        assert isinstance(step, DeleteClaim)
+        assert (step.name, step.uid) == ("data-c-1", seen.claims[1].uid)
+        assert step.resource_version == seen.claims[1].resource_version
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"cluster_uid": OLD},
+            {"cluster_id": 7},
+            {"claim_uid": "restored"},
+            {"cluster_uid": ""},
+        ],
+        ids=["another owner", "another etcd cluster", "restored", "nobody's"],
+    )
+    def test_stays_if_its_record_says_otherwise(self, seen: Observation, change: dict) -> None:
+        record = replace(seen.claims[1].record, **change)
+        found = with_claim(seen, 1, record=record)
+
+        assert not leftovers.is_removed_members(found, found.claims[1])
+        assert not is_write(decide(found))
+
+    def test_stays_while_its_member_is_listed_anywhere(self, seen: Observation) -> None:
+        listed = seat(seen, 2).member.member_id
+        found = with_claim(seen, 1, record=replace(seen.claims[1].record, member_id=listed))
+
+        assert not leftovers.is_removed_members(found, found.claims[1])
+        assert not is_write(decide(found))
+
+    def test_stays_without_a_record(self, seen: Observation) -> None:
+        step = decide(with_claim(seen, 1, record=None))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "ClaimUnrecorded"
+        assert "claim data-c-1" in step.message
+        assert "delete the claim and the pod" in step.message
+
+    def test_stays_with_a_record_that_cannot_be_read(self, seen: Observation) -> None:
+        found = with_claim(seen, 1, damage="half of it is missing")
+
+        assert not leftovers.is_removed_members(found, found.claims[1])
+        assert decide(found).reason == "ClaimRecordDamaged"
+
+    def test_stays_without_a_list(self, seen: Observation) -> None:
+        found = replace(seen, etcd=None)
+
+        assert not leftovers.is_removed_members(found, found.claims[1])
+        assert not is_write(decide(found))
+
+    def test_stays_under_a_list_of_another_cluster(self, seen: Observation) -> None:
+        found = replace(seen, etcd=replace(seen.etcd, cluster_id=7))
+
+        assert not leftovers.is_removed_members(found, found.claims[1])
+        assert decide(found).reason == "SplitBrain"
+
+    def test_goes_also_if_its_data_was_adopted_and_not_yet_recorded_anew(self) -> None:
+        old = formed(3)
+        world = old.remake("new-uid", retainedClaims={"adopt": old.cluster.uid})
+        until(world, "record data-c-2")
+        removed_by_hand(world, 2)
+        world.claims[2].damaged = "no record"
+
+        assert drive(world) == Settled()
+        assert "delete data-c-2" in labels(world.history)
+
+    def test_an_empty_one_is_taken_as_it_is(self) -> None:
+        world = formed(3)
+        uid = world.claims[1].uid
+        emptied(world, 1)
+
+        assert drive(world) == Settled()
+        assert world.claims[1].uid == uid
+
+
+class TestPods:
+    def test_a_pod_that_was_made_on_a_terminating_claim_is_made_again(self) -> None:
+        """F7: it is bound to a claim that cannot go before it does."""
+        world = formed(3)
+        world.hasty = True
+        world.history.clear()
+        deleted(world, 1)
+        until(world, "restart c-1")
+        world.apply(decide(world.observe()))
+        world.turn()
+        assert world.claims[1].deleting
+        world.hasty = False
+
+        assert drive(world) == Settled()
+        assert chain(world.history, 1)[:3] == ["remove c-1", "restart c-1", "restart c-1"]
+
+    @pytest.mark.parametrize("formed_yet", [True, False])
+    def test_a_pending_pod_on_a_claim_that_goes_is_made_again(self, *, formed_yet: bool) -> None:
+        """pvc-protection keeps the claim for the pod, and nothing schedules the pod."""
+        world = formed(3) if formed_yet else World(body(3))
+        if not formed_yet:
+            world.stuck = {1}
+            until(world, "ledger 2")
+        world.pods[1].where = "pending"
+        world.claims[1].deleting = True
+        world.stuck = set()
+
+        assert drive(world) == Settled()
+
+    def test_one_whose_node_does_not_confirm_is_given_up_once_it_is_no_member(self) -> None:
+        world = formed(3)
+        world.pods[1].deleting = world.pods[1].overdue = True
+        world.pods[1].silent = True
+        world.claims[1].deleting = True
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        assert labels(world.history)[:2] == ["remove c-1", "force c-1"]
+
+    def test_one_that_is_still_a_member_never_is(self) -> None:
+        world = formed(3)
+        world.pods[1].deleting = world.pods[1].overdue = True
+        world.pods[1].silent = True
+        world.history.clear()
+
+        assert drive(world) == Wait("pod c-1 to stop; the StatefulSet then makes it again")
+        assert world.history == []
+
+    @pytest.mark.parametrize("overdue", [True, False])
+    def test_one_that_is_stopping_in_time_is_waited_for(self, *, overdue: bool) -> None:
+        world = formed(3)
+        removed_by_hand(world, 1)
+        seen = with_pod(world.observe(), 1, deleting=True, overdue=overdue)
+
+        step = decide(seen)
+
+        assert (isinstance(step, DeletePod) and step.force) is overdue
+
+    def test_with_an_empty_dir_the_pod_of_a_removed_member_is_made_again(self) -> None:
+        world = formed(3, **EMPTY_DIR)
+        removed_by_hand(world, 1)
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        assert chain(world.history, 1)[:2] == ["restart c-1", "add c-1"]
+
+    def test_one_beyond_the_replicas_is_the_stateful_sets(self) -> None:
+        world = formed(3)
+        seen = world.observe()
+        beyond = replace(seen.pods[2], ordinal=3, name="c-3")
+
+        assert decide(replace(seen, pods=(*seen.pods, beyond))) == Settled()
+
+
+def test_a_claim_that_is_gone_from_under_a_running_pod_is_made_again() -> None:
+    world = formed(3)
+    del world.claims[1]
+    seen = world.observe()
+    gone = with_pod(seen, 1, etcd_started=True)
+
+    assert isinstance(decide(gone), MemberRemove)
+    off = with_members(gone, *[one for one in gone.etcd.members if one != seat(gone, 1).member])
+    step = decide(off)
+    assert isinstance(step, DeletePod)
+    assert "its claim is gone" in step.reason
+
+
+def test_two_members_of_different_clusters_are_touched_by_nobody() -> None:
+    world = formed(3)
+    stray = world.claims[1].data
+    world.claims[1].data = replace(stray, cluster_id=7, member_id=8)
+    other = formed(1)
+    world.etcds[7] = next(iter(other.etcds.values()))
+    member = replace(next(iter(world.etcds[7].members.values())), member_id=8)
+    world.etcds[7].members = {8: member}
+    world.history.clear()
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "SplitBrain"
+    assert world.history == []
+
+
+def test_a_claim_whose_owner_label_is_gone_is_no_reason_to_replace() -> None:
+    world = formed(3)
+    world.claims[1].annotations.pop(naming.CLUSTER_UID)
+
+    assert drive(world).reason == "ClaimRecordDamaged"

@@ -1,0 +1,388 @@
+"""Restarts: for what is in a pod, unready ones first, one by one, the leader last and once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import seat, with_claim, with_pod, without_status
+from worlds import World, body, drive, formed, is_write, labels, until
+
+from etcd_stateful import naming
+from etcd_stateful.membership import roll
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
+
+EMPTY_DIR = {"emptyDir": {}}
+LABEL = {"pod": {"labels": {"team": "a"}}}
+
+
+def edited(size: int = 3, **spec: object) -> World:
+    """A settled cluster whose spec asks for other pods; its StatefulSet says so already."""
+    world = formed(size)
+    world.history.clear()
+    world.edit(**(spec or LABEL))
+    until(world, "StatefulSet c")
+    world.apply(decide(world.observe()))
+    world.turn()
+    world.history.clear()
+    return world
+
+
+def lead(world: World, ordinal: int) -> None:
+    world.etcd.move_leader(world.data(ordinal).member_id)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"pod": {"labels": {"a": "b"}}},
+        {"pod": {"annotations": {"a": "b"}}},
+        {"pod": {"resources": {"requests": {"memory": "1Gi"}}}},
+        {"pod": {"nodeSelector": {"a": "b"}}},
+        {"etcd": {"heartbeatIntervalMilliseconds": 200}},
+        {"repository": "registry.example/etcd"},
+    ],
+    ids=["labels", "annotations", "resources", "nodes", "configuration", "image"],
+)
+def test_every_pod_is_made_again_for_what_is_in_it(spec: dict) -> None:
+    """F21: no edit is passed over in silence."""
+    world = formed(3)
+    uids = {pod.uid for pod in world.pods.values()}
+    world.edit(**spec)
+
+    assert drive(world) == Settled()
+    assert not uids & {pod.uid for pod in world.pods.values()}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"retainedClaims": {"discard": "nobody"}},
+        {"pod": {"busyboxImage": "busybox:1"}},
+        {"pod": {"labels": {}}},
+        {"version": "3.7.3"},
+        {"size": 3},
+    ],
+    ids=["retained claims", "busybox", "no labels", "the same version", "the same size"],
+)
+def test_no_pod_is_made_again_for_what_is_not(spec: dict) -> None:
+    world = formed(3)
+    uids = {pod.uid for pod in world.pods.values()}
+    world.edit(**spec)
+
+    assert drive(world) == Settled()
+    assert uids == {pod.uid for pod in world.pods.values()}
+
+
+class TestAnotherOperator:
+    """It renders differently what was declared: the fleet is not restarted for that."""
+
+    def rendered(self, size: int = 3) -> World:
+        world = formed(size)
+        live = world.alter("StatefulSet", "c")
+        live["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["periodSeconds"] = 11
+        world._control()
+        for pod in world.pods.values():
+            pod.revision = live["status"]["updateRevision"]
+        world.history.clear()
+        return world
+
+    def test_restarts_nothing(self) -> None:
+        world = self.rendered()
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == ["StatefulSet c"]
+        assert world.observe().outdated == ("c-0", "c-1", "c-2")
+
+    def test_a_pod_that_is_made_again_anyway_takes_it(self) -> None:
+        world = self.rendered()
+        drive(world)
+        world.restart_pod(1)
+
+        assert drive(world) == Settled()
+        assert world.observe().outdated == ("c-0", "c-2")
+
+    def test_an_edit_that_is_in_pods_rolls_them(self) -> None:
+        world = self.rendered()
+        drive(world)
+        world.edit(pod={"annotations": {"roll": "1"}})
+
+        assert drive(world) == Settled()
+        assert world.observe().outdated == ()
+
+    def test_an_edit_of_the_template_by_hand_restarts_nothing_and_is_put_back(self) -> None:
+        world = formed(3)
+        live = world.alter("StatefulSet", "c")
+        live["spec"]["template"]["metadata"]["annotations"][naming.SPEC_HASH] = "by-hand"
+        world.turn()
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == ["StatefulSet c"]
+
+
+class TestOrder:
+    def test_followers_highest_first_and_the_leader_last_after_it_has_handed_over(self) -> None:
+        """F27"""
+        world = edited(5)
+        lead(world, 3)
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == [
+            "restart c-4",
+            "restart c-2",
+            "restart c-1",
+            "restart c-0",
+            "lead c-0",
+            "restart c-3",
+        ]
+
+    @pytest.mark.parametrize("leader", [0, 1, 2])
+    def test_one_change_of_leader_by_our_choice(self, leader: int) -> None:
+        """The heir is one that has been restarted already."""
+        world = edited()
+        lead(world, leader)
+
+        assert drive(world) == Settled()
+        steps = world.history
+        assert len([one for one in steps if isinstance(one, MoveLeader)]) == 1
+        assert labels(steps)[-1] == f"restart c-{leader}"
+
+    def test_one_that_does_not_serve_goes_first(self) -> None:
+        world = edited(5)
+        world.pods[1].silent = True
+
+        assert labels([decide(world.observe())]) == ["restart c-1"]
+
+    def test_next_only_when_all_serve_again(self) -> None:
+        """I8"""
+        world = edited()
+        world.apply(decide(world.observe()))
+        assert labels(world.history) == ["restart c-2"]
+        world.stuck = {2}
+
+        drive(world)
+
+        assert labels(world.history) == ["restart c-2"]
+
+    def test_next_only_when_all_are_ready_again(self) -> None:
+        world = edited()
+
+        step = decide(with_pod(world.observe(), 0, ready=False))
+
+        assert step == Wait("pod c-0 to become ready")
+
+    def test_next_only_when_all_answer(self) -> None:
+        world = edited()
+        seen = world.observe()
+        follower = next(one for one in range(3) if not seat(seen, one).leads)
+
+        step = decide(without_status(with_pod(seen, follower, revision="new"), follower))
+
+        assert not is_write(step) or labels([step]) == [f"restart c-{follower}"]
+
+    def test_never_two_at_once(self) -> None:
+        world = edited(7)
+        down: list[int] = []
+
+        def note(_: Step) -> None:
+            down.append(7 - len(world.serving()))
+
+        assert drive(world, each=note) == Settled()
+        assert max(down) <= 1
+
+
+class TestSmall:
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_the_outage_is_announced(self, size: int) -> None:
+        world = edited(size)
+
+        step = until(world, f"restart c-{size - 1}" if size == 1 else "restart c-1")
+
+        assert "nobody is served meanwhile" in step.reason
+        assert drive(world) == Settled()
+        assert len([one for one in world.history if isinstance(one, DeletePod)]) == size
+
+    def test_of_three_nobody_notices(self) -> None:
+        world = edited(3)
+
+        assert "nobody is served" not in decide(world.observe()).reason
+
+    def test_of_two_the_leader_hands_over(self) -> None:
+        world = edited(2)
+        lead(world, 1)
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == ["restart c-0", "lead c-0", "restart c-1"]
+
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_with_an_empty_dir_it_is_held_as_the_data_would_be_lost(self, size: int) -> None:
+        world = formed(size, pod=EMPTY_DIR)
+        world.edit(pod=EMPTY_DIR | {"labels": {"a": "b"}})
+        world.history.clear()
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "RestartNeedsMembers"
+        assert "Set spec.size to 3" in rest.message
+        assert labels(world.history) == ["StatefulSet c"]
+
+    def test_that_way_out_works(self) -> None:
+        world = formed(1, pod=EMPTY_DIR)
+        world.edit(pod=EMPTY_DIR | {"labels": {"a": "b"}})
+        drive(world)
+        world.edit(size=3)
+
+        assert drive(world) == Settled()
+        assert world.observe().outdated == ()
+
+    @pytest.mark.parametrize("size", [3, 5])
+    def test_with_an_empty_dir_each_restart_is_a_replacement(self, size: int) -> None:
+        world = formed(size, pod=EMPTY_DIR)
+        first = set(world.etcd.members)
+        world.edit(pod=EMPTY_DIR | {"labels": {"a": "b"}})
+
+        assert drive(world) == Settled()
+        assert not first & set(world.etcd.members)
+        assert len(world.etcd.voters) == size
+
+
+class TestUnready:
+    def test_an_edit_that_cures_is_taken_at_once(self) -> None:
+        """Nobody can be scheduled; the edit lets them."""
+        world = World(body(3, pod={"nodeSelector": {"a": "b"}}))
+        world.stuck = {0, 1, 2}
+        drive(world)
+        world.edit(pod={})
+        world.stuck = set()
+
+        assert drive(world) == Settled()
+
+    def test_also_without_a_quorum(self) -> None:
+        world = formed(3)
+        for ordinal in (0, 1):
+            world.pods[ordinal].where = "pending"
+        world.stuck = {0, 1}
+        world.edit(**LABEL)
+        world.history.clear()
+        drive(world)
+
+        assert labels(world.history) == ["StatefulSet c", "restart c-0", "restart c-1"]
+
+    def test_without_a_quorum_one_whose_etcd_answers_is_left_alone(self) -> None:
+        """It may be the last good one, and the new template a bad one."""
+        world = edited(3)
+        for ordinal in (0, 1):
+            world.pods[ordinal].where = "pending"
+        seen = world.observe()
+        assert seen.etcd is None
+
+        assert 2 in seen.statuses
+        assert roll.unready(with_pod(with_pod(seen, 0, revision=""), 1, revision="")) is None
+
+    @pytest.mark.parametrize(
+        "change", [{"deleting": True}, {"revision": ""}, {"ready": True}], ids=str
+    )
+    def test_not_one_that(self, change: dict) -> None:
+        world = edited(3)
+        seen = without_status(with_pod(world.observe(), 1, ready=False), 1)
+        assert labels([roll.unready(seen)]) == ["restart c-1"]
+
+        assert roll.unready(with_pod(seen, 1, **change)) is None
+
+    def test_not_one_whose_claim_is_on_its_way_out(self) -> None:
+        """It would come back bound to that claim."""
+        seen = without_status(with_pod(edited(3).observe(), 1, ready=False), 1)
+
+        assert roll.unready(with_claim(seen, 1, deleting=True)) is None
+
+    @pytest.mark.parametrize("started", [True, False])
+    def test_with_an_empty_dir_only_before_it_has_data(self, *, started: bool) -> None:
+        world = formed(3, pod=EMPTY_DIR)
+        world.edit(pod=EMPTY_DIR | {"labels": {"a": "b"}})
+        world.apply(until(world, "StatefulSet c"))
+        world._control()
+        seen = without_status(world.observe(), 1)
+
+        step = roll.unready(with_pod(seen, 1, ready=False, etcd_started=started))
+
+        assert (step is None) is started
+
+
+class TestCrashing:
+    """A container that restarts skips `start`, which alone can tell what is on the volume."""
+
+    @pytest.mark.parametrize(("age", "restarted"), [(30.0, False), (30.5, True)])
+    def test_is_made_again_once_it_is_old_enough(self, age: float, *, restarted: bool) -> None:
+        world = formed(3)
+        world.pods[1].crashing = True
+        seen = with_pod(world.observe(), 1, age=age)
+
+        assert (labels([decide(seen)]) == ["restart c-1"]) is restarted
+
+    def test_an_emptied_volume_is_found_that_way(self) -> None:
+        world = formed(3)
+        world.claims[1].data = None
+        world.pods[1].crashing = True
+
+        assert drive(world, idle=40) == Settled()
+        assert "remove c-1" in labels(world.history)
+
+    def test_not_while_nobody_knows_the_members(self) -> None:
+        world = formed(3)
+        for pod in world.pods.values():
+            pod.crashing, pod.age = True, 99.0
+        world.history.clear()
+
+        drive(world)
+
+        assert world.history == []
+
+    def test_not_one_with_the_only_copy_in_an_empty_dir(self) -> None:
+        world = formed(3, pod=EMPTY_DIR)
+        world.pods[1].crashing, world.pods[1].age = True, 99.0
+        world.history.clear()
+
+        drive(world)
+
+        assert world.history == []
+
+    def test_not_on_a_claim_that_is_on_its_way_out(self) -> None:
+        world = formed(3)
+        seen = without_status(with_pod(world.observe(), 1, crashing=True, age=99.0), 1)
+
+        assert roll.crashing(with_claim(seen, 1, deleting=True)) is None
+
+
+class TestOutdated:
+    def test_not_before_its_controller_has_seen_the_edit(self) -> None:
+        world = formed(3)
+        world.edit(**LABEL)
+        world.apply(until(world, "StatefulSet c"))
+
+        assert not world.observe().outdated
+        assert not roll.is_over(world.observe())
+        world._control()
+        assert world.observe().outdated
+        assert not roll.is_over(world.observe())
+
+    def test_a_pod_of_this_very_spec_is_not(self) -> None:
+        """Edited there and back again: nothing is left to restart for."""
+        world = formed(3)
+        world.edit(**LABEL)
+        world.apply(until(world, "StatefulSet c"))
+        world.turn()
+        world.edit(pod={})
+
+        assert drive(world) == Settled()
+        assert not [one for one in world.history if isinstance(one, DeletePod)]
+
+    def test_pods_of_nobodys_spec_are(self) -> None:
+        """From before pods carried the annotation: they are restarted once, at the next edit."""
+        world = edited()
+        seen = world.observe()
+        bare = replace(seen, pods=tuple(replace(pod, spec_hash="") for pod in seen.pods))
+
+        assert not roll.is_over(bare)

@@ -1,0 +1,313 @@
+"""Who sits where: members by the ordinals in their URLs, and who of them counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import seat, with_claim, with_members, with_pod, with_status, without_status
+from worlds import World, body, drive, formed, until
+
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.observation import EtcdView, Member, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+
+@pytest.fixture(scope="module")
+def seen() -> Observation:
+    return formed(3).observe()
+
+
+def member(number: int, url: str, name: str = "", *, learner: bool = False) -> Member:
+    return Member(number, name, (url,), learner=learner)
+
+
+def url(ordinal: int) -> str:
+    return f"http://c-{ordinal}.c.ns.svc:2380"
+
+
+class TestByUrl:
+    def test_names_on_the_list_mean_nothing(self, seen: Observation) -> None:
+        first, second, third = seen.etcd.members
+        swapped = with_members(seen, replace(first, name="c-2"), second, replace(third, name=""))
+
+        assert [seat(swapped, one).member.member_id for one in range(3)] == [
+            seat(seen, one).member.member_id for one in range(3)
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "ordinal"),
+        [
+            ("http://c-0.c.ns.svc:2380", 0),
+            ("https://c-6.c.ns.svc.cluster.local:2380", 6),
+            ("http://c-7.c.ns.svc:2380", None),
+            ("http://c-10.c.ns.svc:2380", None),
+            ("http://c-01.c.ns.svc:2380", None),
+            ("http://c.c.ns.svc:2380", None),
+            ("http://d-1.d.ns.svc:2380", None),
+            ("http://cc-1.c.ns.svc:2380", None),
+            ("http://10.0.0.1:2380", None),
+            ("http://x", None),
+            ("", None),
+        ],
+    )
+    def test_the_ordinal_of_a_url(self, seen: Observation, text: str, ordinal: int | None) -> None:
+        assert roster.ordinal_of(seen, member(1, text)) == ordinal
+
+    def test_any_of_several_urls_will_do(self, seen: Observation) -> None:
+        several = Member(1, "", ("http://10.0.0.1:2380", url(2)), learner=False)
+
+        assert roster.ordinal_of(seen, several) == 2
+
+    def test_seats_are_in_the_order_of_numbers(self) -> None:
+        """F10: as text, c-10 would come before c-2; the limit is 7, so compare the sort itself."""
+        world = formed(7)
+
+        assert [one.ordinal for one in roster.seats(world.observe())] == list(range(7))
+
+    def test_an_ordinal_that_nothing_is_known_of_has_a_seat_if_it_is_declared(self) -> None:
+        world = formed(1)
+        world.edit(size=3)
+
+        assert [one.ordinal for one in roster.seats(world.observe())] == [0, 1, 2]
+
+
+class TestUnknownMembers:
+    def test_one_at_no_ordinal(self, seen: Observation) -> None:
+        stranger = member(9, "http://10.1.2.3:2380", "c-1")
+
+        assert roster.unknown_members(with_members(seen, *seen.etcd.members, stranger)) == (
+            stranger,
+        )
+
+    def test_all_but_the_first_of_two_at_one_ordinal(self, seen: Observation) -> None:
+        twin = member(9, url(1))
+
+        assert roster.unknown_members(with_members(seen, *seen.etcd.members, twin)) == (twin,)
+
+    def test_none_without_a_list(self, seen: Observation) -> None:
+        assert roster.unknown_members(replace(seen, etcd=None)) == ()
+
+    @pytest.mark.parametrize("where", ["http://10.1.2.3:2380", "http://c-1.c.ns.svc:2380"])
+    def test_hold_the_membership_as_it_is_and_are_named(self, where: str) -> None:
+        world = formed(3)
+        world.etcd.members[0x63] = member(0x63, where, learner=True)
+        world.edit(size=5)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "UnknownMember"
+        assert f"0000000000000063 at {where}" in rest.message
+        assert len(world.etcd.members) == 4
+
+    def test_do_not_keep_children_from_being_put_back(self) -> None:
+        world = formed(3)
+        world.etcd.members[0x63] = member(0x63, "http://x:2380", learner=True)
+        del world.objects["Service", "c-client"]
+
+        assert drive(world).reason == "UnknownMember"
+        assert ("Service", "c-client") in world.objects
+
+    def test_are_forgotten_when_they_are_off_the_list(self) -> None:
+        world = formed(1)
+        world.etcd.members[0x63] = member(0x63, "http://x:2380", learner=True)
+        assert isinstance(decide(world.observe()), Hold)
+        del world.etcd.members[0x63]
+
+        assert not isinstance(decide(world.observe()), Hold)
+
+
+class TestWhoServes:
+    def test_a_voter_that_answers_for_itself_and_hears_a_leader(self, seen: Observation) -> None:
+        assert all(seat(seen, one).serves for one in range(3))
+
+    def test_not_one_that_does_not_answer(self, seen: Observation) -> None:
+        assert not seat(without_status(seen, 1), 1).serves
+
+    def test_not_one_at_whose_address_another_member_answers(self, seen: Observation) -> None:
+        """Addresses are reused."""
+        assert not seat(with_status(seen, 1, member_id=9), 1).serves
+
+    def test_not_one_without_a_leader(self, seen: Observation) -> None:
+        assert not seat(with_status(seen, 1, leader_id=0), 1).serves
+
+    def test_not_a_learner(self, seen: Observation) -> None:
+        first, second, third = seen.etcd.members
+        found = with_members(seen, first, replace(second, learner=True), third)
+
+        assert not seat(found, 1).serves
+        assert seat(found, 1).is_learner
+        assert [one.ordinal for one in roster.voters(found)] == [0, 2]
+        assert roster.learner(found) == seat(found, 1)
+
+    def test_nobody_without_a_list(self, seen: Observation) -> None:
+        assert not any(one.serves for one in roster.seats(replace(seen, etcd=None)))
+
+    def test_only_one_leads(self, seen: Observation) -> None:
+        assert sum(one.leads for one in roster.seats(seen)) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)]
+)
+def test_a_quorum(size: int, quorum: int) -> None:
+    assert roster.quorum(size) == quorum
+
+
+class TestRestHolds:
+    @pytest.mark.parametrize(
+        ("size", "down", "without", "holds"),
+        [
+            (1, [], 0, False),
+            (2, [], 0, True),
+            (2, [0], 0, True),
+            (2, [1], 0, False),
+            (3, [], 0, True),
+            (3, [0], 0, True),
+            (3, [1], 0, False),
+            (5, [0, 1], 0, True),
+            (5, [1], 0, True),
+            (5, [1, 2], 0, False),
+            (4, [1], 0, True),
+        ],
+    )
+    def test_of_those_that_stay_a_quorum_serves(
+        self, size: int, down: list[int], without: int, *, holds: bool
+    ) -> None:
+        seen = without_status(formed(size).observe(), *down)
+
+        assert roster.rest_holds(seen, seat(seen, without)) is holds
+
+    def test_a_learner_is_no_help(self, seen: Observation) -> None:
+        first, second, third = seen.etcd.members
+        found = with_members(seen, first, second, replace(third, learner=True))
+
+        assert not roster.rest_holds(without_status(found, 1), seat(found, 0))
+
+    def test_one_that_is_stopping_is_no_help(self, seen: Observation) -> None:
+        """I1: it answers still, and will not in a moment."""
+        assert not roster.rest_holds(with_pod(seen, 1, deleting=True), seat(seen, 0))
+
+
+class TestCaughtUp:
+    @pytest.mark.parametrize(("applied", "enough"), [(0, False), (89, False), (90, True)])
+    def test_nearly_what_the_furthest_has(
+        self, seen: Observation, applied: int, *, enough: bool
+    ) -> None:
+        found = with_status(seen, 2, applied_index=applied)
+
+        assert roster.has_caught_up(found, seat(found, 2)) is enough
+
+    def test_not_on_another_members_word(self, seen: Observation) -> None:
+        found = with_status(seen, 2, member_id=9)
+
+        assert not roster.has_caught_up(found, seat(found, 2))
+
+    def test_not_without_its_own_word(self, seen: Observation) -> None:
+        found = without_status(seen, 2)
+
+        assert not roster.has_caught_up(found, seat(found, 2))
+
+
+class TestHadTicket:
+    """I3: who had one never gets another."""
+
+    def test_another_run_waits_than_the_ledger_names(self) -> None:
+        world = formed(3)
+        world.empty(1)
+        world.turn()
+        seen = world.observe()
+
+        assert seat(seen, 1).waits_empty
+        assert roster.had_ticket(seen, seat(seen, 1))
+
+    def test_not_for_the_very_run(self) -> None:
+        world = formed(3)
+        world.edit(size=4)
+        until(world, "push c-3 existing")
+        seen = world.observe()
+
+        assert not roster.had_ticket(seen, seat(seen, 3))
+
+    def test_not_for_a_member_that_never_had_one(self) -> None:
+        world = formed(3)
+        world.edit(size=4)
+        until(world, "ledger 4")
+        seen = world.observe()
+
+        assert seat(seen, 3).is_learner
+        assert not roster.had_ticket(seen, seat(seen, 3))
+
+    @pytest.mark.parametrize("known_by", ["name", "claim"])
+    def test_a_ledger_that_was_lost_is_made_up_for(self, known_by: str) -> None:
+        world = formed(3)
+        world.lose_secret()
+        until(world, "CreateSecret")
+        world.apply(decide(world.observe()))
+        world.empty(1)
+        for _ in range(2):
+            world.turn()
+        seen = world.observe()
+        first, second, third = seen.etcd.members
+        if known_by == "claim":
+            record = replace(seen.claims[0].record, member_id=second.member_id)
+            seen = with_members(seen, first, replace(second, name=""), third)
+            assert not roster.had_ticket(seen, seat(seen, 1))
+            seen = with_claim(seen, 1, record=record)
+
+        assert seat(seen, 1).waits_empty
+        assert roster.had_ticket(seen, seat(seen, 1))
+
+    def test_not_where_there_is_no_member(self, seen: Observation) -> None:
+        found = with_members(seen, *seen.etcd.members[:2])
+
+        assert not roster.had_ticket(found, seat(found, 2))
+
+
+class TestRecord:
+    def test_the_claim_says_whose_volume_it_is(self, seen: Observation) -> None:
+        assert seat(seen, 0).record == seen.claims[0].record is not None
+
+    def test_with_an_empty_dir_the_pod_says_it(self) -> None:
+        seen = formed(1, **EMPTY_DIR).observe()
+
+        assert seat(seen, 0).record == seen.pods[0].record is not None
+
+    def test_nothing_without_either(self, seen: Observation) -> None:
+        assert seat(replace(seen, claims=()), 0).record is None
+        assert seat(replace(formed(1, **EMPTY_DIR).observe(), pods=()), 0).record is None
+
+
+class TestFound:
+    def waiting(self) -> World:
+        world = World(body(1))
+        while not world.pods:
+            world.apply(decide(world.observe()))
+            world.turn()
+        return world
+
+    def test_what_start_says(self) -> None:
+        seen = self.waiting().observe()
+
+        assert seat(seen, 0).found == "no-data"
+        assert seat(seen, 0).waits_empty
+
+    @pytest.mark.parametrize("change", [{"deleting": True}, {"in_start": False}, {"answer": None}])
+    def test_an_answer_of_before_counts_for_nothing(self, change: dict) -> None:
+        seen = with_pod(self.waiting().observe(), 0, **change)
+
+        assert seat(seen, 0).found == ""
+        assert not seat(seen, 0).waits_empty
+
+    def test_nothing_without_a_pod(self) -> None:
+        assert seat(replace(self.waiting().observe(), pods=()), 0).found == ""
+
+
+def test_nobody_is_at_an_ordinal_without_a_list(seen: Observation) -> None:
+    assert roster.at(seen, 1).peer_urls == (url(1),)
+    assert roster.at(replace(seen, etcd=EtcdView(1, ())), 1) is None
+    assert roster.at(replace(seen, etcd=None), 1) is None

@@ -1,0 +1,282 @@
+"""The highest ordinal goes, one after the other, and nothing is lost or left behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import seat, with_pod, with_status, without_status
+from worlds import World, drive, formed, labels, until
+
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import MemberRemove, MoveLeader, Settled, Step, Wait
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+
+
+def shrunk(before: int, after: int, **spec: object) -> World:
+    world = formed(before, **spec)
+    world.history.clear()
+    world.edit(size=after)
+    return world
+
+
+def test_the_whole_chain() -> None:
+    """F5: the claim goes too, so that a member to come finds no old data."""
+    world = shrunk(5, 3)
+    lead(world, 0)
+
+    assert drive(world) == Settled()
+
+    assert labels(world.history) == [
+        "remove c-4",
+        "StatefulSet c",
+        "remove c-3",
+        "StatefulSet c",
+        "size 3",
+        "delete data-c-3",
+        "delete data-c-4",
+    ]
+    assert sorted(world.claims) == [0, 1, 2]
+    assert sorted(world.pods) == [0, 1, 2]
+
+
+def lead(world: World, ordinal: int) -> None:
+    world.etcd.move_leader(world.data(ordinal).member_id)
+
+
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(one, other) for one in range(2, 8) for other in range(1, one)]
+)
+def test_from_any_size_to_any_below_in_the_order_of_numbers(
+    before: int, after: int, storage: dict
+) -> None:
+    """F10: numeric, highest first, whoever leads."""
+    world = shrunk(before, after, **storage)
+    lead(world, before - 1)
+
+    assert drive(world) == Settled()
+
+    gone = [one for one in labels(world.history) if one.startswith("remove")]
+    assert gone == [f"remove c-{one}" for one in reversed(range(after, before))]
+    assert len(world.etcd.members) == after
+    assert len(world.pods) == after
+
+
+def test_the_leader_hands_over_before_it_goes() -> None:
+    world = shrunk(3, 2)
+    lead(world, 2)
+
+    assert drive(world) == Settled()
+    assert labels(world.history)[:2] == ["lead c-0", "remove c-2"]
+
+
+def test_a_leader_that_stays_is_left_alone() -> None:
+    world = shrunk(7, 3)
+    lead(world, 1)
+
+    assert drive(world) == Settled()
+    assert not [one for one in world.history if isinstance(one, MoveLeader)]
+
+
+def test_the_heir_is_one_that_stays() -> None:
+    """Under load, the one that is furthest on by chance may be the next to go."""
+    world = shrunk(5, 2)
+    lead(world, 4)
+    seen = world.observe()
+    ahead = with_status(with_status(seen, 3, applied_index=999), 1, applied_index=500)
+
+    step = decide(ahead)
+
+    assert isinstance(step, MoveLeader)
+    assert step.member_id == seat(seen, 1).member.member_id
+
+
+def test_an_heir_that_is_stopping_is_none() -> None:
+    world = shrunk(5, 3)
+    lead(world, 4)
+
+    step = decide(with_pod(world.observe(), 0, deleting=True))
+
+    assert isinstance(step, MoveLeader)
+    assert step.reason.startswith("c-1 is to lead")
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_back_up_half_way(size: int) -> None:
+    """F11: the step that was begun is finished, then the new size counts."""
+    world = shrunk(5, 1)
+    until(world, "remove c-2")
+    world.edit(size=size)
+
+    assert drive(world) == Settled()
+    assert len(world.etcd.voters) == size
+    assert len(world.pods) == size
+
+
+def test_grown_again_before_the_claim_is_gone_finds_no_old_data() -> None:
+    """F5"""
+    world = shrunk(3, 2)
+    until(world, "delete data-c-2")
+    old = world.claims[2].uid
+    world.edit(size=3)
+
+    assert drive(world) == Settled()
+    assert world.claims[2].uid != old
+
+
+def test_grown_again_while_the_pod_is_stopping() -> None:
+    """Its pod comes back on the old claim and runs its old data, which no list knows any more."""
+    world = shrunk(3, 2)
+    until(world, "remove c-2")
+    world.apply(decide(world.observe()))
+    world.apply(decide(world.observe()))
+    assert labels(world.history)[-1] == "StatefulSet c"
+    world.pods[2].deleting = True
+    world.edit(size=3)
+
+    assert drive(world) == Settled()
+    assert len(world.etcd.voters) == 3
+
+
+class TestOnlyWithAQuorum:
+    """I1"""
+
+    def test_three_to_one_with_a_dead_member_goes_on_once_it_is_back(self) -> None:
+        world = shrunk(3, 1)
+        world.pods[0].silent = True
+
+        assert drive(world) == Wait("c-0 to serve, so that c-2 can go", soon=True)
+        assert world.history == []
+        world.pods[0].silent = False
+        assert drive(world) == Settled()
+
+    def test_three_to_one_with_a_lost_member_goes_on_once_it_is_replaced(self) -> None:
+        world = shrunk(3, 1)
+        world.claims[0].data = None
+        world.pods[0].deleting = True
+        world.turn()
+
+        assert drive(world) == Settled()
+        steps = [one for one in labels(world.history) if not one.startswith("lead")]
+        assert steps[0] == "remove c-0"
+        assert len(world.etcd.voters) == 1
+
+    def test_a_dead_one_that_is_to_go_anyway_goes(self) -> None:
+        """F24"""
+        world = shrunk(3, 1)
+        world.pods[2].silent = True
+
+        assert drive(world) == Settled()
+
+    def test_a_pod_on_its_way_out_is_not_counted_on(self) -> None:
+        world = shrunk(3, 2)
+        seen = world.observe()
+        follower = next(one for one in (0, 1) if not seat(seen, one).leads)
+
+        step = decide(with_pod(seen, follower, deleting=True))
+
+        assert isinstance(step, Wait)
+        assert step.reason.startswith(f"c-{follower} ")
+
+    def test_an_absent_leader_is_waited_for(self) -> None:
+        world = shrunk(5, 3)
+        seen = world.observe()
+        leader = next(one for one in range(5) if seat(seen, one).leads)
+
+        assert decide(without_status(seen, leader)) == Wait("the leader to answer", soon=True)
+
+    def test_the_newest_of_two_who_say_that_they_lead_is_asked(self) -> None:
+        world = shrunk(5, 3)
+        seen = world.observe()
+        follower = next(one for one in range(4) if not seat(seen, one).leads)
+        own = seen.statuses[follower].member_id
+        two = with_status(seen, follower, leader_id=own, term=99)
+
+        step = decide(two)
+
+        assert isinstance(step, MemberRemove | MoveLeader)
+        assert step.leader.member_id == own
+        assert step.leader.address == f"10.0.0.{follower}"
+
+
+def test_replicas_are_lowered_only_after_the_list(  # I5
+) -> None:
+    world = shrunk(5, 1)
+    gaps: list[int] = []
+
+    def note(_: Step) -> None:
+        replicas = world.objects["StatefulSet", "c"]["spec"]["replicas"]
+        gaps.append(replicas - len(world.etcd.members))
+
+    assert drive(world, each=note) == Settled()
+    assert set(gaps) == {0, 1}
+
+
+def test_an_unreachable_etcd_does_not_bring_shrunk_ordinals_back() -> None:
+    """The cluster began with five; what it began with is not what it has."""
+    world = shrunk(5, 3)
+    assert drive(world) == Settled()
+    world.history.clear()
+    world.cut_off = True
+
+    drive(world)
+
+    assert world.history == []
+
+
+def test_a_stateful_set_lost_after_a_shrink_comes_back_with_what_there_is() -> None:
+    world = shrunk(5, 3)
+    assert drive(world) == Settled()
+    world.cut_off = True
+    world.delete_stateful_set()
+
+    drive(world)
+
+    assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
+
+
+def test_a_quorum_lost_after_a_shrink_is_counted_by_what_there_is() -> None:
+    world = shrunk(5, 3)
+    assert drive(world) == Settled()
+    for ordinal in (1, 2):
+        world.claims[ordinal].data = None
+        world.restart_pod(ordinal)
+    world.turn()
+
+    rest = drive(world)
+
+    assert rest.reason == "QuorumLost"
+    assert "the data of c-1, c-2 is lost" in rest.message
+
+
+def test_kubectl_scale_of_the_stateful_set_is_no_shrink() -> None:
+    world = formed(3)
+    world.alter("StatefulSet", "c")["spec"]["replicas"] = 1
+    world.history.clear()
+
+    assert drive(world) == Settled()
+    assert labels(world.history) == ["StatefulSet c"]
+    assert len(world.etcd.members) == 3
+
+
+def test_nothing_goes_while_paused() -> None:
+    world = shrunk(5, 3)
+    until(world, "remove c-3")
+    world.edit(paused=True)
+    done = len(world.history)
+
+    assert drive(world).reason == "Paused"
+    assert len(world.history) == done
+    world.edit(paused=False)
+    assert drive(world) == Settled()
+
+
+def test_a_voter_without_a_pod_can_go() -> None:
+    world = shrunk(3, 2)
+    seen = without_status(world.observe(), 2)
+
+    step = decide(replace(seen, pods=seen.pods[:2]))
+
+    assert isinstance(step, MemberRemove)

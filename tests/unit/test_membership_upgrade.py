@@ -1,0 +1,416 @@
+"""Changes of etcd's version: one step that etcd allows at a time, and back when it must be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import seat, with_pod, with_status, without_status
+from worlds import World, drive, formed, is_write, labels, until
+
+from etcd_stateful.membership import upgrade
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import (
+    DeletePod,
+    Hold,
+    MoveLeader,
+    Settled,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+
+EMPTY_DIR = {"pod": {"emptyDir": {}}}
+OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"
+
+
+def running(version: str, size: int = 3, **spec: object) -> World:
+    world = formed(size, version=version, **spec)
+    world.turn()
+    world.history.clear()
+    return world
+
+
+def changing(before: str, after: str, size: int = 3, **spec: object) -> World:
+    world = running(before, size, **spec)
+    world.edit(version=after)
+    return world
+
+
+def versions(world: World) -> list[str]:
+    return [world.pods[ordinal].version for ordinal in sorted(world.pods)]
+
+
+def restarts(world: World) -> list[str]:
+    return [one.name for one in world.history if isinstance(one, DeletePod)]
+
+
+class TestUp:
+    @pytest.mark.parametrize("size", [1, 2, 3, 5])
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [(OLD, MIDDLE), (MIDDLE, NEW), ("3.7.1", "3.7.3"), ("3.7.3", "3.7.1")],
+    )
+    def test_one_minor_or_any_patch(self, before: str, after: str, size: int) -> None:
+        world = changing(before, after, size)
+
+        assert drive(world) == Settled()
+
+        assert versions(world) == [after] * size
+        assert labels(world.history)[:2] == [f"version {after}", "StatefulSet c"]
+        assert sorted(restarts(world)) == [f"c-{one}" for one in range(size)]
+        assert world.etcd.minor == after.rpartition(".")[0]
+
+    def test_at_most_one_change_of_leader_by_our_choice(self) -> None:
+        world = changing(MIDDLE, NEW)
+
+        assert drive(world) == Settled()
+        assert len([one for one in world.history if isinstance(one, MoveLeader)]) == 1
+
+    def test_all_the_way_through_edit_by_edit(self) -> None:
+        world = running(OLD)
+        for version in (MIDDLE, NEW):
+            world.edit(version=version)
+            assert drive(world) == Settled()
+
+        assert versions(world) == [NEW] * 3
+
+    def test_with_an_empty_dir(self) -> None:
+        world = changing(MIDDLE, NEW, **EMPTY_DIR)
+
+        assert drive(world) == Settled()
+        assert versions(world) == [NEW] * 3
+
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_with_an_empty_dir_and_fewer_than_three_it_stops_before_any_restart(
+        self, size: int
+    ) -> None:
+        world = changing(MIDDLE, NEW, size, **EMPTY_DIR)
+
+        assert drive(world).reason == "RestartNeedsMembers"
+        assert versions(world) == [MIDDLE] * size
+
+    def test_not_while_a_member_does_not_serve(self) -> None:
+        world = changing(MIDDLE, NEW)
+        world.pods[0].silent = True
+
+        drive(world)
+
+        assert world.history == []
+
+    def test_not_before_every_member_says_that_it_runs_what_is_recorded(self) -> None:
+        seen = changing(MIDDLE, NEW).observe()
+
+        assert decide(with_status(seen, 0, version=OLD)) == Wait(
+            f"every member to run etcd {MIDDLE}", soon=True
+        )
+
+    def test_with_the_size_at_once_the_new_members_join_first(self) -> None:
+        """They are made from the image that runs."""
+        world = changing(MIDDLE, NEW)
+        world.edit(size=5)
+
+        assert drive(world) == Settled()
+        steps = labels(world.history)
+        assert steps.index("promote c-4") < steps.index(f"version {NEW}")
+        assert versions(world) == [NEW] * 5
+
+    def test_is_decided_once_more_on_fresh_reads(self) -> None:
+        """I9: what members run may have changed since."""
+        step = until(changing(MIDDLE, NEW), f"version {NEW}")
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.final
+
+
+class TestUnset:
+    """A new operator has another default: running clusters stay as they are."""
+
+    def test_a_running_cluster_stays(self) -> None:
+        world = running(MIDDLE)
+        del world.body["spec"]["version"]
+        assert str(world.cluster.version) == NEW
+
+        assert drive(world) == Settled()
+        assert world.history == []
+
+    def test_half_way_it_goes_on_with_what_was_begun(self) -> None:
+        world = changing(MIDDLE, NEW)
+        until(world, "restart c-2")
+        del world.body["spec"]["version"]
+
+        assert drive(world) == Settled()
+        assert versions(world) == [NEW] * 3
+
+    def test_the_version_that_runs_is_no_change(self) -> None:
+        world = running(MIDDLE)
+        world.edit(version=MIDDLE)
+
+        assert drive(world) == Settled()
+        assert world.history == []
+
+
+class TestJump:
+    @pytest.mark.parametrize(
+        ("before", "after", "first"), [(OLD, NEW, "a 3.6 first"), (NEW, OLD, "a 3.6 first")]
+    )
+    def test_is_held_with_the_way_to_go(self, before: str, after: str, first: str) -> None:
+        world = changing(before, after)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "VersionJump"
+        assert f"the cluster runs etcd {before}" in rest.message
+        assert first in rest.message
+        assert f"to {after} when that is done" in rest.message
+        assert world.history == []
+
+    def test_the_cluster_goes_on_with_what_it_runs(self) -> None:
+        world = changing(OLD, NEW)
+        world.edit(size=5)
+        world.empty(1)
+
+        assert drive(world).reason == "VersionJump"
+        assert versions(world) == [OLD] * 5
+        assert len(world.etcd.voters) == 5
+
+
+class TestDown:
+    @pytest.mark.parametrize("size", [1, 2, 3])
+    @pytest.mark.parametrize(("before", "after"), [(NEW, MIDDLE), (MIDDLE, OLD)])
+    def test_etcd_is_told_and_writes_the_older_format_before_any_pod_goes(
+        self, before: str, after: str, size: int
+    ) -> None:
+        """A plain rollback of the image finds data that it cannot read."""
+        world = changing(before, after, size)
+        older: list[str] = []
+
+        def note(step: Step) -> None:
+            if isinstance(step, DeletePod) and not older:
+                older.extend(data.storage for _, data in world.volumes())
+
+        assert drive(world, each=note) == Settled()
+
+        assert labels(world.history)[:3] == [
+            "EnableDowngrade",
+            f"version {after}",
+            "StatefulSet c",
+        ]
+        assert set(older) == {after.rpartition(".")[0]}
+        assert versions(world) == [after] * size
+        assert world.etcd.downgrade == ""
+
+    def test_a_patch_needs_no_downgrade(self) -> None:
+        world = changing("3.7.3", "3.7.1")
+
+        assert drive(world) == Settled()
+        assert "EnableDowngrade" not in labels(world.history)
+
+    def test_waits_for_every_member_to_write_the_older_format(self) -> None:
+        world = changing(NEW, MIDDLE)
+        world.apply(until(world, "EnableDowngrade"))
+
+        assert decide(world.observe()) == Wait(
+            "every member to write its data in the format of etcd 3.6", soon=True
+        )
+
+    def test_one_that_does_not_say_what_it_writes_is_waited_for(self) -> None:
+        world = changing(NEW, MIDDLE)
+        until(world, f"version {MIDDLE}")
+
+        assert isinstance(decide(with_status(world.observe(), 1, storage_version="")), Wait)
+
+    def test_an_absent_leader_is_waited_for(self) -> None:
+        seen = changing(NEW, MIDDLE).observe()
+        leader = next(one for one in range(3) if seat(seen, one).leads)
+
+        assert upgrade.go_on(without_status(seen, leader)) == Wait(
+            "the leader to answer", soon=True
+        )
+
+    @pytest.mark.parametrize("told", [True, False], ids=["at once", "later"])
+    def test_called_off_before_the_record_moves(self, *, told: bool) -> None:
+        """Left on, the cluster would never again work as the version that it runs."""
+        world = changing(NEW, MIDDLE)
+        world.apply(until(world, "EnableDowngrade"))
+        if not told:
+            until(world, f"version {MIDDLE}")
+        world.edit(version=NEW)
+
+        assert drive(world) == Settled()
+
+        assert labels(world.history) == ["EnableDowngrade", "CancelDowngrade"]
+        assert world.etcd.downgrade == ""
+        assert world.etcd.minor == "3.7"
+
+    @pytest.mark.parametrize("restarted", [1, 2])
+    def test_called_off_half_way(self, restarted: int) -> None:
+        world = changing(NEW, MIDDLE)
+        while len(restarts(world)) < restarted:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        world.edit(version=NEW)
+
+        assert drive(world) == Settled()
+
+        assert "CancelDowngrade" in labels(world.history)
+        assert versions(world) == [NEW] * 3
+        assert world.etcd.minor == "3.7"
+
+
+class TestHalfWay:
+    @pytest.mark.parametrize("restarted", [0, 1, 2])
+    def test_back_at_once_while_a_member_still_runs_the_old_one(self, restarted: int) -> None:
+        world = changing(MIDDLE, NEW)
+        until(world, "restart c-2")
+        while len(restarts(world)) < restarted:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        for _ in range(3):
+            world.turn()
+        world.edit(version=MIDDLE)
+
+        assert drive(world) == Settled()
+
+        assert versions(world) == [MIDDLE] * 3
+        assert "EnableDowngrade" not in labels(world.history)
+        assert world.etcd.minor == "3.6"
+
+    def test_back_after_the_last_one_is_a_downgrade(self) -> None:
+        world = changing(MIDDLE, NEW)
+        assert drive(world) == Settled()
+        world.edit(version=MIDDLE)
+
+        assert drive(world) == Settled()
+        assert "EnableDowngrade" in labels(world.history)
+
+    def test_the_word_of_a_pod_that_is_stopping_does_not_count(self) -> None:
+        """It is the last of the old ones, answers still, and comes back as a new one."""
+        world = changing(MIDDLE, NEW)
+        while len(restarts(world)) < 3:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        world.edit(version=MIDDLE)
+        assert sorted(set(versions(world))) == [MIDDLE, NEW]
+
+        assert labels([decide(world.observe())]) != [f"version {MIDDLE}"]
+        assert drive(world) == Settled()
+        assert versions(world) == [MIDDLE] * 3
+
+    def test_another_patch_half_way_is_taken_at_once(self) -> None:
+        world = changing(MIDDLE, "3.7.1")
+        world.apply(until(world, "restart c-2"))
+        world.edit(version=NEW)
+
+        assert drive(world) == Settled()
+        assert versions(world) == [NEW] * 3
+        assert labels(world.history).count(f"version {NEW}") == 1
+
+    @pytest.mark.parametrize("label", ["StatefulSet c", "restart c-2"])
+    @pytest.mark.parametrize(("before", "first", "then"), [(OLD, MIDDLE, NEW), (NEW, MIDDLE, OLD)])
+    def test_an_edit_over_two_minors_half_way_waits_for_the_first(
+        self, before: str, first: str, then: str, label: str
+    ) -> None:
+        """I9: that the first was never tried is no reason to leave it out."""
+        world = changing(before, first)
+        until(world, f"version {first}")
+        world.apply(until(world, label))
+        world.turn()
+        world.edit(version=then)
+
+        assert drive(world) == Settled()
+
+        steps = [one for one in labels(world.history) if one.startswith("version")]
+        assert steps == [f"version {first}", f"version {then}"]
+        assert len(restarts(world)) >= 6
+
+    def test_pods_that_have_yet_to_start_again_prove_nothing(self) -> None:
+        """The data is of 3.7, whatever the pods that were just made have run."""
+        world = running(NEW, 1)
+        world.stuck = {0}
+        world.restart_pod(0)
+        world.turn()
+        world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
+
+        drive(world)
+        assert f"version {MIDDLE}" not in labels(world.history)
+
+        world.stuck = set()
+        assert drive(world) == Settled()
+        assert "EnableDowngrade" in labels(world.history)
+
+
+class TestBrokenImage:
+    @pytest.mark.parametrize("size", [1, 2, 3, 5])
+    @pytest.mark.parametrize("before", ["3.7.1", MIDDLE])
+    def test_stops_at_the_first_pod_says_so_and_goes_back_with_the_spec(
+        self, before: str, size: int
+    ) -> None:
+        world = changing(before, NEW, size)
+        world.bad_images = {NEW}
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        assert len(restarts(world)) == 1
+        assert sorted(versions(world))[:-1] == [before] * (size - 1)
+
+        world.edit(version=before)
+        assert drive(world) == Settled()
+        assert versions(world) == [before] * size
+
+    def test_goes_on_to_a_version_that_can_be_had(self) -> None:
+        world = changing("3.7.1", "3.7.2")
+        world.bad_images = {"3.7.2"}
+        drive(world)
+        world.edit(version=NEW)
+
+        assert drive(world) == Settled()
+        assert versions(world) == [NEW] * 3
+
+    def test_one_that_crashes_stops_at_the_first_pod_too(self) -> None:
+        world = changing(MIDDLE, NEW)
+        world.apply(until(world, "restart c-2"))
+        world.turn()
+        world.pods[2].crashing = True
+
+        drive(world)
+
+        assert restarts(world) == ["c-2"]
+        assert sorted(versions(world)) == [MIDDLE, MIDDLE, NEW]
+
+
+class TestTheVersionIsOnRecord:
+    def test_a_stateful_set_that_is_lost_half_way_goes_on(self) -> None:
+        world = changing(MIDDLE, NEW)
+        world.apply(until(world, "restart c-2"))
+        world.delete_stateful_set()
+
+        assert drive(world) == Settled()
+        assert versions(world) == [NEW] * 3
+
+    def test_a_secret_that_is_lost_half_way_goes_on(self) -> None:
+        world = changing(MIDDLE, NEW)
+        world.apply(until(world, "restart c-2"))
+        world.lose_secret()
+
+        assert drive(world) == Settled()
+        assert versions(world) == [NEW] * 3
+
+    def test_nothing_is_written_for_a_cluster_that_has_not_formed(self) -> None:
+        seen = changing(MIDDLE, NEW).observe()
+        record = replace(seen.secret.bootstrap, latched=False)
+        unformed = replace(seen, secret=replace(seen.secret, bootstrap=record))
+
+        assert upgrade.go_back(unformed) is None
+
+    def test_nothing_goes_on_without_a_list(self) -> None:
+        seen = changing(MIDDLE, NEW).observe()
+
+        assert upgrade.go_on(replace(seen, etcd=None)) is None
+
+    def test_nothing_goes_on_while_a_pod_is_not_ready(self) -> None:
+        seen = changing(MIDDLE, NEW).observe()
+
+        assert not is_write(decide(with_pod(seen, 1, ready=False)))

@@ -1,0 +1,335 @@
+"""Steps that nothing undoes: chosen again from what is read for them, and nothing remembered."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+from reconcile_bench import Bench
+
+from etcd_operator import patience, reconcile
+from etcd_operator.etcd import NoAnswer, Refused
+from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    DeleteClaim,
+    DeletePod,
+    Hold,
+    Leader,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MoveLeader,
+    Settled,
+)
+
+FRESH_READS = {
+    "get EtcdCluster": 1,
+    "get StatefulSet": 1,
+    "get Secret": 1,
+    "list Pod": 1,
+    "get PersistentVolumeClaim": 3,
+}
+
+
+@pytest.fixture
+async def settled():
+    bench = Bench()
+    bench.declare()
+    await bench.run()
+    bench.kube.calls.clear()
+    bench.kube.log.clear()
+    bench.etcd.calls.clear()
+    bench.events.posted.clear()
+    return bench
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """Puts a planner in place of the real one; counts how often it is asked."""
+
+    def put(decide):
+        asked = []
+
+        def counted(seen):
+            asked.append(seen)
+            return Hold("Paused", "is paused") if seen.cluster.paused else decide(seen)
+
+        monkeypatch.setattr(reconcile, "decide", counted)
+        return asked
+
+    return put
+
+
+def restart(seen, ordinal=1):
+    pod = seen.pod(ordinal)
+    if pod is None:
+        return Settled()
+    return DeletePod(pod.name, pod.uid, pod.resource_version, f"{pod.name} is made again")
+
+
+def leader(seen):
+    status = next(one for one in seen.statuses.values() if one.leader_id == one.member_id)
+    ordinal = next(n for n, one in seen.statuses.items() if one is status)
+    return Leader(seen.pod(ordinal).address, status.member_id, status.cluster_id)
+
+
+def add(seen):
+    return MemberAddLearner(leader(seen), "http://a-3:2380", "a-3 is added")
+
+
+class TestReads:
+    async def test_everything_but_the_services_is_read_anew(self, settled, planned):
+        asked = planned(restart)
+        await settled.once()
+        assert len(asked) == 3, "from memory, from the store and the members, from the API server"
+        reads = {k: n for k, n in settled.kube.calls.items() if k in FRESH_READS}
+        assert reads == FRESH_READS
+        assert "get Service" not in settled.kube.calls
+        assert settled.kube.calls["delete Pod"] == 1
+        assert sum(call.startswith("status") for call in settled.etcd.calls) == 6
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            lambda seen: MemberRemove(leader(seen), 1, "is removed"),
+            lambda seen: MemberPromote(leader(seen), 1, "has caught up"),
+            lambda seen: MoveLeader(leader(seen), 1, "leads"),
+            lambda _: DeleteClaim("data-a-1", "u", "1", "is deleted"),
+            add,
+        ],
+        ids=["remove", "promote", "move leader", "delete claim", "add"],
+    )
+    async def test_of_every_step_that_is_not_undone(self, settled, planned, step):
+        asked = planned(step)
+        await settled.once()
+        assert len(asked) == 3
+        assert settled.kube.calls["list Pod"] == 1
+
+    async def test_are_not_made_for_other_steps(self, settled, planned):
+        live = settled.kube.live(STATEFUL_SETS, "a")
+        manifest = {**live, "metadata": {"name": "a", "namespace": "default"}}
+        manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+        asked = planned(lambda _: ApplyChild("StatefulSet", "a", manifest, "differs"))
+        await settled.once()
+        assert len(asked) == 2
+        assert set(settled.kube.calls) <= {"apply StatefulSet", "apply EtcdCluster/status"}
+
+    async def test_feed_the_store(self, settled, planned):
+        settled.kube.watching = False
+        pod = settled.kube.live(PODS, "a-0")
+        settled.kube.put(PODS, {**pod, "spec": {"touched": True}})
+        settled.kube.remove(PODS, "default", "a-2")
+        planned(restart)
+        await settled.once()
+        assert settled.store.get(PODS, "default", "a-0")["spec"] == {"touched": True}
+        assert settled.store.get(PODS, "default", "a-2") is None
+
+
+class TestAgain:
+    async def test_the_same_step_is_done(self, settled, planned):
+        planned(restart)
+        assert await settled.once() == 0
+        assert settled.kube.find(PODS, "a-1") is None
+        assert settled.events.reasons() == ["PodRestarted"]
+
+    async def test_a_pod_that_was_only_touched_is_the_same_pod(self, settled, planned):
+        """The store is behind: its resourceVersion would be a conflict."""
+        settled.kube.watching = False
+        pod = settled.kube.live(PODS, "a-1")
+        pod["metadata"]["annotations"]["theirs"] = "1"
+        settled.kube.put(PODS, pod)
+        planned(restart)
+        assert await settled.once() == 0
+        assert settled.kube.find(PODS, "a-1") is None
+
+    async def test_a_claim_that_was_only_touched_is_the_same_claim(self, settled, planned):
+        settled.kube.watching = False
+        raw = settled.kube.live(CLAIMS, "data-a-1")
+        raw["metadata"]["annotations"]["theirs"] = "1"
+        settled.kube.put(CLAIMS, raw)
+
+        def delete(seen):
+            claim = seen.claim(1)
+            return DeleteClaim(claim.name, claim.uid, claim.resource_version, "is deleted")
+
+        planned(delete)
+        assert await settled.once() == 0
+        assert settled.kube.find(CLAIMS, "data-a-1") is None
+
+    async def test_the_heir_may_be_another_follower(self, settled, planned):
+        """Under load they overtake each other between two looks; the second one counts."""
+        heirs = iter((11, 12, 13))
+
+        def hand_over(seen):
+            heir = next(heirs)
+            return MoveLeader(leader(seen), heir, f"member {heir} is to lead")
+
+        planned(hand_over)
+        assert await settled.once() == 0
+        assert [change.split()[-1] for change in settled.etcd.changes] == ["13"]
+
+    async def test_leadership_that_has_moved_is_not_moved_again(self, settled, planned):
+        def hand_over(seen):
+            step = MoveLeader(leader(seen), 11, "is to lead")
+            others = [one.member_id for one in seen.statuses.values()]
+            settled.etcd.leader = next(one for one in others if one != step.leader.member_id)
+            return step
+
+        planned(hand_over)
+        await settled.once()
+        assert settled.etcd.changes == []
+
+    async def test_another_pod_of_the_name_is_left_alone(self, settled, planned):
+        settled.kube.watching = False
+        settled.nodes.kill("a-1")
+        settled.nodes.turn()
+        planned(restart)
+        delay = await settled.once()
+        assert "delete Pod" not in settled.kube.calls
+        assert 0 < delay <= patience.FIRST_POLL
+
+    @pytest.mark.parametrize("change", ["paused", "size", "deleted", "another", "refused"])
+    async def test_what_was_asked_for_has_changed(self, settled, planned, change):
+        """The watch has not told of it yet: only the read knows."""
+        settled.kube.watching = False
+        body = settled.body
+        if change == "paused":
+            settled.kube.put(ETCD_CLUSTERS, {**body, "spec": {"size": 3, "paused": True}})
+        elif change == "size":
+            settled.kube.put(ETCD_CLUSTERS, {**body, "spec": {"size": 5}})
+        elif change == "refused":
+            settled.kube.put(ETCD_CLUSTERS, {**body, "spec": {"size": 3, "version": "2.0.0"}})
+        else:
+            settled.kube.remove(ETCD_CLUSTERS, "default", "a")
+        if change == "another":
+            settled.declare()
+        planned(lambda seen: restart(seen) if seen.cluster.size == 3 else Settled())
+        await settled.once()
+        assert "delete Pod" not in settled.kube.calls
+
+    async def test_the_next_cluster_of_this_name_does_not_inherit_a_step(self, settled, planned):
+        settled.kube.watching = False
+        raw = settled.kube.live(CLAIMS, "data-a-1")
+        settled.kube.remove(ETCD_CLUSTERS, "default", "a")
+        settled.declare()
+        metadata = raw["metadata"]
+        step = DeleteClaim("data-a-1", metadata["uid"], metadata["resourceVersion"], "is deleted")
+        planned(lambda _: step)
+        await settled.once()
+        assert settled.kube.find(CLAIMS, "data-a-1")
+
+    async def test_a_member_that_answers_by_now_is_not_removed(self, settled, planned):
+        lost = settled.kube.live(PODS, "a-1")["status"]["podIP"]
+        member = settled.etcd.members.pop(lost)
+
+        def remove(seen):
+            if 1 in seen.statuses:
+                return Settled()
+            settled.etcd.members[lost] = member  # between the two looks
+            return MemberRemove(leader(seen), member.member_id, "is lost")
+
+        planned(remove)
+        await settled.once()
+        assert settled.etcd.changes == []
+
+    async def test_a_claim_that_labels_hide_is_there(self, settled, planned):
+        """Absence by label is a hint: nothing may be lost on its word."""
+        raw = settled.kube.live(CLAIMS, "data-a-1")
+        raw["metadata"]["labels"] = {}
+        settled.kube.put(CLAIMS, raw)
+        assert settled.store.get(CLAIMS, "default", "data-a-1") is None
+        asked = planned(lambda seen: restart(seen) if seen.claim(1) is None else Settled())
+        await settled.once()
+        assert asked[0].claim(1).uid == raw["metadata"]["uid"]
+        assert not asked[0].claim(1).labelled
+        assert "delete Pod" not in settled.kube.calls
+
+    async def test_a_store_that_knows_nothing_does_not_matter(self, settled, planned):
+        settled.kube.watching = False
+        settled.store._shelves = Store()._shelves
+        settled.store.put(ETCD_CLUSTERS, settled.body)
+        asked = planned(lambda seen: restart(seen) if seen.pods else add_to_nobody())
+        await settled.once()
+        assert asked[0].pods == ()
+        assert [pod.name for pod in asked[1].pods] == ["a-0", "a-1", "a-2"]
+        assert len(asked[1].claims) == 3
+        assert asked[1].etcd is not None
+        assert settled.etcd.changes == []
+
+    async def test_a_secret_that_is_another_by_now_counts(self, settled, planned):
+        settled.kube.watching = False
+        secret = settled.kube.live(SECRETS, "a-start")
+        settled.kube.put(SECRETS, {**secret, "data": {}})
+        planned(lambda seen: restart(seen) if seen.secret.bootstrap else Settled())
+        await settled.once()
+        assert "delete Pod" not in settled.kube.calls
+
+    async def test_for_ever_another_is_not_a_hot_loop(self, settled, planned):
+        names = iter(range(1000))
+        planned(lambda seen: replace(restart(seen), reason=f"reason {next(names)}"))
+        delays = [await settled.once() for _ in range(20)]
+        assert delays == sorted(delays)
+        assert delays[-1] == patience.WAIT_SECONDS
+
+
+def add_to_nobody():
+    return MemberAddLearner(Leader("10.9.9.9", 1, 2), "http://a-3:2380", "a-3 is added")
+
+
+class TestDeclined:
+    async def test_is_a_wait_in_etcds_words(self, settled, planned, caplog):
+        caplog.set_level(logging.INFO)
+        planned(add)
+        settled.etcd.answers = [Refused("unhealthy cluster")] * 3
+        delays = [await settled.once() for _ in range(3)]
+        assert delays[0] == patience.FIRST_POLL
+        settled.clock.now += 1
+        await settled.once()
+        lines = [record.getMessage() for record in caplog.records]
+        assert sum("unhealthy cluster" in line for line in lines) == 1
+        assert settled.events.reasons() == ["MemberAdded"]
+
+    async def test_is_said_in_the_status_and_no_failure(self, settled, planned):
+        planned(add)
+        settled.etcd.answers = [Refused("unhealthy cluster")] * 2
+        await settled.once()
+        settled.clock.now += 2
+        await settled.once()
+        assert settled.status["plan"] == (
+            "waiting for etcd, which says 'unhealthy cluster', before this can be done: "
+            "a-3 is added"
+        )
+        assert settled.condition("Progressing")["reason"] == "Waiting"
+        assert settled.events.posted == []
+
+    async def test_is_asked_again_quickly_and_not_for_ever_so(self, settled, planned):
+        """etcd's five seconds pass at full pace; a member that stays down costs little."""
+        planned(add)
+        settled.etcd.answers = [Refused("unhealthy cluster")] * 60
+        delays = [await settled.once() for _ in range(60)]
+        assert max(delays[:28]) == patience.DECLINED_SECONDS
+        assert delays[-1] == patience.WAIT_SECONDS
+        assert delays == sorted(delays)
+
+    async def test_is_not_braked(self, settled, planned):
+        planned(add)
+        settled.etcd.answers = [Refused("unhealthy cluster")] * 20
+        for _ in range(20):
+            await settled.once()
+        assert len(settled.etcd.changes) == 20
+
+    async def test_no_answer_is_unknown_and_looked_at_soon(self, settled, planned):
+        planned(add)
+        settled.etcd.answers = [NoAnswer("deadline")]
+        assert await settled.once() == patience.FIRST_POLL
+        assert settled.condition("Progressing")["reason"] == "Working"
+        assert settled.events.posted == []
+
+
+def test_names_are_those_of_the_labels():
+    """What `list Pod` selects by is what the pods are made with."""
+    assert naming.selector("a").items() <= naming.labels("a").items()

@@ -1,0 +1,122 @@
+"""Which steps become an Event, and under which reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes import cluster_body
+
+from etcd_operator.news import news_of
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.membership import records
+from etcd_stateful.membership.observation import Observation, Secret
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CancelDowngrade,
+    DeleteClaim,
+    DeletePod,
+    DisarmAlarm,
+    EnableDowngrade,
+    Leader,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MoveLeader,
+    RecordMember,
+    Settled,
+    Wait,
+    WriteBootstrap,
+)
+
+LEADER = Leader("10.0.0.1", 1, 2)
+BOOTSTRAP = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.6.16")
+LATCHED = records.latch(BOOTSTRAP)
+
+
+def cluster():
+    body = cluster_body()
+    body["metadata"] |= {"uid": "uid-a", "generation": 1}
+    return parse_cluster(body)
+
+
+def stateful_set(replicas=3, spec_hash="one"):
+    template = {"metadata": {"annotations": {naming.SPEC_HASH: spec_hash}}}
+    return {"metadata": {"name": "a"}, "spec": {"replicas": replicas, "template": template}}
+
+
+def seen(**changes):
+    base = Observation(
+        cluster=cluster(),
+        secret=Secret("1", LATCHED),
+        stateful_set=stateful_set(),
+        headless_service={},
+        client_service={},
+    )
+    return replace(base, **changes)
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (MemberAddLearner(LEADER, "http://a-3:2380", "why"), "MemberAdded"),
+        (MemberPromote(LEADER, 1, "why"), "MemberPromoted"),
+        (MemberRemove(LEADER, 1, "why"), "MemberRemoved"),
+        (MoveLeader(LEADER, 1, "why"), "LeaderMoved"),
+        (DeletePod("a-1", "u", "1", "why"), "PodRestarted"),
+        (DeleteClaim("data-a-1", "u", "1", "why"), "ClaimDeleted"),
+        (DisarmAlarm(LEADER, 1, "why"), "AlarmDisarmed"),
+        (EnableDowngrade(LEADER, "3.5", "why"), "DowngradeEnabled"),
+        (CancelDowngrade(LEADER, "why"), "DowngradeCancelled"),
+        (WriteBootstrap("a-start", "1", replace(LATCHED, version="3.7.3"), "why"), "VersionChange"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_each_step_of_the_membership_is_one(step, reason):
+    assert news_of(None, step, seen()) == ("Normal", reason, "why")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Wait("x"),
+        Settled(),
+        RecordMember("Pod", "a-1", "u", "1", records.MemberRecord("u", "c", 1, 2), "why"),
+        WriteBootstrap("a-start", "1", records.issue(LATCHED, {5: "run"}), "why"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_only_leads_to_one_is_none(step):
+    assert news_of(None, step, seen()) is None
+
+
+def test_the_latch_is_the_birth():
+    step = WriteBootstrap("a-start", "1", LATCHED, "why")
+    assert news_of(None, step, seen(secret=Secret("1", BOOTSTRAP))) == ("Normal", "Formed", "why")
+
+
+def test_the_same_step_again_is_no_news():
+    step = MemberPromote(LEADER, 1, "why")
+    assert news_of(step, step, seen()) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "news"),
+    [
+        (stateful_set(5), ("Normal", "Resized", "replicas of a go from 3 to 5")),
+        (
+            stateful_set(spec_hash="two"),
+            ("Normal", "TemplateChanged", "pods of a are made anew: x"),
+        ),
+        (stateful_set(), ("Normal", "PutBack", "put back StatefulSet a: x")),
+    ],
+)
+def test_what_the_spec_asks_for_is_no_repair(wanted, news):
+    assert news_of(None, ApplyChild("StatefulSet", "a", wanted, "x"), seen()) == news
+
+
+def test_a_stateful_set_made_again_is_put_back():
+    step = ApplyChild("StatefulSet", "a", stateful_set(), "x")
+    found = news_of(None, step, seen(stateful_set=None), created=True)
+    assert found == ("Normal", "PutBack", "put back StatefulSet a: x")

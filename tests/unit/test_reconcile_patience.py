@@ -1,0 +1,107 @@
+"""How soon a cluster is looked at again."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import cluster_body
+
+from etcd_operator.observe import Seen
+from etcd_operator.patience import (
+    DECLINED_SECONDS,
+    DECLINED_TRIES,
+    FIRST_POLL,
+    LAST_POLL,
+    WAIT_SECONDS,
+    Memory,
+    patience,
+)
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.membership import records
+from etcd_stateful.membership.observation import Observation, Pod, Secret
+from etcd_stateful.membership.steps import Leader, MemberPromote, Wait
+
+FORMED = records.latch(records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3"))
+
+
+def seen(*pods):
+    body = cluster_body()
+    body["metadata"] |= {"uid": "uid-a", "generation": 1}
+    observation = Observation(parse_cluster(body), Secret("1", FORMED), None, None, None, pods=pods)
+    return Seen(observation, fresh=True, next_sweep=40.0)
+
+
+def pod(*, in_start=False, deleting=False):
+    return Pod(
+        ordinal=0,
+        name="a-0",
+        uid="u",
+        resource_version="1",
+        address="10.0.0.1",
+        deleting=deleting,
+        ready=False,
+        in_start=in_start,
+        etcd_started=not in_start,
+    )
+
+
+def delays(step, looked_at, times=12):
+    memory = Memory("uid-a")
+    return [patience(memory, looked_at, step) for _ in range(times)]
+
+
+def test_what_may_end_without_an_event_is_polled():
+    """A learner that catches up, a leader that answers: Kubernetes tells of neither."""
+    found = delays(Wait("learner a-3 to catch up", soon=True), seen(pod()))
+    assert found[0] == FIRST_POLL
+    assert found == sorted(found)
+    assert found[-1] == LAST_POLL
+
+
+def test_what_ends_with_an_event_is_not():
+    assert set(delays(Wait("pod a-3 to be made"), seen(pod()))) == {WAIT_SECONDS}
+
+
+def test_start_is_polled_whatever_the_wait():
+    assert delays(Wait("pod a-0 to start"), seen(pod(in_start=True)))[0] == FIRST_POLL
+
+
+def test_start_in_a_pod_that_stops_is_not():
+    stops = pod(in_start=True, deleting=True)
+    assert delays(Wait("pod a-0 to stop"), seen(stops))[0] == WAIT_SECONDS
+
+
+class TestDeclined:
+    STEP = MemberPromote(Leader("10.0.0.1", 1, 2), 8, "has caught up")
+
+    def tries(self, memory, times, step=STEP):
+        found = []
+        for _ in range(times):
+            found.append(memory.next_try(step))
+            memory.step = step
+        return found
+
+    def test_at_full_pace_for_longer_than_etcds_health_interval(self):
+        found = self.tries(Memory("uid-a"), DECLINED_TRIES)
+        assert found[0] == FIRST_POLL, "a learner that is in sync any moment"
+        assert set(found[3:]) == {DECLINED_SECONDS}
+        assert sum(found) > 6
+
+    def test_then_ever_more_slowly(self):
+        found = self.tries(Memory("uid-a"), 200)
+        assert found == sorted(found)
+        assert found[-1] == WAIT_SECONDS
+
+    def test_another_step_begins_anew(self):
+        memory = Memory("uid-a")
+        self.tries(memory, 100)
+        other = MemberPromote(Leader("10.0.0.1", 1, 2), 9, "has caught up")
+        assert memory.next_try(other) == FIRST_POLL
+
+
+@pytest.mark.parametrize("times", [1, 30])
+def test_a_step_that_comes_too_late_is_tried_again_at_growing_intervals(times):
+    memory = Memory("uid-a")
+    found = [memory.next_retry() for _ in range(times)]
+    assert found[0] == FIRST_POLL
+    assert found == sorted(found)
+    assert found[-1] <= WAIT_SECONDS

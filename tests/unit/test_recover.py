@@ -1,0 +1,478 @@
+"""The containers of a recovery's Job: what they decide about a volume, and that they can die
+anywhere. With real etcd: tests/integration/start/test_recovery_etcd.py."""
+
+from __future__ import annotations
+
+import http.server
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from start_helpers import CLUSTER_ID, FIRST_SEGMENT, MARKER, MEMBER_ID, SETTINGS
+
+from etcd_operator.recover import __main__ as entry
+from etcd_operator.recover import files, finish, prepare
+from etcd_operator.recover.finish import Finish, Gateway, Silent, Undone, processes
+from etcd_operator.start.journal import Journal
+from etcd_stateful import marker, recover, start
+from etcd_stateful.recover import (
+    ASIDE,
+    CONFIG,
+    REFUSED_EXIT,
+    Begin,
+    Finished,
+    GoOn,
+    NotThis,
+    Order,
+    Unreadable,
+    config,
+    inspect,
+    left_over,
+    parse_order,
+)
+from etcd_stateful.start_config import BadSettings
+
+ORDER = Order(replace(SETTINGS, epoch=4), MEMBER_ID, CLUSTER_ID)
+BEFORE = marker.serialise(MARKER)
+AFTER = marker.serialise(ORDER.marker)
+LOG = (FIRST_SEGMENT,)
+
+
+def facts(text: bytes | None = BEFORE, heads: tuple[bytes, ...] = LOG) -> start.VolumeFacts:
+    return start.VolumeFacts(heads=heads, marker=text)
+
+
+class TestHowFarAVolumeHasCome:
+    def test_not_begun(self) -> None:
+        assert inspect(ORDER, facts(), None) == Begin()
+
+    def test_not_begun_with_a_marker_of_an_earlier_recovery_aside(self) -> None:
+        older = marker.serialise(replace(MARKER, epoch=2))
+
+        assert inspect(ORDER, facts(), older) == Begin()
+
+    def test_begun(self) -> None:
+        assert inspect(ORDER, facts(None), BEFORE) == GoOn()
+
+    def test_begun_by_an_earlier_recovery_that_never_ended(self) -> None:
+        older = marker.serialise(replace(MARKER, epoch=1))
+
+        assert inspect(ORDER, facts(None), older) == GoOn()
+
+    @pytest.mark.parametrize("aside", [None, BEFORE, b"noise"])
+    def test_finished(self, aside: bytes | None) -> None:
+        assert inspect(ORDER, facts(AFTER), aside) == Finished()
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            (replace(MARKER, cluster_uid="another"), "of cluster another"),
+            (replace(MARKER, member="c-0"), "names c-0"),
+            (replace(MARKER, member_id=7), "other IDs"),
+            (replace(MARKER, cluster_id=7), "other IDs"),
+            (replace(MARKER, epoch=5), "of epoch 5, and 4 is to begin"),
+            (replace(ORDER.marker, member="c-0"), "names c-0"),
+        ],
+    )
+    @pytest.mark.parametrize("where", ["in place", "aside"])
+    def test_another_marker(self, text: marker.Marker, words: str, where: str) -> None:
+        written = marker.serialise(text)
+        given = (facts(written), None) if where == "in place" else (facts(None), written)
+
+        verdict = inspect(ORDER, *given)
+
+        assert isinstance(verdict, NotThis)
+        assert words in verdict.why
+
+    def test_a_marker_of_the_new_epoch_that_is_aside_is_none(self) -> None:
+        """Nobody puts it there; who knows what has happened since."""
+        assert isinstance(inspect(ORDER, facts(None), AFTER), NotThis)
+
+    @pytest.mark.parametrize("noise", [b"", b"{}", b"[]", b"\xff\xfe", b"{" * 2000, b"x" * 9999])
+    def test_noise(self, noise: bytes) -> None:
+        assert isinstance(inspect(ORDER, facts(noise), BEFORE), NotThis)
+        assert isinstance(inspect(ORDER, facts(None), noise), NotThis)
+        assert isinstance(inspect(ORDER, facts(BEFORE, (noise + b"x" * 64,)), None), NotThis)
+
+    def test_a_log_without_any_marker(self) -> None:
+        assert inspect(ORDER, facts(None), None) == NotThis("a log without a marker")
+
+    def test_no_log(self) -> None:
+        for text in (BEFORE, AFTER, None):
+            assert isinstance(inspect(ORDER, facts(text, ()), BEFORE), NotThis)
+
+    def test_a_log_of_another_member(self) -> None:
+        other = replace(ORDER, member_id=7)
+        text = marker.serialise(replace(MARKER, member_id=7))
+
+        verdict = inspect(other, facts(text), None)
+
+        assert isinstance(verdict, NotThis)
+        assert f"the log is of member {MEMBER_ID:016x}" in verdict.why
+
+    def test_a_volume_that_cannot_be_read_may_be_tried_again(self) -> None:
+        assert inspect(ORDER, start.VolumeFacts(problem="stale"), None) == Unreadable("stale")
+
+
+class TestTheOrder:
+    def environment(self, **changes: str) -> dict[str, str]:
+        settings = {
+            "clusterUID": "u",
+            "epoch": 4,
+            "domain": "c.ns.svc",
+            "clientScheme": "http",
+            "peerScheme": "http",
+            "dnsTimeoutSeconds": 0,
+            "etcd": {"max-wals": 1},
+        }
+        ids = {"memberID": f"{MEMBER_ID:016x}", "clusterID": f"{CLUSTER_ID:016x}"}
+        return {
+            "POD_NAME": "c-1",
+            "POD_UID": "p",
+            "POD_IP": "127.0.0.1",
+            "START_SETTINGS": json.dumps(settings),
+            "RECOVERY": json.dumps(ids),
+        } | changes
+
+    def test_is_read_from_the_environment(self) -> None:
+        order = parse_order(self.environment())
+
+        assert (order.settings.member, order.settings.epoch) == ("c-1", 4)
+        assert (order.member_id, order.cluster_id) == (MEMBER_ID, CLUSTER_ID)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "", "null", "[]", "{}", "1", '"x"', '{"memberID": 1, "clusterID": 2}',
+            '{"memberID": "x", "clusterID": "1"}', '{"memberID": "1"}',
+            '{"memberID": "0", "clusterID": "1"}', '{"memberID": "-1", "clusterID": "1"}',
+            '{"memberID": "1", "clusterID": "10000000000000000"}', "[" * 99999,
+        ],
+    )  # fmt: skip
+    def test_that_names_nobody_is_refused(self, text: str) -> None:
+        with pytest.raises(BadSettings):
+            parse_order(self.environment(RECOVERY=text))
+
+    def test_etcd_listens_to_nobody_else_and_cannot_bootstrap(self) -> None:
+        given = json.loads(config(ORDER, force=True))
+
+        listens = {key: value for key, value in given.items() if key.startswith("listen-")}
+        assert set(listens) == {"listen-client-urls", "listen-peer-urls", "listen-metrics-urls"}
+        assert all(value.startswith("http://127.0.0.1:") for value in listens.values())
+        assert given["initial-cluster-state"] == "existing"
+        assert given["initial-cluster"] == "c-1=http://c-1.c.ns.svc:2380"
+        assert given["advertise-client-urls"] == "http://c-1.c.ns.svc:2379"
+        assert given["force-new-cluster"] is True
+        assert "quota-backend-bytes" not in given
+        assert json.loads(config(ORDER, force=False))["force-new-cluster"] is False
+
+
+class TestLeftOvers:
+    def test_are_all_but_the_survivor(self) -> None:
+        listed = [{"ID": str(MEMBER_ID)}, {"ID": "9"}, {"ID": "5", "isLearner": True}]
+
+        assert left_over(ORDER, listed) == [5, 9]
+        assert left_over(ORDER, listed[:1]) == []
+
+    @pytest.mark.parametrize(
+        "listed", [[], [{"ID": "9"}], [{"ID": str(MEMBER_ID), "isLearner": True}], [{"ID": "x"}]]
+    )
+    def test_a_list_without_the_survivor_as_a_voter(self, listed: list[dict[str, Any]]) -> None:
+        with pytest.raises(ValueError, match=r"voter|invalid"):
+            left_over(ORDER, listed)
+
+
+class Etcd:
+    """What `finish` talks to: a member that answers, perhaps not at once, until it is told to
+    stop."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.silent = 0
+        self.ids = (MEMBER_ID, CLUSTER_ID)
+        self.members = [MEMBER_ID]
+        self.running = True
+        self.stops_slowly = 0
+        self.calls: list[str] = []
+
+    def call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append(path)
+        if self.silent:
+            self.silent -= 1
+            raise Silent("not yet")
+        match path:
+            case "maintenance/status":
+                header = {"member_id": str(self.ids[0]), "cluster_id": str(self.ids[1])}
+                return {"header": header}
+            case "cluster/member/list":
+                assert body == {"linearizable": True}
+                return {"members": [{"ID": str(one)} for one in self.members]}
+            case _:
+                self.members.remove(int(body["ID"]))
+                return {}
+
+    def find(self, path: str) -> list[int]:
+        assert path == f"{self.root}/{recover.CONFIG_PATH}"
+        if not self.running and self.stops_slowly:
+            self.stops_slowly -= 1
+            return [4_000_001]
+        return [4_000_001] if self.running else []
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A survivor's volume."""
+    folder = tmp_path / "data/member/wal"
+    folder.mkdir(parents=True)
+    (folder / "0000000000000000-0000000000000000.wal").write_bytes(FIRST_SEGMENT)
+    (tmp_path / marker.FILE).write_bytes(BEFORE)
+    return tmp_path
+
+
+@pytest.fixture
+def etcd(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Etcd]:
+    made = Etcd(root)
+
+    def kill(process: int, _: int) -> None:
+        assert process == 4_000_001
+        assert not (root / CONFIG).exists(), "the kubelet would start it again"
+        made.running = False
+
+    monkeypatch.setattr(finish.os, "kill", kill)
+    monkeypatch.setattr(finish, "PAUSE", 0.0)
+    return made
+
+
+JOURNAL = Journal("/nowhere", "recover")
+
+
+def run(root: Path, etcd: Etcd) -> None:
+    """The Job's pod from its beginning to its end."""
+    prepare.prepare(ORDER, str(root), JOURNAL)
+    etcd.running = True
+    Finish(ORDER, str(root), JOURNAL, call=etcd.call, find=etcd.find).run()
+
+
+class TestTheJob:
+    def test_from_beginning_to_end(self, root: Path, etcd: Etcd) -> None:
+        etcd.silent = 3
+
+        run(root, etcd)
+
+        assert (root / marker.FILE).read_bytes() == AFTER
+        assert (root / ASIDE).read_bytes() == BEFORE
+        assert not (root / CONFIG).exists()
+        assert not etcd.running
+
+    def test_half_way_nothing_can_run_the_volume(self, root: Path) -> None:
+        prepare.prepare(ORDER, str(root), JOURNAL)
+
+        assert not (root / marker.FILE).exists()
+        for epoch in (3, 4):
+            verdict = start.inspect(replace(SETTINGS, epoch=epoch), volume_facts(root))
+            assert isinstance(verdict, start.Wait)
+
+    def test_a_second_run_does_not_force_anything(self, root: Path, etcd: Etcd) -> None:
+        run(root, etcd)
+        prepare.prepare(ORDER, str(root), JOURNAL)
+
+        assert json.loads((root / CONFIG).read_text())["force-new-cluster"] is False
+        etcd.running, etcd.calls = True, []
+        Finish(ORDER, str(root), JOURNAL, call=etcd.call, find=etcd.find).run()
+        assert (root / marker.FILE).read_bytes() == AFTER
+        assert etcd.calls == []
+
+    def test_members_that_etcd_left_are_removed(self, root: Path, etcd: Etcd) -> None:
+        etcd.members = [5, MEMBER_ID, 9]
+
+        run(root, etcd)
+
+        assert etcd.members == [MEMBER_ID]
+
+    @pytest.mark.parametrize("ids", [(7, CLUSTER_ID), (MEMBER_ID, 7)])
+    def test_somebody_else_at_the_port(self, root: Path, etcd: Etcd, ids: tuple[int, int]) -> None:
+        etcd.ids = ids
+
+        with pytest.raises(Undone, match="etcd runs as member"):
+            run(root, etcd)
+        assert not (root / marker.FILE).exists()
+
+    def test_a_survivor_that_is_no_voter(self, root: Path, etcd: Etcd) -> None:
+        etcd.members = [7]
+
+        with pytest.raises(Undone, match="not a voter"):
+            run(root, etcd)
+
+    def test_no_marker_before_etcd_has_stopped(
+        self, root: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        etcd.stops_slowly = 10**9
+        monkeypatch.setattr(finish, "STOP_SECONDS", 0.1)
+
+        with pytest.raises(Undone, match="does not stop"):
+            run(root, etcd)
+        assert not (root / marker.FILE).exists()
+
+    def test_no_marker_on_a_volume_that_was_emptied_meanwhile(self, root: Path, etcd: Etcd) -> None:
+        prepare.prepare(ORDER, str(root), JOURNAL)
+        job = Finish(ORDER, str(root), JOURNAL, call=etcd.call, find=etcd.find)
+        wal = root / "data/member/wal/0000000000000000-0000000000000000.wal"
+        listing = etcd.call
+
+        def call(path: str, body: dict[str, Any]) -> dict[str, Any]:
+            wal.unlink(missing_ok=True)
+            return listing(path, body)
+
+        job._call = call
+        with pytest.raises(Undone, match="changed while etcd ran"):
+            job.run()
+        assert not (root / marker.FILE).exists()
+
+    def test_finish_alone_does_nothing(self, root: Path, etcd: Etcd) -> None:
+        with pytest.raises(Undone, match="not prepared"):
+            Finish(ORDER, str(root), JOURNAL, call=etcd.call, find=etcd.find).run()
+        assert etcd.running
+        assert (root / marker.FILE).read_bytes() == BEFORE
+
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    @pytest.mark.parametrize("point", range(1, 7))
+    def test_a_run_that_ends_anywhere_is_finished_by_the_next(
+        self, root: Path, etcd: Etcd, point: int, after: bool
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patches:
+            counted = itertools.count(1)
+            for place, name in (
+                (files, "set_aside"),
+                (files, "remove"),
+                (finish.volume, "write"),
+                (finish.os, "kill"),
+            ):
+                patches.setattr(place, name, dying(getattr(place, name), counted, point, after))
+            try:
+                run(root, etcd)
+            except Dead:
+                pass
+            else:
+                assert point == 6, "there are five points"
+
+        if (root / marker.FILE).exists():
+            assert (root / marker.FILE).read_bytes() in (BEFORE, AFTER)
+        run(root, etcd)
+        assert (root / marker.FILE).read_bytes() == AFTER
+        assert not (root / CONFIG).exists()
+
+    def test_another_volume_is_left_as_it_is(self, root: Path) -> None:
+        (root / marker.FILE).write_bytes(marker.serialise(replace(MARKER, member="c-0")))
+        content = sorted(str(path) for path in root.rglob("*"))
+
+        with pytest.raises(prepare.Refused):
+            prepare.prepare(ORDER, str(root), JOURNAL)
+
+        assert sorted(str(path) for path in root.rglob("*")) == content
+
+    def test_exit_codes(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert entry.run("prepare", ORDER, str(root / "nowhere"), JOURNAL) == 1
+        assert entry.run("finish", ORDER, str(root), JOURNAL) == 1
+        assert entry.run("prepare", ORDER, str(root), JOURNAL) == 0
+        (root / ASIDE).unlink()
+        assert entry.run("prepare", ORDER, str(root), JOURNAL) == REFUSED_EXIT
+        monkeypatch.delenv("RECOVERY", raising=False)
+        assert entry.main(["prepare"]) == 2
+
+    def test_a_marker_aside_that_cannot_be_read_is_tried_again(self, root: Path) -> None:
+        (root / ASIDE).mkdir()
+
+        assert entry.run("prepare", ORDER, str(root), JOURNAL) == 1
+
+
+class Dead(BaseException):
+    pass
+
+
+def dying(real: Any, counted: Iterator[int], point: int, after: bool) -> Any:
+    def effect(*arguments: Any) -> Any:
+        now = next(counted)
+        if now == point and not after:
+            raise Dead
+        result = real(*arguments)
+        if now == point:
+            raise Dead
+        return result
+
+    return effect
+
+
+def volume_facts(root: Path) -> start.VolumeFacts:
+    return finish.volume.look(str(root))
+
+
+class TestProcesses:
+    def test_are_found_by_the_very_path_of_their_configuration(self, tmp_path: Path) -> None:
+        path = f"{tmp_path}/{recover.CONFIG_PATH}"
+        code = "import time; time.sleep(60)"
+        words = [sys.executable, "-c", code, f"--config-file={path}"]
+        with subprocess.Popen(words) as process:
+            try:
+                ends = time.monotonic() + 10
+                while processes(path) != [process.pid] and time.monotonic() < ends:
+                    time.sleep(0.02)
+                assert processes(path) == [process.pid]
+                assert processes(path + "x") == []
+                assert processes("recovery.yaml") == []
+            finally:
+                process.kill()
+                process.wait()
+            assert processes(path) == []
+
+    def test_this_one_is_not_among_them(self) -> None:
+        assert os.getpid() not in processes("")
+
+
+class _Answers(http.server.BaseHTTPRequestHandler):
+    status = 200
+    text = b"{}"
+
+    def do_POST(self) -> None:
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(self.text)))
+        self.end_headers()
+        self.wfile.write(self.text)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class TestTheGateway:
+    @pytest.mark.parametrize(
+        ("status", "text", "comes_to"),
+        [
+            (503, b'{"message": "etcdserver: no leader"}', Silent),
+            (500, b"\xff", Silent),
+            (200, b"no JSON", Silent),
+            (400, b'{"message": "etcdserver: user name is empty"}', Undone),
+            (403, b"", Undone),
+        ],
+    )
+    def test_what_is_waited_for_and_what_is_not(
+        self, status: int, text: bytes, comes_to: type[Exception]
+    ) -> None:
+        handler = type("Handler", (_Answers,), {"status": status, "text": text})
+        with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
+            thread = threading.Thread(target=server.handle_request)
+            thread.start()
+            with pytest.raises(comes_to):
+                Gateway(server.server_port).call("maintenance/status", {})
+            thread.join()
+
+    def test_nobody_there(self) -> None:
+        with pytest.raises(Silent):
+            Gateway(1).call("maintenance/status", {})

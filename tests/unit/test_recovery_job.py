@@ -1,0 +1,305 @@
+"""The manifest of a recovery's Job, and what the shell asks of the API server for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import FakeClock, FakeKube
+from recovery_world import lost
+from worlds import body
+
+from etcd_operator import recovery
+from etcd_operator.applied import Done, Outdated
+from etcd_operator.kube import JOBS, PODS, Unavailable
+from etcd_operator.recovery import Recoveries
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests.recovery_job import recovery_job
+from etcd_stateful.manifests.statefulset import stateful_set
+from etcd_stateful.membership import records
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.steps import CreateJob, DeleteJob
+from etcd_stateful.recover import parse_order
+from etcd_stateful.start_config import Settings
+
+RESOURCES = {"requests": {"cpu": "2", "memory": "8Gi"}}
+RECORD = replace(
+    records.adopted("uid", 0xABC, "3.7.3", 3), epoch=2, survivor="c-1", cluster_uid="uid"
+)
+
+
+def job(**pod: Any) -> dict[str, Any]:
+    cluster = parse_cluster(body(3, pod=pod) if pod else body(3))
+    return recovery_job(cluster, RECORD, 0x123, operator_image="operator:1")
+
+
+def containers(manifest: dict[str, Any]) -> dict[str, Any]:
+    spec = manifest["spec"]["template"]["spec"]
+    return {one["name"]: one for one in spec["initContainers"] + spec["containers"]}
+
+
+class TestTheManifest:
+    def test_etcd_runs_as_a_sidecar_between_prepare_and_finish(self) -> None:
+        spec = job()["spec"]["template"]["spec"]
+
+        assert [one["name"] for one in spec["initContainers"]] == ["prepare", "etcd"]
+        assert [one["name"] for one in spec["containers"]] == ["finish"]
+        etcd = containers(job())["etcd"]
+        assert etcd["restartPolicy"] == "Always"
+        assert etcd["image"] == "quay.io/coreos/etcd:v3.7.3"
+        assert etcd["command"] == [
+            "/usr/local/bin/etcd",
+            "--config-file=/var/etcd/data/member/wal/../../../recovery.yaml",
+        ]
+        assert "ports" not in etcd
+
+    def test_the_volume_is_the_survivors(self) -> None:
+        [volume] = job()["spec"]["template"]["spec"]["volumes"]
+
+        assert volume["persistentVolumeClaim"] == {"claimName": "data-c-1"}
+
+    def test_there_is_never_more_than_one_pod_on_it(self) -> None:
+        spec = job()["spec"]
+
+        assert (spec["parallelism"], spec["completions"]) == (1, 1)
+        assert spec["podReplacementPolicy"] == "Failed"
+        assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+    def test_it_fits_the_restricted_level(self) -> None:
+        spec = job()["spec"]["template"]["spec"]
+
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not spec.keys() & {"hostPID", "hostNetwork", "hostIPC"}
+        for one in containers(job()).values():
+            assert one["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+
+    def test_it_is_scheduled_as_a_member_is(self) -> None:
+        policy = {
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "etcd", "operator": "Exists"}],
+            "imagePullSecrets": [{"name": "registry"}],
+            "priorityClassName": "high",
+            "securityContext": {"runAsUser": 9000},
+            "affinity": {"nodeAffinity": {"x": "y"}},
+        }
+        cluster = parse_cluster(body(3, pod=policy))
+        member = stateful_set(cluster, replicas=3, operator_image="o")["spec"]["template"]["spec"]
+        spec = job(**policy)["spec"]["template"]["spec"]
+
+        for key in (
+            "nodeSelector",
+            "tolerations",
+            "imagePullSecrets",
+            "priorityClassName",
+            "securityContext",
+            "affinity",
+        ):
+            assert spec[key] == member[key], key
+
+    def test_it_fits_where_a_member_did(self) -> None:
+        found = containers(job(resources=RESOURCES))
+
+        assert found["etcd"]["resources"] == RESOURCES
+        assert found["prepare"]["resources"] == RESOURCES
+        assert found["finish"]["resources"]["requests"] == {"cpu": "200m", "memory": "128Mi"}
+        assert not any("resources" in one for one in containers(job()).values())
+
+    def test_no_service_leads_to_it_and_no_stateful_set_adopts_it(self) -> None:
+        labels = job(labels={"team": "a"})["spec"]["template"]["metadata"]["labels"]
+
+        assert not naming.selector("c").items() <= labels.items()
+        assert labels[naming.LABEL_MANAGED_BY] == naming.MANAGER
+        assert labels[naming.LABEL_INSTANCE] == "c"
+        assert labels["team"] == "a"
+
+    def test_the_longest_name_fits(self) -> None:
+        cluster = parse_cluster(body(3, name="a" * 52))
+        made = recovery_job(cluster, RECORD, 1, operator_image="o")
+
+        assert len(made["metadata"]["name"]) <= 63
+
+    def test_it_is_what_its_containers_read(self) -> None:
+        """And the settings are those of the pod to come, but for where it runs."""
+        for name in ("prepare", "finish"):
+            given = {one["name"]: one.get("value", "pod") for one in containers(job())[name]["env"]}
+            order = parse_order(given)
+            assert (order.member_id, order.cluster_id) == (0x123, 0xABC)
+            assert isinstance(order.settings, Settings)
+            assert (order.settings.member, order.settings.epoch) == ("c-1", 2)
+            cluster = parse_cluster(body(3))
+            pods = stateful_set(cluster, replicas=3, operator_image="o", epoch=2)
+            start = pods["spec"]["template"]["spec"]["initContainers"][0]
+            said = {one["name"]: one.get("value") for one in start["env"]}
+            assert json.loads(given["START_SETTINGS"]) == json.loads(said["START_SETTINGS"])
+
+    def test_it_has_no_key(self) -> None:
+        assert "secret" not in json.dumps(job()).lower()
+
+
+class TestWhatIsAsked:
+    @pytest.fixture
+    def kube(self) -> FakeKube:
+        made = FakeKube(FakeClock())
+        made.store = Store()
+        return made
+
+    async def look(self, kube: FakeKube, *, asked: bool = True) -> Observation:
+        world = lost()
+        if asked:
+            world.ask(1)
+        seen = world.observe()
+        assert kube.store is not None
+        recoveries = Recoveries(kube, kube.store, kube.clock)
+        return await recoveries.onto(replace(seen, occupants=(), job=None))
+
+    def made(self, kube: FakeKube, **status: Any) -> dict[str, Any]:
+        cluster = parse_cluster(body(3))
+        manifest = recovery_job(cluster, RECORD, 1, operator_image="o")
+        return kube.put(JOBS, manifest | {"status": status})
+
+    async def test_nothing_unless_a_recovery_is_asked_for(self, kube: FakeKube) -> None:
+        seen = await self.look(kube, asked=False)
+
+        assert not kube.calls
+        assert (seen.job, seen.occupants) == (None, ())
+
+    async def test_the_job_and_every_place_by_name(self, kube: FakeKube) -> None:
+        seen = await self.look(kube)
+
+        assert kube.calls == {"get Job": 1, "get Pod": 3}
+        assert (seen.job, seen.occupants) == (None, ())
+
+    async def test_a_job_that_is_there(self, kube: FakeKube) -> None:
+        self.made(kube)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert (found.name, found.survivor, found.epoch) == ("c-recovery", "c-1", 2)
+        assert (found.state, found.deleting, found.stranger) == ("running", False, "")
+        assert found.spec_hash == parse_cluster(body(3)).template_hash
+
+    @pytest.mark.parametrize(
+        ("conditions", "state"),
+        [
+            ([], "running"),
+            ([{"type": "Complete", "status": "True"}], "complete"),
+            ([{"type": "Complete", "status": "False"}], "running"),
+            ([{"type": "SuccessCriteriaMet", "status": "True"}], "running"),
+            ([{"type": "FailureTarget", "status": "True"}], "running"),
+            ([{"type": "Failed", "status": "True"}], "failed"),
+        ],
+    )
+    async def test_how_it_ended(
+        self, kube: FakeKube, conditions: list[dict[str, str]], state: str
+    ) -> None:
+        self.made(kube, conditions=conditions)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.state == state
+
+    async def test_one_of_somebody_else(self, kube: FakeKube) -> None:
+        kube.put(JOBS, {"metadata": {"name": "c-recovery", "namespace": "ns"}})
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert "nobody" in found.stranger
+
+    @pytest.mark.parametrize("epoch", ["", "x", "-1", "٣", "9" * 30])
+    async def test_one_that_was_altered(self, kube: FakeKube, epoch: str) -> None:
+        made = self.made(kube)
+        made["metadata"]["annotations"][naming.EPOCH] = epoch
+        kube.put(JOBS, made)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.epoch == 0
+
+    async def test_a_pod_that_has_lost_its_labels_is_in_the_way(self, kube: FakeKube) -> None:
+        kube.put(PODS, {"metadata": {"name": "c-2", "namespace": "ns"}})
+
+        assert (await self.look(kube)).occupants == ("c-2",)
+
+    @pytest.mark.parametrize(
+        ("phase", "there"),
+        [("Pending", True), ("Running", True), ("", True), ("Succeeded", False), ("Failed", False)],
+    )
+    async def test_pods_of_the_job_occupy_until_they_have_ended(
+        self, kube: FakeKube, phase: str, there: bool
+    ) -> None:
+        self.pod(kube, phase=phase)
+
+        assert ((await self.look(kube)).occupants == ("c-recovery-x7k2p",)) is there
+
+    async def test_the_last_words_of_its_containers(self, kube: FakeKube) -> None:
+        ended = {"exitCode": 3, "message": "refused: the log is of another"}
+        self.made(kube, conditions=[{"type": "Failed", "status": "True"}])
+        statuses = [{"name": "prepare", "state": {"terminated": ended}}]
+        self.pod(kube, phase="Failed", initContainerStatuses=statuses)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.trouble == "refused: the log is of another"
+
+    async def test_what_its_pod_waits_for(self, kube: FakeKube) -> None:
+        self.made(kube)
+        waiting = {"reason": "CrashLoopBackOff"}
+        last = {"terminated": {"exitCode": 2}}
+        crashing = {"name": "etcd", "state": {"waiting": waiting}, "lastState": last}
+        self.pod(kube, phase="Running", initContainerStatuses=[crashing])
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert "etcd keeps failing" in found.trouble
+
+    async def test_an_api_server_that_is_away_is_no_absence(self, kube: FakeKube) -> None:
+        kube.failures["get Job"] = [Unavailable("no answer")]
+
+        with pytest.raises(Unavailable):
+            await self.look(kube)
+
+    def pod(self, kube: FakeKube, **status: Any) -> None:
+        labels = job()["spec"]["template"]["metadata"]["labels"]
+        name = {"name": "c-recovery-x7k2p", "namespace": "ns", "labels": labels}
+        kube.put(PODS, {"metadata": name, "status": status})
+
+
+class TestWhatIsDone:
+    async def test_a_job_is_created_once(self) -> None:
+        kube = FakeKube()
+        step = CreateJob("c-recovery", job(), "why")
+
+        assert await recovery.apply(kube, "ns", step) == Done(
+            "created Job c-recovery", created=True
+        )
+        assert isinstance(await recovery.apply(kube, "ns", step), Outdated)
+        assert kube.calls == {"create Job": 2}
+
+    async def test_a_job_is_deleted_as_it_was_seen(self) -> None:
+        kube = FakeKube()
+        made = await kube.create(JOBS, job())
+        metadata = made["metadata"]
+        seen = DeleteJob("c-recovery", metadata["uid"], metadata["resourceVersion"], "why")
+
+        kube.put(JOBS, made | {"status": {"active": 1}})
+        assert isinstance(await recovery.apply(kube, "ns", seen), Outdated)
+        now = kube.live(JOBS, "c-recovery", "ns")["metadata"]["resourceVersion"]
+        done = await recovery.apply(kube, "ns", replace(seen, resource_version=now))
+        assert done == Done("deleted Job c-recovery")
+        assert kube.find(JOBS, "c-recovery", "ns") is None

@@ -1,0 +1,878 @@
+"""Recovery from a lost quorum, as the planner chooses its steps; `recovery_world` has the rules."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from recovery_world import JOB, RecoveryWorld, formed, lost
+from worlds import UID, Conflict, drive, is_write, labels
+
+from etcd_stateful import naming
+from etcd_stateful.conditions import LONGEST, all_conditions
+from etcd_stateful.membership import identity, records, survivor
+from etcd_stateful.membership.observation import Claim, MemberStatus, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
+    CreateSecret,
+    DeleteClaim,
+    DeleteJob,
+    DeletePod,
+    Hold,
+    RecordMember,
+    Settled,
+    Step,
+    Wait,
+    WriteBootstrap,
+    is_final,
+)
+from etcd_stateful.outcome import Outcome
+from etcd_stateful.status import render
+
+
+def hold(step: Step, reason: str, *words: str) -> Hold:
+    assert isinstance(step, Hold), step
+    assert step.reason == reason, step
+    for word in words:
+        assert word in step.message, step.message
+    return step
+
+
+def wait(step: Step, *words: str) -> Wait:
+    assert isinstance(step, Wait), step
+    for word in words:
+        assert word in step.reason, step.reason
+    return step
+
+
+def drive_until(world: RecoveryWorld, kind: type, **fields: Any) -> Any:
+    """To just before the step of that kind."""
+    for _ in range(100):
+        step = decide(world.observe())
+        if isinstance(step, kind) and all(
+            getattr(step, key) == value for key, value in fields.items()
+        ):
+            return step
+        world.apply(step) if is_write(step) else world.turn()
+    raise AssertionError(f"never came to {kind}; at last {decide(world.observe())}")
+
+
+def raised(**given: Any) -> RecoveryWorld:
+    """A recovery whose epoch has just begun."""
+    world = lost(**given)
+    world.ask(1)
+    world.apply(drive_until(world, WriteBootstrap))
+    assert world.record.survivor == "c-1"
+    while isinstance(step := decide(world.observe()), ApplyChild):
+        world.apply(step)
+    return world
+
+
+class TestTheWholeChain:
+    def test_the_survivor_goes_on_alone_and_is_joined_by_the_others(self) -> None:
+        world = lost()
+        claim = world.claims[1].uid
+        had = len(world.history)
+        world.ask(1)
+
+        assert drive(world) == Settled()
+        assert labels(world.history[had:]) == [
+            "StatefulSet c",
+            "ledger 3",
+            "StatefulSet c",
+            "CreateJob",
+            "record data-c-1",
+            "DeleteJob",
+            "delete data-c-0",
+            "delete data-c-2",
+            "ledger 3",
+            "StatefulSet c",
+            "add c-0",
+            "ledger 4",
+            "record data-c-0",
+            "push c-0 existing",
+            "promote c-0",
+            "add c-2",
+            "ledger 5",
+            "record data-c-2",
+            "push c-2 existing",
+            "promote c-2",
+        ]
+        assert world.claims[1].uid == claim
+        assert (world.record.epoch, world.record.survivor) == (2, "")
+        assert {world.epochs[one.uid] for one in world.claims.values()} == {2}
+        assert len(world.jobs) == 1
+
+    def test_nobody_is_called_to_it_while_the_survivor_starts(self) -> None:
+        """The others wait empty by then, as they should."""
+        world = lost()
+        world.ask(1)
+        drive_until(world, WriteBootstrap)
+        while world.record.survivor or world.record.epoch == 1:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        world.stuck = {1}
+        for _ in range(20):
+            step = decide(world.observe())
+            assert not isinstance(step, Hold), step
+            world.apply(step) if is_write(step) else world.turn()
+        assert world.pods[0].where == world.pods[2].where == "start"
+        world.stuck = set()
+
+        assert drive(world) == Settled()
+
+    @pytest.mark.parametrize(
+        ("size", "gone", "kept"),
+        [(1, (), 0), (2, (0,), 1), (3, (1, 2), 0), (5, (0, 2, 4), 3), (5, (0, 1, 2), 4)],
+    )
+    def test_of_any_size_and_any_ordinal(self, size: int, gone: tuple[int, ...], kept: int) -> None:
+        world = formed(size)
+        if gone:
+            world.wipe(*gone)
+            drive(world, idle=3)
+            world.ask(kept)
+
+        assert drive(world) == Settled()
+        assert len(world.etcds[world.record.cluster_id].voters) == size
+
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_the_survivor_may_lie_beyond_the_size(self, size: int) -> None:
+        """It is grown beside first, and goes once the others serve."""
+        world = lost(5, (0, 1, 2))
+        world.ask(4)
+        world.edit(size=size)
+
+        assert drive(world) == Settled()
+        assert len(world.etcds[world.record.cluster_id].voters) == size
+        recorded = [one for one in sorted(world.claims) if world.member_record(one)]
+        assert recorded == list(range(size))
+
+    def test_the_words_of_one_recovery_are_spent_by_it(self) -> None:
+        world = lost()
+        world.ask(1)
+        drive(world)
+
+        assert decide(world.observe()) == Settled()
+        world.wipe(0, 2)
+        rest = drive(world)
+
+        hold(rest, "QuorumLost", '"epoch": 2')
+        assert len(world.pods) == 3
+
+    def test_one_recovery_may_follow_another(self) -> None:
+        world = lost()
+        world.ask(1)
+        drive(world)
+        world.wipe(1, 2)
+        drive(world)
+        world.ask(0)
+
+        assert drive(world) == Settled()
+        assert world.record.epoch == 3
+        assert len(world.jobs) == 2
+
+    def test_a_settled_cluster_asks_nobody_about_jobs(self) -> None:
+        world = lost()
+        assert not survivor.is_looked_at(world.observe())
+        world.ask(1)
+        assert survivor.is_looked_at(world.observe())
+        drive(world)
+        assert not survivor.is_looked_at(world.observe())
+
+    def test_it_is_carried_out_from_any_point_by_whoever_looks(self) -> None:
+        """Every step is chosen by an operator that has just been started; here, with others'
+        responses lost: each write is done twice, and the second is refused or changes nothing."""
+        world = lost()
+        world.ask(1)
+        for _ in range(200):
+            step = decide(world.observe())
+            if not is_write(step):
+                if isinstance(step, Settled):
+                    break
+                world.turn()
+                continue
+            world.apply(step)
+            if isinstance(step, DeleteClaim | DeleteJob | CreateJob | WriteBootstrap):
+                with pytest.raises((Conflict, AssertionError, KeyError)):
+                    world.apply(step)
+        assert decide(world.observe()) == Settled()
+        assert len(world.jobs) == 1
+
+
+class TestBeforeTheEpochIsRaised:
+    def test_taking_the_word_back_calls_it_off(self) -> None:
+        world = lost()
+        world.ask(1)
+        drive_until(world, WriteBootstrap)
+        assert not world.pods
+
+        world.take_back()
+
+        hold(drive(world), "QuorumLost")
+        assert world.record.epoch == 1
+        assert len(world.pods) == 3
+        assert not world.jobs
+
+    def test_a_quorum_that_comes_back_calls_it_off(self) -> None:
+        """Its pods had been told to stop, and one came back first."""
+        world = formed()
+        world.cut_off = True
+        world.ask(1)
+        for pod in world.pods.values():
+            pod.silent = True
+        wait_for_stop = decide(world.observe())
+        assert isinstance(wait_for_stop, ApplyChild)
+        world.cut_off = False
+        for pod in world.pods.values():
+            pod.silent = False
+
+        hold(drive(world), "RecoveryNotNeeded")
+        assert world.record.epoch == 1
+        assert world.record.declined
+
+    def test_no_pod_is_left_when_the_epoch_is_raised(self) -> None:
+        world = lost()
+        world.ask(1)
+        world.apply(decide(world.observe()))
+        assert world.observe().replicas == 0
+
+        step = wait(decide(world.observe()), "pod c-0", "pod c-1", "pod c-2", "to stop")
+
+        assert step.soon
+
+    def test_a_stranger_in_a_pods_place_is_waited_for(self) -> None:
+        """It was ours once and has lost its labels: nobody stops it, and it runs on the volume."""
+        world = lost()
+        world.ask(1)
+        world.strangers = ("c-2",)
+        for _ in range(20):
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+
+        wait(decide(world.observe()), "pods c-2 to stop")
+        assert world.record.epoch == 1
+
+    def test_stopping_all_and_raising_the_epoch_are_looked_at_twice(self) -> None:
+        world = lost()
+        world.ask(1)
+
+        assert is_final(drive_until(world, ApplyChild))
+        assert is_final(drive_until(world, WriteBootstrap))
+        assert is_final(drive_until(world, CreateJob))
+        assert is_final(drive_until(world, DeleteClaim))
+
+
+class TestFencing:
+    def stuck(self) -> RecoveryWorld:
+        """The node of c-2 does not answer, so nobody confirms that its pod has stopped."""
+        world = formed()
+        world.wipe(0)
+        world.pods[2].silent = True
+        world.turn()
+        world.ask(1)
+        world.apply(drive_until(world, ApplyChild))
+        world.pods[2].deleting = world.pods[2].overdue = True
+        world.pods[2].trouble = "it was deleted and node n2 has not confirmed that it stopped"
+        for _ in range(5):
+            world.turn()
+        return world
+
+    def test_a_pod_that_does_not_confirm_is_waited_for_in_words(self) -> None:
+        world = self.stuck()
+
+        wait(decide(world.observe()), "c-2", "node n2", "list it in spec.recovery.fenced")
+
+    def test_one_that_is_declared_fenced_is_given_up(self) -> None:
+        world = self.stuck()
+        world.ask(1, fenced=["c-2"])
+
+        step = decide(world.observe())
+
+        assert isinstance(step, DeletePod)
+        assert (step.name, step.force) == ("c-2", True)
+        assert drive(world) == Settled()
+
+    def test_one_that_is_declared_fenced_has_its_time_to_stop(self) -> None:
+        """A human may be wrong; a node that answers stops it within its grace period."""
+        world = self.stuck()
+        world.ask(1, fenced=["c-2"])
+        world.pods[2].overdue = False
+
+        wait(decide(world.observe()), "pod c-2")
+
+    def test_one_that_answers_is_not_fenced(self) -> None:
+        world = lost()
+        world.ask(1, fenced=["c-0"])
+
+        hold(drive(world), "RecoveryRefused", "calls c-0 fenced, and c-0 answers")
+        assert len(world.pods) == 3
+
+    def test_a_fenced_pod_that_is_called_ready_does_not_matter(self) -> None:
+        """Nobody tells of a node that is off for the first 40 seconds."""
+        seen = lost().observe()
+        world = lost()
+        world.pods[2].silent = True
+        world.ask(1, fenced=["c-2"])
+        pods = tuple(
+            replace(pod, ready=True, answer=None) if pod.ordinal == 2 else pod
+            for pod in world.observe().pods
+        )
+        seen = replace(world.observe(), pods=pods)
+
+        assert survivor.accepted(seen) is not None
+        assert survivor.accepted(replace(seen, cluster=world_without_fence(seen))) is None
+
+
+def world_without_fence(seen: Observation) -> Any:
+    assert seen.cluster.recovery is not None
+    return replace(seen.cluster, recovery=replace(seen.cluster.recovery, fenced=()))
+
+
+class TestAfterTheEpochIsRaised:
+    def test_taking_the_word_back_does_not_stop_it(self) -> None:
+        world = raised()
+        world.take_back()
+
+        assert drive(world) == Settled()
+        assert world.record.epoch == 2
+
+    def test_a_job_that_goes_is_made_again(self) -> None:
+        world = raised()
+        world.job_runs = False
+        world.apply(drive_until(world, CreateJob))
+        world.job = None
+        world.job_runs = True
+
+        assert drive(world) == Settled()
+        assert len(world.jobs) == 2
+
+    def test_no_job_while_a_pod_of_the_one_before_may_run(self) -> None:
+        world = raised()
+        world.strangers = (f"{JOB}-abcde",)
+        for _ in range(5):
+            world.turn()
+
+        wait(decide(world.observe()), f"{JOB}-abcde to stop")
+
+    def test_a_job_that_runs_is_waited_for_in_its_own_words(self) -> None:
+        world = raised()
+        world.job_runs = False
+        world.apply(drive_until(world, CreateJob))
+        assert world.job is not None
+        wait(decide(world.observe()), f"Job {JOB} to make a cluster of one out of c-1")
+        world.job = replace(world.job, trouble="image no-such cannot be had")
+
+        wait(decide(world.observe()), "image no-such cannot be had")
+
+    def test_an_edit_of_the_spec_reaches_a_job_that_is_stuck(self) -> None:
+        world = raised()
+        world.job_runs = False
+        world.apply(drive_until(world, CreateJob))
+        world.edit(repository="another.registry/etcd")
+
+        step = drive_until(world, DeleteJob)
+
+        assert "the spec has been edited" in step.reason
+        world.job_runs = True
+        assert drive(world) == Settled()
+        images = [
+            job["spec"]["template"]["spec"]["initContainers"][1]["image"] for job in world.jobs
+        ]
+        assert images[1].startswith("another.registry/etcd")
+
+    def test_an_edit_does_not_undo_a_job_that_is_done(self) -> None:
+        world = raised()
+        world.apply(drive_until(world, CreateJob))
+        world.turn()
+        world.edit(repository="another.registry/etcd")
+
+        assert isinstance(drive_until(world, RecordMember), RecordMember)
+        assert len(world.jobs) == 1
+
+    def test_a_job_that_fails_is_told_with_the_ways_on(self) -> None:
+        world = raised()
+        world.claims[1].data = None
+
+        rest = drive(world)
+
+        hold(rest, "RecoveryFailed", "there is no log", f"delete Job {JOB}", "with epoch 2")
+        assert not [step for step in world.history if isinstance(step, DeleteClaim)]
+
+    def test_another_survivor_may_be_named_with_the_new_epoch(self) -> None:
+        world = lost(3, (2,))
+        world.wipe(1)
+        world.turn()
+        world.claims[1].data = formed().claims[1].data  # found again, and then worthless
+        world = lost()
+        world.ask(1)
+        world.apply(drive_until(world, WriteBootstrap))
+        world.claims[1].data, kept = None, world.claims[1].data
+        hold(drive(world), "RecoveryFailed")
+        assert kept is not None
+        world.claims[0].data = replace(kept, member="c-0", member_id=first_id(world, 0))
+
+        world.ask(0)
+
+        assert drive(world) == Settled()
+        assert world.record.epoch == 3
+        assert world.record.survivor == ""
+        assert [job["metadata"]["annotations"][naming.EPOCH] for job in world.jobs] == ["2", "3"]
+
+    def test_a_survivor_whose_claim_is_gone_is_told(self) -> None:
+        world = raised()
+        del world.claims[1]
+
+        hold(decide(world.observe()), "RecoveryFailed", "c-1 has no claim", "with epoch 2")
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"deleting": True}, "is lost"),
+            ({"phase": "Lost"}, "is lost"),
+            ({"damage": "half a record", "record": None}, "does not say whose"),
+            ({"uid": "another"}, "was restored or cloned"),
+        ],
+    )
+    def test_a_survivor_whose_claim_is_not_as_it_was_is_told(
+        self, change: dict[str, Any], words: str
+    ) -> None:
+        seen = raised().observe()
+
+        step = decide(with_claim(seen, 1, **change))
+
+        hold(step, "RecoveryFailed", words)
+
+    def test_a_job_of_somebody_else_is_left_alone(self) -> None:
+        world = raised()
+        world.job_runs = False
+        world.apply(drive_until(world, CreateJob))
+        assert world.job is not None
+        world.job = replace(world.job, stranger="nobody (it has no owner)", survivor="", epoch=0)
+
+        hold(decide(world.observe()), "NameTaken", JOB, "left alone")
+
+    def test_claims_that_may_be_of_another_are_left(self) -> None:
+        """Only what is on record as this very claim, of this cluster, of an epoch that is over."""
+        world = raised()
+        world.apply(drive_until(world, CreateJob))
+        world.turn()
+        world.apply(drive_until(world, RecordMember))
+        world.apply(drive_until(world, DeleteJob))
+        seen = world.observe()
+        assert isinstance(decide(seen), DeleteClaim)
+        for change in (
+            {"uid": "cloned"},
+            {"record": None},
+            {"record": other_record(seen, cluster_uid="other")},
+            {"record": other_record(seen, cluster_id=7)},
+            {"record": other_record(seen, epoch=2)},
+        ):
+            left = with_claim(with_claim(seen, 0, **change), 2, **change)
+            assert not isinstance(decide(left), DeleteClaim), change
+
+    def test_a_claim_that_is_on_its_way_out_is_waited_for(self) -> None:
+        world = raised()
+        step = drive_until(world, DeleteClaim)
+        world.apply(step)
+
+        wait(decide(world.observe()), f"claim {step.name} to be gone")
+
+    def test_a_lost_secret_is_taken_on_in_the_new_epoch(self) -> None:
+        """Claims remember the epoch; without it, every volume would be one of before."""
+        world = lost()
+        world.ask(1)
+        drive(world)
+        world.take_back()
+        world.secret = None
+
+        step = decide(world.observe())
+
+        assert isinstance(step, CreateSecret)
+        assert step.record.epoch == 2
+        assert drive(world) == Settled()
+
+    def test_a_secret_lost_while_the_job_runs_begins_the_recovery_again(self) -> None:
+        world = raised()
+        world.job_runs = False
+        world.apply(drive_until(world, CreateJob))
+        world.secret = None
+        world.apply(drive_until(world, CreateSecret))
+        assert world.record.epoch == 1
+        world.job_runs = True
+
+        assert drive(world) == Settled()
+        assert world.record.epoch == 2
+
+
+def first_id(world: RecoveryWorld, ordinal: int) -> int:
+    held = world.member_record(ordinal)
+    assert held is not None
+    return held.member_id
+
+
+def with_claim(seen: Observation, ordinal: int, **change: Any) -> Observation:
+    claims = tuple(
+        replace(claim, **change) if claim.ordinal == ordinal else claim for claim in seen.claims
+    )
+    return replace(seen, claims=claims)
+
+
+def other_record(seen: Observation, **change: Any) -> records.MemberRecord:
+    claim = seen.claim(0)
+    assert claim is not None
+    assert claim.record is not None
+    return replace(claim.record, **change)
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        ("fields", "words"),
+        [
+            ({"clusterID": "00000000000000ab"}, "it names cluster 00000000000000ab"),
+            ({"epoch": 2}, "it names epoch 2, and this is 1"),
+            ({"survivor": "c-5"}, "c-5 has no claim"),
+            ({"survivor": "c-0"}, "the volume of c-0 holds no usable data"),
+        ],
+    )
+    def test_words_that_do_not_fit(self, fields: dict[str, Any], words: str) -> None:
+        world = lost()
+        world.ask(1, **fields)
+
+        hold(drive(world), "RecoveryRefused", words, '"survivor": "c-1"')
+        assert len(world.pods) == 3
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"deleting": True}, "the volume of claim data-c-1 is lost"),
+            ({"phase": "Lost"}, "the volume of claim data-c-1 is lost"),
+            ({"record": None}, "does not say whose data it holds"),
+        ],
+    )
+    def test_a_survivor_without_a_volume(self, change: dict[str, Any], words: str) -> None:
+        world = lost()
+        world.ask(1)
+        seen = with_claim(world.observe(), 1, **change)
+
+        assert not survivor.halted(seen)
+        asked = survivor.asked_for(seen)
+        assert asked is not None
+        assert words in survivor.why_not(seen, asked)
+
+    def test_a_survivor_of_an_epoch_that_is_over(self) -> None:
+        """A volume that came back from somewhere, after another had gone on."""
+        world = lost()
+        world.ask(1)
+        seen = world.observe()
+        claim = seen.claim(0)
+        assert claim is not None
+        newer = with_claim(seen, 0, record=other_record(seen, epoch=2))
+
+        asked = survivor.asked_for(newer)
+
+        assert asked is not None
+        assert "is of epoch 1, and others of 2" in survivor.why_not(newer, asked)
+
+    def test_a_survivor_on_a_node_that_is_gone(self) -> None:
+        world = lost()
+        world.pods[1].node_gone = True
+        world.ask(1)
+
+        hold(drive(world), "RecoveryRefused", "the node that the volume of c-1 lies on is gone")
+
+    def test_two_etcd_clusters(self) -> None:
+        world = lost()
+        world.ask(1)
+        seen = world.observe()
+        other = replace(seen.statuses[1], cluster_id=7)
+        asked = survivor.asked_for(seen)
+        assert asked is not None
+
+        why = survivor.why_not(replace(seen, statuses={**seen.statuses, 2: other}), asked)
+
+        assert "another etcd cluster answers" in why
+
+    def test_a_learner(self) -> None:
+        world = lost()
+        world.ask(1)
+        seen = world.observe()
+        learner = replace(seen.statuses[1], learner=True)
+        asked = survivor.asked_for(seen)
+        assert asked is not None
+
+        why = survivor.why_not(replace(seen, statuses={1: learner}), asked)
+
+        assert "c-1 is a learner" in why
+
+    def test_an_empty_dir(self) -> None:
+        world = formed(3, pod={"emptyDir": {}})
+        world.restart_pod(0)
+        world.restart_pod(2)
+        world.turn()
+        world.ask(1)
+
+        hold(drive(world), "RecoveryRefused", "emptyDir")
+        assert len(world.pods) == 3
+
+    def test_a_cluster_that_has_not_formed(self) -> None:
+        world = RecoveryWorld()
+        world.stuck = {0, 1, 2}
+        drive(world, idle=2)
+        world.ask(1)
+
+        assert not survivor.halted(world.observe())
+        assert not isinstance(drive(world), Hold)
+
+    @pytest.mark.parametrize("how", ["ready", "led"])
+    def test_an_operator_that_reaches_nobody_is_no_proof(self, how: str) -> None:
+        """It may be the one that is cut off; kubelets and members know better."""
+        world = formed()
+        world.ask(1)
+        seen = replace(world.observe(), etcd=None)
+        if how == "ready":
+            seen = replace(seen, statuses={})
+        else:
+            seen = replace(seen, pods=tuple(replace(pod, ready=False) for pod in seen.pods))
+
+        step = decide(seen)
+
+        wait(step, "c-0, c-1, c-2 to be no longer Ready or led")
+        assert not survivor.halted(seen)
+
+    def test_while_paused_nothing_happens(self) -> None:
+        world = lost()
+        world.ask(1)
+        world.edit(paused=True)
+
+        hold(drive(world), "Paused")
+        assert len(world.pods) == 3
+
+
+class TestWhileAQuorumAnswers:
+    def test_it_is_not_needed_and_the_cluster_goes_on(self) -> None:
+        world = formed()
+        world.ask(1)
+        world.edit(size=5)
+
+        hold(drive(world), "RecoveryNotNeeded", "remove it")
+        assert len(world.etcds[world.record.cluster_id].voters) == 5
+
+    def test_the_list_alone_is_enough(self) -> None:
+        """Whatever kubelets say, and whoever else answers."""
+        world = formed()
+        world.ask(1)
+        seen = world.observe()
+        pods = tuple(replace(pod, ready=False) for pod in seen.pods)
+        seen = replace(seen, statuses={}, pods=pods)
+
+        assert not survivor.halted(seen)
+        assert survivor.halted(replace(seen, etcd=None))
+
+    def test_it_is_not_kept_for_the_next_loss_of_the_quorum(self) -> None:
+        world = formed()
+        world.ask(1)
+        drive(world)
+        world.wipe(0, 2)
+
+        hold(drive(world), "RecoveryRefused", "set while a quorum answered")
+        assert len(world.pods) == 3
+
+    def test_taken_out_and_set_anew_it_counts(self) -> None:
+        world = formed()
+        world.ask(1)
+        drive(world)
+        world.wipe(0, 2)
+        drive(world)
+        world.take_back()
+        hold(drive(world), "QuorumLost")
+        assert not world.record.declined
+
+        world.ask(1)
+
+        drive(world)
+        assert world.record.epoch == 2
+
+    def test_one_for_another_cluster_is_no_answer_to_anything(self) -> None:
+        world = formed()
+        world.ask(1, clusterID="00000000000000ab")
+
+        hold(drive(world), "RecoveryNotNeeded")
+        assert not world.record.declined
+
+    def test_one_that_is_spent_is_not_mentioned(self) -> None:
+        world = lost()
+        world.ask(1)
+        drive(world)
+        world.edit(size=5)
+
+        assert drive(world) == Settled()
+
+
+class TestWhatTheConditionOffers:
+    def test_the_very_words_to_put_into_the_spec(self) -> None:
+        world = lost()
+        message = hold(decide(world.observe()), "QuorumLost").message
+        text = message.partition("spec.recovery: ")[2]
+        asked, _ = json.JSONDecoder().raw_decode(text)
+
+        world.edit(recovery=asked)
+
+        assert drive(world) == Settled()
+        assert world.record.epoch == 2
+
+    @pytest.mark.parametrize(
+        ("progress", "best"),
+        [
+            ({0: (100, 5), 1: (120, 2)}, "c-1"),
+            ({0: (120, 2), 1: (100, 9)}, "c-0"),
+            ({0: (100, 2), 1: (100, 2)}, "c-0"),
+            ({1: (1, 1)}, "c-1"),
+        ],
+    )
+    def test_the_highest_index_is_chosen_whatever_the_term(
+        self, progress: dict[int, tuple[int, int]], best: str
+    ) -> None:
+        """What was committed is one sequence: the term of a member without a leader says nothing
+        about what it has."""
+        seen = five_with_three_lost(progress)
+
+        message = survivor.ways_out(seen)
+
+        assert f'"survivor": "{best}"' in message
+        for ordinal, (index, term) in progress.items():
+            assert f"c-{ordinal} (index {index}, term {term})" in message
+
+    def test_those_that_do_not_answer_are_to_be_asked_first(self) -> None:
+        message = survivor.ways_out(five_with_three_lost({1: (100, 2)}))
+
+        assert "c-0 (does not answer)" in message
+        assert "start those that do not answer first" in message
+
+    def test_none_is_left(self) -> None:
+        world = lost(3, (0, 1, 2))
+
+        hold(drive(world), "QuorumLost", "No member's data is left here", "restore a backup")
+
+    def test_the_message_fits_into_a_condition(self) -> None:
+        """At least its way out, with names as long as they come."""
+        world = lost(7, (0, 1, 2, 3))
+        message = hold(decide(world.observe()), "QuorumLost").message
+        until = message.index("; c-") if "; c-" in message else len(message)
+        said = message[:until]
+
+        assert len(said) + said.count("c-") * 51 < LONGEST
+
+
+def five_with_three_lost(progress: dict[int, tuple[int, int]]) -> Observation:
+    seen = lost(5, (2, 3, 4)).observe()
+    assert seen.secret is not None
+    assert seen.secret.bootstrap is not None
+    cluster_id = seen.secret.bootstrap.cluster_id
+    said = {
+        ordinal: MemberStatus(
+            ordinal + 1, cluster_id, "3.7.3", 0, term, index, learner=False, db_size=1
+        )
+        for ordinal, (index, term) in progress.items()
+    }
+    return replace(seen, statuses=said)
+
+
+class TestAdoption:
+    def test_a_volume_of_an_epoch_that_is_over_is_not_adopted(self) -> None:
+        """The cluster was deleted before the others' claims were."""
+        world = raised()
+        world.apply(drive_until(world, CreateJob))
+        world.turn()
+        world.apply(drive_until(world, RecordMember))
+        claims = {
+            ordinal: claim.annotations[naming.EPOCH] for ordinal, claim in world.claims.items()
+        }
+        assert claims == {0: "1", 1: "2", 2: "1"}
+        seen = world.observe()
+        other = replace(seen.cluster, uid="new", recovery=None)
+        adopt = replace(other, retained_claims=replace(other.retained_claims, adopt=UID))
+
+        step = decide(replace(seen, cluster=adopt, secret=None, stateful_set=None, pods=()))
+
+        assert isinstance(step, CreateSecret)
+        assert step.record.epoch == 2
+
+
+def test_records_of_before_are_read_as_the_first_epoch() -> None:
+    record = records.first_attempt("u", {"c-0": "http://c-0:2380"}, "3.7.3")
+    text = json.loads(records.dump_bootstrap(record))
+    for key in ("epoch", "survivor", "declined"):
+        del text[key]
+
+    assert records.load_bootstrap(json.dumps(text)) == record
+
+
+@pytest.mark.parametrize("epoch", [0, -1, True, "2", 1.5, None, [], 2.0])
+def test_an_epoch_that_is_none_is_a_damaged_record(epoch: object) -> None:
+    record = records.first_attempt("u", {"c-0": "http://c-0:2380"}, "3.7.3")
+    text = json.loads(records.dump_bootstrap(record)) | {"epoch": epoch}
+
+    with pytest.raises(records.BadRecord):
+        records.load_bootstrap(json.dumps(text))
+
+
+@pytest.mark.parametrize("text", ["0", "", "x", "-1", "1.0", "٣", "1" * 10])
+def test_an_epoch_on_a_claim_that_is_none_is_a_damaged_record(text: str) -> None:
+    notes = records.member_annotations(records.MemberRecord("u", "c", 1, 2))
+
+    with pytest.raises(records.BadRecord):
+        records.load_member(notes | {naming.EPOCH: text})
+
+
+def test_a_claim_remembers_its_epoch() -> None:
+    record = records.MemberRecord("u", "c", 1, 2, epoch=7)
+
+    assert records.load_member(records.member_annotations(record)) == record
+    notes = records.member_annotations(record)
+    del notes[naming.EPOCH]
+    assert records.load_member(notes) == replace(record, epoch=1)
+
+
+def test_the_ids_are_told_as_status_shows_them() -> None:
+    seen = lost().observe()
+    assert seen.secret is not None
+    assert seen.secret.bootstrap is not None
+    shown = identity.to_hex(seen.secret.bootstrap.cluster_id)
+
+    assert f'"clusterID": "{shown}"' in survivor.ways_out(seen)
+    assert isinstance(seen.claims[0], Claim)
+
+
+class TestWhatStatusSays:
+    def conditions(self, world: RecoveryWorld) -> dict[str, str]:
+        seen = world.observe()
+        said = all_conditions(Outcome(seen, decide(seen)))
+        return {one.type: one.status for one in said}
+
+    def test_it_recovers_until_all_are_back_and_scales_at_no_time(self) -> None:
+        world = lost()
+        world.ask(1)
+        for _ in range(100):
+            step = decide(world.observe())
+            if world.record.epoch == 2 and world.record.survivor:
+                assert self.conditions(world)["Recovering"] == "True"
+            if survivor.halted(world.observe()):
+                assert "Scaling" not in self.conditions(world)
+            if step == Settled():
+                break
+            world.apply(step) if is_write(step) else world.turn()
+        assert "Recovering" not in self.conditions(world)
+
+    def test_the_epoch_is_shown(self) -> None:
+        world = lost()
+        resource = {**world.body, "status": {"epoch": 1}}
+        assert render(resource, Outcome(), "2026-01-01T00:00:00Z")["epoch"] == 1
+        world.ask(1)
+        drive(world)
+        seen = world.observe()
+
+        assert render(resource, Outcome(seen, Settled()), "2026-01-01T00:00:00Z")["epoch"] == 2

@@ -1,0 +1,138 @@
+"""Random days around a recovery: whatever happens in whatever order, no rule is broken, and it ends
+in a cluster as declared or in words. `recovery_world` holds every write against the rules."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable
+
+import pytest
+from recovery_world import RecoveryWorld, formed
+from worlds import Conflict, drive, is_write
+
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold, Settled, Wait, is_final
+
+WALKS = 200
+EVENTS = 40
+REASONS = {
+    "ClaimDeleted",
+    "ForeignData",
+    "LastMember",
+    "QuorumLost",
+    "RecoveryFailed",
+    "RecoveryNotNeeded",
+    "RecoveryRefused",
+}
+
+
+class Day:
+    """One cluster, and everybody who may do something to it."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.world: RecoveryWorld = formed(self.chance.choice((1, 2, 3, 3, 5)))
+        self.old = self.world.observe()
+
+    def events(self) -> list[Callable[[], None]]:
+        return [
+            *(self.operate,) * 8,
+            *(self.world.turn,) * 6,
+            self.operate_late,
+            self.look,
+            self.ask,
+            self.ask,
+            self.ask_for_the_next,
+            self.take_back,
+            self.lose_volumes,
+            self.lose_secret,
+            self.lose_job,
+            self.stop_job,
+            self.be_silent,
+            self.resize,
+        ]
+
+    def operate(self) -> None:
+        step = decide(self.world.observe())
+        if is_write(step):
+            self.world.apply(step)
+
+    def look(self) -> None:
+        self.old = self.world.observe()
+
+    def operate_late(self) -> None:
+        """By another operator, on what it saw a while ago; final steps are looked at again."""
+        step = decide(self.old)
+        if not is_write(step) or self.world.secret is None:
+            return
+        if is_final(step):
+            again = decide(self.world.observe())
+            if type(again) is not type(step) or getattr(again, "name", 0) != getattr(
+                step, "name", 0
+            ):
+                return
+            step = again
+        with contextlib.suppress(Conflict):
+            self.world.apply(step)
+
+    def ordinal(self) -> int:
+        return self.chance.randrange(self.world.cluster.size)
+
+    def ask(self) -> None:
+        if self.world.secret is not None:
+            self.world.ask(self.ordinal())
+
+    def ask_for_the_next(self) -> None:
+        if self.world.secret is not None:
+            self.world.ask(self.ordinal(), epoch=self.world.record.epoch + 1)
+
+    def take_back(self) -> None:
+        if "recovery" in self.world.body["spec"]:
+            self.world.take_back()
+
+    def lose_volumes(self) -> None:
+        there = [one for one in self.world.claims if one in self.world.pods]
+        for ordinal in self.chance.sample(there, min(len(there), 2)):
+            self.world.wipe(ordinal)
+
+    def lose_secret(self) -> None:
+        if self.world.record.latched if self.world.secret else False:
+            self.world.secret = None
+
+    def lose_job(self) -> None:
+        self.world.job = None
+
+    def stop_job(self) -> None:
+        self.world.job_runs = not self.world.job_runs
+
+    def be_silent(self) -> None:
+        for pod in self.world.pods.values():
+            pod.silent = self.chance.random() < 0.3
+
+    def resize(self) -> None:
+        self.world.edit(size=self.chance.choice((1, 3, 5)))
+
+    def calm_down(self) -> None:
+        self.world.job_runs = True
+        for pod in self.world.pods.values():
+            pod.silent = False
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_no_day_breaks_a_rule_and_each_ends_in_words(seed: int) -> None:
+    day = Day(seed)
+    for _ in range(EVENTS):
+        day.chance.choice(day.events())()
+    day.calm_down()
+
+    rest = drive(day.world)
+
+    if isinstance(rest, Hold):
+        assert rest.reason in REASONS, rest
+    elif isinstance(rest, Wait):
+        assert "quorum" in rest.reason or "to serve" in rest.reason, rest
+    else:
+        assert rest == Settled()
+    held = day.world.record
+    assert not held.survivor or isinstance(rest, Hold)

@@ -1,0 +1,98 @@
+"""A status lands on the object that it is of, or nowhere, and never waits for a quiet moment."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import FakeKube, cluster_body
+
+from etcd_operator.kube import ETCD_CLUSTERS, Conflict, Rejected, Unavailable
+from etcd_operator.statuses import write_status
+
+WRITE = "apply EtcdCluster/status"
+STATUS = {"phase": "Creating"}
+
+
+class Blind(FakeKube):
+    """As the API server: of a status it checks the resourceVersion alone."""
+
+    def _check(self, known, wanted):
+        super()._check(known, {k: v for k, v in wanted.items() if k != "uid"})
+
+
+@pytest.fixture
+def kube():
+    return Blind()
+
+
+@pytest.fixture
+def body(kube):
+    return kube.put(ETCD_CLUSTERS, cluster_body())
+
+
+def alter(kube):
+    live = kube.live(ETCD_CLUSTERS, "a")
+    labels = {"times": str(len(live["metadata"].get("labels", {}).get("times", "")) + 1)}
+    kube.put(ETCD_CLUSTERS, {**live, "metadata": {**live["metadata"], "labels": labels}})
+
+
+def replace(kube):
+    kube.remove(ETCD_CLUSTERS, "default", "a")
+    kube.put(ETCD_CLUSTERS, cluster_body(size=5))
+
+
+async def test_is_written_in_one_call(kube, body):
+    written = await write_status(kube, ETCD_CLUSTERS, body, STATUS)
+
+    assert written == kube.live(ETCD_CLUSTERS, "a")
+    assert written["status"] == STATUS
+    assert kube.calls == {WRITE: 1}
+
+
+async def test_of_a_cluster_that_is_gone_is_nobodys(kube, body):
+    kube.remove(ETCD_CLUSTERS, "default", "a")
+
+    assert await write_status(kube, ETCD_CLUSTERS, body, STATUS) is None
+
+
+@pytest.mark.parametrize("when", [WRITE, "get EtcdCluster"])
+async def test_never_flashes_on_the_next_cluster_of_the_name(kube, body, when):
+    """It is replaced before the write, or between the conflict and the fresh read."""
+    if when != WRITE:
+        alter(kube)
+    kube.before[when] = lambda: replace(kube)
+
+    assert await write_status(kube, ETCD_CLUSTERS, body, STATUS) is None
+    assert "status" not in kube.live(ETCD_CLUSTERS, "a")
+
+
+async def test_of_a_cluster_that_is_gone_by_the_fresh_read_is_nobodys(kube, body):
+    alter(kube)
+    kube.before["get EtcdCluster"] = lambda: kube.remove(ETCD_CLUSTERS, "default", "a")
+
+    assert await write_status(kube, ETCD_CLUSTERS, body, STATUS) is None
+
+
+async def test_from_an_older_body_is_written_after_one_fresh_read(kube, body):
+    alter(kube)
+    written = await write_status(kube, ETCD_CLUSTERS, body, STATUS)
+
+    assert written["status"] == STATUS
+    assert written["metadata"]["labels"] == {"times": "1"}
+    assert kube.calls == {WRITE: 2, "get EtcdCluster": 1}
+
+
+async def test_is_tried_again_once(kube, body):
+    """Whoever altered it twice has made an event, and the next pass a newer status."""
+    kube.failures[WRITE] = [Conflict("changed", status=409)] * 9
+
+    assert await write_status(kube, ETCD_CLUSTERS, body, STATUS) is None
+    assert kube.calls == {WRITE: 2, "get EtcdCluster": 1}
+
+
+@pytest.mark.parametrize("error", [Unavailable("late"), Rejected("no", status=422)])
+@pytest.mark.parametrize("first", [[], [Conflict("changed", status=409)]])
+async def test_other_errors_are_the_callers(kube, body, first, error):
+    kube.failures[WRITE] = [*first, error]
+
+    with pytest.raises(type(error)):
+        await write_status(kube, ETCD_CLUSTERS, body, STATUS)

@@ -1,0 +1,150 @@
+"""What an API server stores in the tiny world: clusters, claims, pods, and its defaults."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from world_etcd import Data
+
+from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
+
+UID = "4be0f3a2-0b0e-4d8c-9a55-2f6f0a1c7d11"
+
+Json = dict[str, Any]
+
+
+def body(
+    size: int = 3, *, name: str = "c", uid: str = UID, status: Json | None = None, **spec: Any
+) -> Json:
+    """An EtcdCluster as the API server stores it."""
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": uid, "generation": 1},
+        "spec": {"size": size} | spec,
+        "status": status or {},
+    }
+
+
+def cluster(size: int = 3, **given: Any) -> EtcdCluster:
+    return parse_cluster(body(size, **given))
+
+
+@dataclass(slots=True)
+class Volume:
+    """A claim and what is on its volume."""
+
+    uid: str
+    resource_version: int
+    annotations: dict[str, str]
+    data: Data | None = None
+    deleting: bool = False
+    unreadable: str = ""
+    damaged: str = ""
+    """What is wrong with the log, if `start` can tell."""
+    phase: str = "Bound"
+
+
+@dataclass(slots=True)
+class PodState:
+    """A pod. `where` is `pending`, `start` or `etcd`; `data` is that of an emptyDir."""
+
+    uid: str
+    resource_version: int
+    where: str = "pending"
+    challenge: str = ""
+    deleting: bool = False
+    trouble: str = ""
+    silent: bool = False
+    """Neither `start` nor etcd in it answers anybody."""
+    age: float = 0.0
+    annotations: dict[str, str] = field(default_factory=dict)
+    data: Data | None = None
+    revision: str = ""
+    spec_hash: str = ""
+    image: str = ""
+    crashing: bool = False
+    damage: str = ""
+    node_gone: bool = False
+    overdue: bool = False
+
+    @property
+    def version(self) -> str:
+        return self.image.rpartition(":v")[2]
+
+
+_POD_DEFAULTS = {
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "securityContext": {},
+    "terminationGracePeriodSeconds": 30,
+}
+_CONTAINER_DEFAULTS = {
+    "imagePullPolicy": "IfNotPresent",
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "resources": {},
+}
+
+
+def with_defaults(manifest: Json) -> Json:
+    """The object as an API server (1.36) stores it."""
+    live = _without_empty(copy.deepcopy(manifest))
+    live["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1}
+    if live["kind"] == "StatefulSet":
+        _default_stateful_set(live)
+    if live["kind"] == "Service":
+        _default_service(live)
+    return live
+
+
+def _without_empty(value: Any) -> Any:
+    """Empty text, lists and maps are not stored; zero and false are, where a pointer holds them."""
+    if isinstance(value, dict):
+        kept = {key: _without_empty(one) for key, one in value.items()}
+        meant = ("emptyDir", "labelSelector", "namespaceSelector")
+        return {
+            key: one for key, one in kept.items() if key in meant or one not in ("", [], {}, None)
+        }
+    return [_without_empty(one) for one in value] if isinstance(value, list) else value
+
+
+def _default_stateful_set(live: Json) -> None:
+    spec = live["spec"]
+    spec["revisionHistoryLimit"] = 10
+    pod = spec["template"]["spec"]
+    spec["template"]["metadata"]["creationTimestamp"] = None
+    spec["template"]["spec"] = _POD_DEFAULTS | pod
+    for container in pod["initContainers"] + pod["containers"]:
+        container.update(_CONTAINER_DEFAULTS | container)
+        for port in container.get("ports", []):
+            port["protocol"] = "TCP"
+        for variable in container.get("env", []):
+            if "fieldRef" in variable.get("valueFrom", {}):
+                variable["valueFrom"]["fieldRef"]["apiVersion"] = "v1"
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if probe in container:
+                container[probe]["successThreshold"] = 1
+    for claim in spec.get("volumeClaimTemplates", []):
+        claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        claim["metadata"]["creationTimestamp"] = None
+        claim["spec"] = {"volumeMode": "Filesystem"} | claim["spec"]
+        claim["status"] = {"phase": "Pending"}
+    live["status"] = {"replicas": 0, "availableReplicas": 0}
+
+
+def _default_service(live: Json) -> None:
+    defaults = {
+        "type": "ClusterIP",
+        "clusterIP": "10.96.0.7",
+        "clusterIPs": ["10.96.0.7"],
+        "internalTrafficPolicy": "Cluster",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "sessionAffinity": "None",
+    }
+    live["spec"] = defaults | live["spec"]
+    for port in live["spec"]["ports"]:
+        port["protocol"] = "TCP"
+    live["status"] = {"loadBalancer": {}}

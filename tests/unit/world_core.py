@@ -1,0 +1,470 @@
+"""The tiny world itself: what there is, what a step does to it, what goes on by itself."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import world_rules as rules
+import world_view
+from world_api import UID, Json, PodState, Volume, body, with_defaults
+from world_etcd import Conflict, Data, Etcd, minor, refuse
+from world_rules import RuleBroken, rule
+
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
+from etcd_stateful.membership import identity, records
+from etcd_stateful.membership.observation import Foreign, Member, Observation
+from etcd_stateful.membership.records import Bootstrap, MemberRecord
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CancelDowngrade,
+    CreateJob,
+    CreateSecret,
+    DeleteClaim,
+    DeleteJob,
+    DeletePod,
+    DisarmAlarm,
+    EnableDowngrade,
+    EtcdChange,
+    Hold,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MoveLeader,
+    PushTicket,
+    RecordMember,
+    Settled,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+
+
+class World:
+    """One cluster and its surroundings."""
+
+    def __init__(self, resource: Json | None = None) -> None:
+        self.body = resource or body()
+        self.secret: tuple[int, Bootstrap] | None = None
+        self.damage = ""
+        self.objects: dict[tuple[str, str], Json] = {}
+        self.claims: dict[int, Volume] = {}
+        self.pods: dict[int, PodState] = {}
+        self.stuck: set[int] = set()
+        """Ordinals whose pods stay pending."""
+        self.bad_images: set[str] = set()
+        """Versions whose image cannot be had."""
+        self.cut_off = False
+        """Nobody reaches etcd; it may be there all the same."""
+        self.hasty = False
+        """A pod is made again before the claim of the one before is gone, and bound to that."""
+        self.foreign: tuple[Foreign, ...] = ()
+        self.etcds: dict[int, Etcd] = {}
+        """By etcd cluster ID."""
+        self.history: list[Step] = []
+        self.ticketed: dict[int, str] = {}
+        """Every member ID that ever had a ticket, and the run that had it."""
+        self.begun: set[tuple[str, str]] = set()
+        """Token and pod of every `new` ticket."""
+        self.version = ""
+        """What was last recorded for the pods to run."""
+        self._count = 0
+        self._parsed: tuple[str, EtcdCluster] | None = None
+
+    # What is so.
+
+    @property
+    def cluster(self) -> EtcdCluster:
+        key = repr(self.body)
+        if self._parsed is None or self._parsed[0] != key:
+            self._parsed = (key, parse_cluster(self.body))
+        return self._parsed[1]
+
+    @property
+    def record(self) -> Bootstrap:
+        assert self.secret is not None
+        return self.secret[1]
+
+    @property
+    def members(self) -> dict[int, dict[int, Member]]:
+        """The member lists by etcd cluster ID."""
+        return {known: etcd.members for known, etcd in self.etcds.items()}
+
+    @property
+    def etcd(self) -> Etcd | None:
+        """The cluster on record."""
+        return self.etcds.get(self.record.cluster_id) if self.secret else None
+
+    def data(self, ordinal: int) -> Data | None:
+        holder = self._holder(ordinal)
+        return holder.data if holder else None
+
+    def _holder(self, ordinal: int) -> Any:
+        """Who keeps the ordinal's data and its record."""
+        return (self.claims if self.cluster.durable else self.pods).get(ordinal)  # type: ignore[attr-defined]
+
+    def volumes(self) -> Iterator[tuple[int, Data]]:
+        for ordinal in sorted({*self.claims, *self.pods}):
+            if data := self.data(ordinal):
+                yield ordinal, data
+
+    def is_listed(self, data: Data) -> bool:
+        """On its cluster's member list; also where nobody knows that any more."""
+        listed = self.members.get(data.cluster_id)
+        return listed is None or data.member_id in listed
+
+    def running(self) -> Iterator[tuple[int, Data]]:
+        for ordinal, pod in sorted(self.pods.items()):
+            data = self.data(ordinal)
+            if pod.where == "etcd" and data is not None:
+                yield ordinal, data
+
+    def alive(self, of: int | None = None) -> dict[int, str]:
+        """Versions of the members that run and are heard, of one etcd cluster (ours)."""
+        known = of if of is not None else self.record.cluster_id if self.secret else 0
+        listed = self.members.get(known, {})
+        return {
+            data.member_id: self.pods[ordinal].version
+            for ordinal, data in self.running()
+            if data.cluster_id == known and data.member_id in listed and self._is_up(ordinal)
+        }
+
+    def _is_up(self, ordinal: int) -> bool:
+        pod = self.pods[ordinal]
+        return not (pod.silent or pod.crashing or pod.damage)
+
+    def serving(self) -> set[int]:
+        """Ordinals of the voters that hear a leader."""
+        etcd, alive = self.etcd, self.alive()
+        if etcd is None or not etcd.leader:
+            return set()
+        return {one for one in map(self.seat, set(etcd.voters) & alive.keys()) if one is not None}
+
+    def seat(self, member_id: int) -> int | None:
+        etcd = self.etcd
+        return rules.seat_of(etcd.members[member_id]) if etcd else None
+
+    def is_stopping(self, member_id: int) -> bool:
+        ordinal = self.seat(member_id)
+        return ordinal in self.pods and self.pods[ordinal].deleting
+
+    def member_at(self, ordinal: int) -> Member | None:
+        listed = self.etcd.members.values() if self.etcd else ()
+        return next((member for member in listed if rules.seat_of(member) == ordinal), None)
+
+    def member_record(self, ordinal: int) -> MemberRecord | None:
+        return records.load_member(self._holder(ordinal).annotations)
+
+    def data_of(self, uid: str) -> bool:
+        return any(data.cluster_uid == uid for _, data in self.volumes())
+
+    def observe(self) -> Observation:
+        """What the planner sees."""
+        return world_view.observe(self)
+
+    # What a step does.
+
+    def apply(self, step: Step) -> None:
+        """The write of a step, or Conflict."""
+        rule(not self.cluster.paused, "paused", "nothing is written while spec.paused is true")
+        match step:
+            case ApplyChild():
+                self._apply_child(step)
+            case CreateSecret():
+                self._create_secret(step)
+            case WriteBootstrap():
+                self._write_bootstrap(step)
+            case RecordMember():
+                self._record_member(step)
+            case PushTicket():
+                self._push(step)
+            case DeleteClaim():
+                self._delete_claim(step)
+            case DeletePod():
+                self._delete_pod(step)
+            case Wait() | Hold() | Settled():
+                raise RuleBroken(f"{step} is no write")
+            case CreateJob() | DeleteJob():
+                raise NotImplementedError("the tiny world recovers nothing; tests/model does")
+            case _:
+                self._change(step)
+        self.history.append(step)
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _change(self, step: EtcdChange) -> None:
+        """Asked of the leader by its address, and of nobody else who may be there by now."""
+        etcd, asked = self.etcd, step.leader
+        refuse(etcd is None or self.cut_off, "nobody answers")
+        assert etcd is not None
+        etcd.elect(self.alive())
+        etcd.agree(self.alive())
+        there = {f"10.0.0.{ordinal}": data for ordinal, data in self.running()}.get(asked.address)
+        refuse(there is None or there.member_id != asked.member_id, "another member is there")
+        refuse(etcd.leader != asked.member_id, "it does not lead")
+        refuse(self.record.cluster_id != asked.cluster_id, "another cluster")
+        self._change_of(etcd, step)
+
+    def _change_of(self, etcd: Etcd, step: EtcdChange) -> None:
+        match step:
+            case MemberAddLearner(peer_url=url):
+                etcd.add_learner(url, self.alive())
+            case MemberPromote(member_id=member):
+                rules.promotion(self, etcd, member)
+                etcd.promote(member)
+            case MemberRemove(member_id=member):
+                rules.removal(self, etcd, member)
+                etcd.remove(member)
+            case MoveLeader(member_id=member):
+                rule(member in self.alive(), "I1", "leadership to one that does not run")
+                etcd.move_leader(member)
+            case DisarmAlarm(member_id=member):
+                gone = member not in etcd.members
+                rule(gone or not etcd.differing.keys() & etcd.members, "alarm", "still corrupt")
+                etcd.disarm(member)
+            case EnableDowngrade(minor=to):
+                etcd.enable_downgrade(to)
+            case CancelDowngrade():
+                etcd.cancel_downgrade()
+
+    def _apply_child(self, step: ApplyChild) -> None:
+        manifest = copy.deepcopy(step.manifest)
+        owner = manifest["metadata"]["ownerReferences"][0]
+        rule(owner["uid"] == self.cluster.uid, "I10", "a child without its owner")
+        taken = {(one.kind, one.name) for one in self.foreign}
+        rule((step.kind, step.name) not in taken, "I10", f"{step.name} is another owner's")
+        live = self.objects.get((step.kind, step.name))
+        of = manifest["metadata"].pop("resourceVersion", None)
+        if of != (live["metadata"]["resourceVersion"] if live else None):
+            raise Conflict("another resourceVersion, or there is one by now")
+        if step.kind == "StatefulSet":
+            rules.stateful_set(self, manifest)
+        stored = with_defaults(manifest)
+        if live:
+            changed = stored["spec"] != live["spec"]
+            stored["metadata"]["generation"] = live["metadata"]["generation"] + changed
+            stored["status"] = live["status"]
+        stored["metadata"]["uid"] = live["metadata"]["uid"] if live else f"u{self._next()}"
+        stored["metadata"]["resourceVersion"] = str(self._next())
+        self.objects[step.kind, step.name] = stored
+
+    def _create_secret(self, step: CreateSecret) -> None:
+        if self.secret is not None:
+            raise Conflict("there is a Secret")
+        if not step.record.latched:
+            owners = {data.cluster_uid for one in self.claims.values() if (data := one.data)}
+            held = {uid for uid in (self.cluster.uid, *owners) if self.data_of(uid)}
+            rule(not held, "I11", f"a new cluster beside the data of {held}")
+            # Nothing is left of the members there may have been, so their IDs are free again.
+            self.ticketed.clear()
+            self.begun.clear()
+        live = self.objects.get(("StatefulSet", self.cluster.name))
+        noted = live["metadata"]["annotations"][naming.VERSION_ANNOTATION] if live else ""
+        known = (self.version or step.record.version, noted)
+        rule(step.record.version in known, "I9", f"{step.record.version}, not {known}")
+        self._store(step.record)
+
+    def _write_bootstrap(self, step: WriteBootstrap) -> None:
+        if self.secret is None or str(self.secret[0]) != step.resource_version:
+            raise Conflict("another resourceVersion")
+        rules.bootstrap(self, self.record, step.record)
+        self._store(step.record)
+
+    def _store(self, record: Bootstrap) -> None:
+        """By way of the text in the Secret, as in the real world."""
+        self.secret = (self._next(), records.load_bootstrap(records.dump_bootstrap(record)))
+        self.version = record.version or self.version
+
+    def _record_member(self, step: RecordMember) -> None:
+        ordinal = naming.ordinal_of(self.cluster.name, step.name.removeprefix("data-"))
+        holders: dict[int, Any] = self.pods if step.kind == "Pod" else self.claims
+        holder = holders.get(-1 if ordinal is None else ordinal)
+        if holder is None or holder.uid != step.uid:
+            raise Conflict("another UID")
+        if str(holder.resource_version) != step.resource_version:
+            raise Conflict("another resourceVersion")
+        rule(step.record.claim_uid == step.uid, "record", "of another object than it is on")
+        holder.annotations = holder.annotations | records.member_annotations(step.record)
+        holder.resource_version = self._next()
+
+    def _push(self, step: PushTicket) -> None:
+        ordinal = naming.ordinal_of(self.cluster.name, step.pod)
+        pod = self.pods.get(-1 if ordinal is None else ordinal)
+        if ordinal is None or pod is None or pod.uid != step.pod_uid or pod.where != "start":
+            raise Conflict("no longer in start")
+        if pod.challenge != step.ticket.challenge:
+            raise Conflict("another run of start")
+        if self.secret is None:
+            raise Conflict("there is no key to sign the ticket with")
+        rules.ticket(self, step, ordinal)
+        pod.where = "etcd"
+        self._join(step, ordinal)
+
+    def _join(self, step: PushTicket, ordinal: int) -> None:
+        """etcd's own start: one that was told another list than there is does not join."""
+        ticket = step.ticket
+        etcd = self.etcds.setdefault(ticket.cluster_id, Etcd())
+        told = dict(one.split("=")[::-1] for one in ticket.initial_cluster.split(",") if one)
+        if ticket.state == "new" and not etcd.members:
+            for url in told:
+                member = identity.member_id([url], ticket.token)
+                etcd.members[member] = Member(member, "", (url,), learner=False)
+        listed = {member.peer_urls[0] for member in etcd.members.values()}
+        if ticket.state == "existing" and told.keys() != listed:
+            self.pods[ordinal].crashing = True
+            return
+        kept = self.data(ordinal)
+        self._holder(ordinal).data = Data(
+            ticket.cluster_uid,
+            ticket.member,
+            ticket.member_id,
+            ticket.cluster_id,
+            kept.applied if kept else 0 if ticket.state == "existing" else etcd.index,
+            kept.storage if kept else "",
+        )
+        if ticket.member_id in etcd.members:
+            member = replace(etcd.members[ticket.member_id], name=ticket.member)
+            etcd.members[ticket.member_id] = member
+
+    def _delete_claim(self, step: DeleteClaim) -> None:
+        named = [one for one in self.claims if naming.claim(self.cluster.name, one) == step.name]
+        claim = self.claims[named[0]] if named else None
+        if claim is None or claim.uid != step.uid:
+            raise Conflict("another UID")
+        if str(claim.resource_version) != step.resource_version:
+            raise Conflict("another resourceVersion")
+        rules.claim_deletion(self, step, named[0])
+        claim.deleting = True
+        claim.resource_version = self._next()
+
+    def _delete_pod(self, step: DeletePod) -> None:
+        ordinal = naming.ordinal_of(self.cluster.name, step.name)
+        pod = self.pods.get(-1 if ordinal is None else ordinal)
+        if ordinal is None or pod is None or pod.uid != step.uid:
+            raise Conflict("another UID")
+        if str(pod.resource_version) != step.resource_version:
+            raise Conflict("another resourceVersion")
+        rules.pod_deletion(self, step, ordinal)
+        if step.force:
+            del self.pods[ordinal]
+        else:
+            self.restart_pod(ordinal)
+
+    # What goes on by itself.
+
+    def turn(self) -> None:
+        """Controllers, kubelet and etcd, one round; a second passes."""
+        for ordinal in [one for one, pod in self.pods.items() if pod.deleting and not pod.overdue]:
+            del self.pods[ordinal]
+        if self.hasty:
+            self._control()
+        for ordinal in [one for one, claim in self.claims.items() if claim.deleting]:
+            if ordinal not in self.pods:
+                del self.claims[ordinal]
+        self._control()
+        for ordinal, pod in self.pods.items():
+            pod.age += 1.0
+            claim = self.claims.get(ordinal)
+            free = not (claim and claim.deleting) and pod.version not in self.bad_images
+            if pod.where == "pending" and ordinal not in self.stuck and free:
+                self.run_start(ordinal)
+        for known, etcd in self.etcds.items():
+            self._go_on(known, etcd)
+
+    def _control(self) -> None:
+        """The StatefulSet controller."""
+        live = self.objects.get(("StatefulSet", self.cluster.name))
+        if live is None:
+            return
+        template = live["spec"]["template"]
+        text = json.dumps(template, sort_keys=True).encode()
+        revision = hashlib.sha256(text).hexdigest()[:8]
+        status = {"observedGeneration": live["metadata"]["generation"], "updateRevision": revision}
+        if live["status"].items() < (live["status"] | status).items():
+            live = self.objects["StatefulSet", self.cluster.name] = copy.deepcopy(live)
+        live["status"] = live["status"] | status
+        for ordinal in range(live["spec"]["replicas"]):
+            if self.cluster.durable and ordinal not in self.claims:
+                self.claims[ordinal] = Volume(
+                    f"v{self._next()}", self._next(), {naming.CLUSTER_UID: self.cluster.uid}
+                )
+            if ordinal not in self.pods:
+                self.pods[ordinal] = PodState(
+                    f"p{self._next()}",
+                    self._next(),
+                    revision=revision,
+                    spec_hash=template["metadata"]["annotations"].get(naming.SPEC_HASH, ""),
+                    image=template["spec"]["containers"][0]["image"],
+                )
+        for ordinal, pod in self.pods.items():
+            if ordinal >= live["spec"]["replicas"]:
+                pod.deleting = True
+
+    def run_start(self, ordinal: int) -> None:
+        """One run of `start`, with a challenge of its own: data of this member just runs."""
+        pod, data = self.pods[ordinal], self.data(ordinal)
+        pod.challenge = f"run-{self._next()}"
+        name = naming.pod(self.cluster.name, ordinal)
+        claim = self.claims.get(ordinal)
+        readable = not (claim and (claim.unreadable or claim.damaged))
+        own = data and readable and (data.cluster_uid, data.member) == (self.cluster.uid, name)
+        pod.where = "etcd" if own else "start"
+        pod.crashing = bool(own and data and minor(data.storage) > minor(pod.version))
+
+    def _go_on(self, known: int, etcd: Etcd) -> None:
+        """Members hear of each other's versions, write as agreed, and catch up."""
+        alive = self.alive(known)
+        etcd.elect(alive)
+        etcd.agree(alive)
+        for ordinal, data in list(self.running()):
+            if etcd.leader and data.member_id in alive and data.cluster_id == known:
+                new = replace(data, applied=etcd.index, storage=etcd.minor)
+                self._holder(ordinal).data = new
+
+    # What others do.
+
+    def restart_pod(self, ordinal: int) -> None:
+        """The pod is deleted and made anew, on the same claim."""
+        self.pods[ordinal].deleting = True
+
+    def empty(self, ordinal: int) -> None:
+        """The claim is deleted and made anew along with its pod; an emptyDir goes with its pod."""
+        self.pods[ordinal].deleting = True
+        if ordinal in self.claims:
+            self.claims[ordinal].deleting = True
+
+    def lose_secret(self) -> None:
+        self.secret = None
+
+    def alter(self, kind: str, name: str) -> Json:
+        """The object, for someone to alter; views from before keep what they saw."""
+        altered = copy.deepcopy(self.objects[kind, name])
+        altered["metadata"]["resourceVersion"] = str(self._next())
+        altered["metadata"]["generation"] += 1
+        self.objects[kind, name] = altered
+        return altered
+
+    def delete_stateful_set(self, *, with_pods: bool = False) -> None:
+        del self.objects["StatefulSet", self.cluster.name]
+        for pod in self.pods.values():
+            pod.deleting = with_pods
+
+    def remake(self, uid: str = UID, **spec: Any) -> World:
+        """The cluster is deleted and declared again under its name; its claims stay."""
+        following = World(body(len(self.claims), uid=uid, **spec))
+        following.claims = self.claims
+        following.etcds = self.etcds
+        following.ticketed = self.ticketed
+        following._count = self._count
+        return following
+
+    def edit(self, **spec: Any) -> None:
+        self.body["spec"] |= spec
+        self.body["metadata"]["generation"] += 1

@@ -1,0 +1,125 @@
+"""A tiny etcd: the member list, who leads, which version the members agree on, what is refused.
+
+What etcd refuses is a Conflict, as the real one changes nothing then either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from etcd_stateful.membership import identity
+from etcd_stateful.membership.observation import Alarm, Member
+
+
+class Conflict(Exception):
+    """A precondition of the step did not hold, or etcd refuses it: nothing happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What marker and log on a volume say."""
+
+    cluster_uid: str
+    member: str
+    member_id: int
+    cluster_id: int
+    applied: int = 0
+    storage: str = ""
+    """Minor of the format that it was last written in."""
+
+
+def minor(version: str) -> tuple[int, int]:
+    """Of `3.6.14` or `3.6`; (0, 0) of nothing."""
+    first, _, rest = version.partition(".")
+    return (int(first), int(rest.partition(".")[0])) if rest else (0, 0)
+
+
+def refuse(wrong: bool, words: str) -> None:
+    if wrong:
+        raise Conflict(words)
+
+
+@dataclass
+class Etcd:
+    """One etcd cluster. `alive` maps the IDs of members that run to the version that they run."""
+
+    members: dict[int, Member] = field(default_factory=dict)
+    leader: int = 0
+    term: int = 1
+    index: int = 100
+    minor: str = ""
+    """The cluster version: how all members write, and the lowest that may join."""
+    downgrade: str = ""
+    alarms: list[Alarm] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
+    added: int = 0
+    differing: dict[int, int] = field(default_factory=dict)
+    """The hash of members whose data is not what the others have."""
+
+    @property
+    def voters(self) -> list[int]:
+        return [one.member_id for one in self.members.values() if not one.learner]
+
+    @property
+    def learners(self) -> list[int]:
+        return [one.member_id for one in self.members.values() if one.learner]
+
+    def elect(self, alive: Mapping[int, str]) -> None:
+        up = [one for one in self.voters if one in alive]
+        if len(up) <= len(self.voters) // 2:
+            self.leader = 0
+        elif self.leader not in up:
+            self.leader = min(up)
+            self.term += 1
+
+    def agree(self, alive: Mapping[int, str]) -> None:
+        """On a version, once a leader has heard of every member's."""
+        if not self.leader or not all(one in alive for one in self.members):
+            return
+        every = {minor(version) for version in alive.values()}
+        if self.downgrade:
+            self.minor = self.downgrade
+            if every == {minor(self.downgrade)}:
+                self.downgrade = ""
+        elif min(every) > minor(self.minor):
+            self.minor = "{}.{}".format(*min(every))
+
+    def add_learner(self, url: str, alive: Mapping[int, str]) -> None:
+        refuse(bool(self.learners), "too many learner members in cluster")
+        taken = any(url in member.peer_urls for member in self.members.values())
+        refuse(taken, "peer URL exists")
+        up = sum(one in alive for one in self.voters)
+        needed = (len(self.voters) + 1) // 2 + 1
+        refuse(len(self.voters) > 1 and up < needed, "unhealthy cluster")
+        self.added += 1
+        member = identity.member_id([url], f"added-{self.added}")
+        self.members[member] = Member(member, "", (url,), learner=True)
+
+    def promote(self, member: int) -> None:
+        """By what the leader last heard of the learner, which may have been long ago."""
+        refuse(member not in self.learners, "can only promote a learner member")
+        self.members[member] = replace(self.members[member], learner=False)
+
+    def remove(self, member: int) -> None:
+        refuse(member not in self.members, "member not found")
+        del self.members[member]
+        self.removed.append(member)
+
+    def move_leader(self, member: int) -> None:
+        refuse(member not in self.voters, "bad leader transferee")
+        self.leader = member
+        self.term += 1
+
+    def disarm(self, member: int) -> None:
+        self.alarms = [one for one in self.alarms if one.member_id != member]
+
+    def enable_downgrade(self, to: str) -> None:
+        refuse(bool(self.downgrade), "cluster has a downgrade job in progress")
+        one_down = (minor(self.minor)[0], minor(self.minor)[1] - 1)
+        refuse(minor(to) != one_down, "invalid downgrade target version")
+        self.downgrade = to
+
+    def cancel_downgrade(self) -> None:
+        refuse(not self.downgrade, "no downgrade job")
+        self.downgrade = ""

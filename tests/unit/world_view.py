@@ -1,0 +1,165 @@
+"""What of the tiny world the planner is shown: an observation as the shell makes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from world_api import Json
+from world_etcd import Data, Etcd, minor
+
+from etcd_stateful import naming
+from etcd_stateful.membership import identity, records
+from etcd_stateful.membership.observation import (
+    Claim,
+    EtcdView,
+    MemberStatus,
+    Observation,
+    Pod,
+    Secret,
+    StartAnswer,
+)
+from etcd_stateful.ticket import Finding
+
+if TYPE_CHECKING:
+    from world_core import World
+
+IMAGE = "operator:1"
+
+
+def observe(world: World) -> Observation:
+    found = world.cluster
+    for known, etcd in world.etcds.items():
+        etcd.elect(world.alive(known))
+    status = world.body["status"].get("clusterID")
+    view, statuses = _answers(world)
+    etcd = world.etcds[view.cluster_id] if view else Etcd()
+    hashed = {one: etcd.differing.get(said.member_id, 1) for one, said in statuses.items()}
+    return Observation(
+        cluster=found,
+        secret=_seen_secret(world),
+        stateful_set=_live(world, "StatefulSet", found.name),
+        headless_service=_live(world, "Service", found.name),
+        client_service=_live(world, "Service", f"{found.name}-client"),
+        claims=tuple(_claim(world, ordinal) for ordinal in sorted(world.claims)),
+        pods=tuple(_pod(world, ordinal) for ordinal in sorted(world.pods)),
+        etcd=view,
+        statuses=statuses,
+        alarms=tuple(etcd.alarms),
+        hashes=hashed if etcd.alarms else {},
+        foreign=world.foreign,
+        operator_image=IMAGE,
+        last_cluster_id=identity.from_hex(status) if status else None,
+    )
+
+
+def _live(world: World, kind: str, name: str) -> Json | None:
+    return world.objects.get((kind, name))
+
+
+def _seen_secret(world: World) -> Secret | None:
+    if world.secret is None:
+        return None
+    if world.damage:
+        return Secret(str(world.secret[0]), None, world.damage)
+    return Secret(str(world.secret[0]), world.record)
+
+
+def _claim(world: World, ordinal: int) -> Claim:
+    claim = world.claims[ordinal]
+    record, damage = None, ""
+    try:
+        record = records.load_member(claim.annotations)
+    except records.BadRecord as error:
+        damage = str(error)
+    return Claim(
+        ordinal=ordinal,
+        name=naming.claim(world.cluster.name, ordinal),
+        uid=claim.uid,
+        resource_version=str(claim.resource_version),
+        cluster_uid=claim.annotations.get(naming.CLUSTER_UID, ""),
+        record=record,
+        damage=damage,
+        deleting=claim.deleting,
+        phase=claim.phase,
+    )
+
+
+def _pod(world: World, ordinal: int) -> Pod:
+    pod = world.pods[ordinal]
+    waits = pod.where == "start"
+    answers = waits and not pod.silent and world.secret is not None
+    return Pod(
+        ordinal=ordinal,
+        name=naming.pod(world.cluster.name, ordinal),
+        uid=pod.uid,
+        resource_version=str(pod.resource_version),
+        address=f"10.0.0.{ordinal}",
+        deleting=pod.deleting,
+        ready=_is_ready(world, ordinal),
+        in_start=waits,
+        etcd_started=pod.where == "etcd",
+        trouble=pod.trouble,
+        answer=StartAnswer(pod.challenge, _finding(world, ordinal)) if answers else None,
+        record=records.load_member(pod.annotations) if pod.annotations else None,
+        revision=pod.revision,
+        age=pod.age,
+        spec_hash=pod.spec_hash,
+        image=pod.image,
+        crashing=pod.crashing,
+        damage=pod.damage,
+        node_gone=pod.node_gone,
+        overdue=pod.overdue,
+    )
+
+
+def _is_ready(world: World, ordinal: int) -> bool:
+    """As /readyz says: a voter that hears a leader, in a cluster without a CORRUPT alarm."""
+    data = world.data(ordinal)
+    etcd = world.etcds.get(data.cluster_id) if data else None
+    if data is None or etcd is None or world.pods[ordinal].where != "etcd":
+        return False
+    alive = world.alive(data.cluster_id)
+    etcd.elect(alive)
+    votes = data.member_id in etcd.voters and data.member_id in alive
+    return bool(votes and etcd.leader and not etcd.alarms)
+
+
+def _finding(world: World, ordinal: int) -> Finding:
+    claim = world.claims.get(ordinal)
+    if claim and claim.unreadable:
+        return Finding("unreadable", claim.unreadable)
+    if claim and claim.damaged:
+        return Finding("damaged", claim.damaged)
+    data = world.data(ordinal)
+    if data is None:
+        return Finding("no-data")
+    ids = (data.cluster_uid, 1, data.member, data.member_id, data.cluster_id)
+    return Finding("foreign-data", "the marker is not this pod's", *ids)
+
+
+def _answers(world: World) -> tuple[EtcdView | None, dict[int, MemberStatus]]:
+    statuses: dict[int, MemberStatus] = {}
+    for ordinal, data in [] if world.cut_off else world.running():
+        if data.member_id in world.alive(data.cluster_id):
+            statuses[ordinal] = _status(world, ordinal, data, world.etcds[data.cluster_id])
+    able = [said.cluster_id for said in statuses.values() if said.leader_id and not said.learner]
+    if not able:
+        return None, statuses
+    return EtcdView(able[0], tuple(world.members[able[0]].values())), statuses
+
+
+def _status(world: World, ordinal: int, data: Data, etcd: Etcd) -> MemberStatus:
+    version = world.pods[ordinal].version
+    tells = minor(version) >= (3, 6)
+    return MemberStatus(
+        member_id=data.member_id,
+        cluster_id=data.cluster_id,
+        version=version,
+        leader_id=etcd.leader,
+        term=etcd.term,
+        applied_index=data.applied,
+        learner=etcd.members[data.member_id].learner,
+        db_size=4096,
+        storage_version=data.storage if tells else "",
+        downgrade_target=etcd.downgrade if tells else "",
+    )

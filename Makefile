@@ -27,7 +27,7 @@ test: venv ## Every tier, end to end included; prints the minutes of each
 	@$(PYTHON) tests/tiers.py all
 
 ##@ Tests, tier by tier
-.PHONY: lint test-unit test-integration test-e2e bench comparison verify
+.PHONY: lint test-unit test-integration test-e2e bench comparison mutants verify
 lint: venv ## Style, types, layering, generated files
 	@$(PYTHON) tests/tiers.py lint
 test-unit: venv ## Pure functions; seconds, needs nothing
@@ -40,6 +40,8 @@ bench: venv install ## Speed and size, as a JSON report in build/bench
 	@$(PYTHON) tests/bench/run.py
 comparison: venv install ## The same deeds done to pods with random names; writes docs/comparison.md
 	@$(PYTHON) tests/comparison/compare.py
+mutants: venv ## Seeds bugs, one at a time: which check catches which, as a table
+	@$(PYTHON) tests/mutants/run.py
 verify: venv install ## The long campaigns; their reports are checked in
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) -m pytest -q -m verify tests/e2e

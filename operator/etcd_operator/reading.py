@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -22,6 +23,8 @@ from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
 Object = Mapping[str, Any]
 
 SHORTEST_KEY: Final = 32
+
+_MEMBER: Final = re.compile(r"\bmember ([0-9a-f]{16})\b")
 
 OVERDUE_SECONDS: Final = 10.0
 """Beyond its deletionTimestamp, which is the end of its grace period."""
@@ -65,8 +68,16 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         crashing=trouble.is_crashing(etcd),
         damage=last_words.of_damage(etcd),
         node_gone=age >= UNSCHEDULED_SECONDS and trouble.is_node_gone(status),
+        ran_as=_ran_as(start),
         overdue=is_overdue(raw, now),
     )
+
+
+def _ran_as(start: Object) -> int:
+    """The member that `start` named as it ended; 0 where it has not ended, or named none."""
+    ended = (start.get("state") or {}).get("terminated") or {}
+    found = _MEMBER.search(str(ended.get("message") or ""))
+    return int(found[1], 16) if found else 0
 
 
 def _image(raw: Object) -> str:

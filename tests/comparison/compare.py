@@ -25,10 +25,11 @@ sys.path[:0] = [
     str(HERE.parent / "bench"),
     str(ROOT / "operator"),
     str(ROOT / "stateful"),
+    str(ROOT / "tests" / "cluster"),
 ]
 
 import page  # noqa: E402
-from harness.api import NAMESPACES, PODS, Json, Kube  # noqa: E402
+from harness.api import KUBECONFIG, LOCAL_KUBECONFIG, NAMESPACES, PODS, Json, Kube  # noqa: E402
 from harness.operator import Operator  # noqa: E402
 from harness.place import RESTRICTED  # noqa: E402
 from harness.reach import Reach  # noqa: E402
@@ -55,7 +56,7 @@ def main() -> int:
     chosen = options.sides or page.SIDES
     target = ATTEMPT if options.attempt else REPORT
     for run in range(options.first, options.first + options.runs):
-        for name in options.only or SCENARIOS:
+        for name in options.only or possible():
             for side in chosen if run % 2 == 0 else reversed(chosen):
                 if side != "ours-emptydir" or name in WITHOUT_VOLUMES:
                     add(target, {**live(kube, sides[side], side, name, run), "at": at})
@@ -77,6 +78,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--wait", type=int, default=60, help="seconds for quiet")
     parser.add_argument("--attempt", action="store_true", help="leave report and page as they are")
     return parser.parse_args()
+
+
+def possible() -> list[str]:
+    """Only the local cluster's nodes have a plug to pull."""
+    local = KUBECONFIG.resolve() == LOCAL_KUBECONFIG.resolve()
+    return [name for name in SCENARIOS if local or name != "power-cut"]
 
 
 def makers(kube: Kube, reach: Reach, image: str) -> dict[str, Make]:

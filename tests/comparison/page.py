@@ -66,7 +66,8 @@ def page(report: Json) -> str:
     ]
     before, after = ((HERE / name).read_text() for name in ("before.md", "after.md"))
     table = "\n".join([*HEAD, *rows])
-    parts = [before, _place(report), "![seconds](comparison.svg)", table, after]
+    notes = "\n".join(_notes(report))
+    parts = [before, _place(report), "![seconds](comparison.svg)", table, notes, after]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -119,6 +120,34 @@ def summary(report: Json) -> str:
     )
 
 
+def _notes(report: Json) -> list[str]:
+    """What has no column of its own."""
+    deeds = by_deed(report)
+    said = [f"- First acknowledged write, seconds after the creation: {_firsts(deeds['create'])}."]
+    for deed, sides in deeds.items():
+        absent = {side: lives for side, lives in sides.items() if "waited_for_node" in lives[0]}
+        if absent:
+            said.append(f"- {deed}: whole again only once the node was back: {_waited(absent)}.")
+    measured = [one for sides in deeds.values() for lives in sides.values() for one in lives]
+    wrong = sum(one.get("contradictions", 0) for one in measured)
+    said.append(f"- Answers that contradict a linearizable store, on all sides together: {wrong}.")
+    return said
+
+
+def _firsts(sides: dict[str, list[Json]]) -> str:
+    return ", ".join(
+        f"{NAMES[side]} {median(one['first_write'] for one in lives):.1f}"
+        for side, lives in sides.items()
+    )
+
+
+def _waited(sides: dict[str, list[Json]]) -> str:
+    return ", ".join(
+        f"{NAMES[side]} {sum(one['waited_for_node'] for one in lives)} of {len(lives)}"
+        for side, lives in sides.items()
+    )
+
+
 def _middle(lives: list[Json], key: str, form: str, unit: float = 1) -> str:
     known = [one[key] for one in lives if one.get(key) is not None]
     return form.format(median(known) / unit) if known else ""
@@ -129,7 +158,7 @@ def _place(report: Json) -> str:
     newest = max(at, key=lambda one: one["date"])
     loads = [one["load_before"] for one in at]
     return (
-        f"{newest['date']}, commit {newest['commit']}, {newest['cores']} cores for "
+        f"{newest['date']}, commit {newest['commit']}, {newest['cores']} cores for\n"
         f"{newest['nodes']} nodes and everything else, Kubernetes {newest['kubernetes']}, etcd "
-        f"3.7.2; load {min(loads):.1f} to {max(loads):.1f} before the runs."
+        f"3.7.2; load {min(loads):.1f} to {max(loads):.1f}\nbefore the runs."
     )

@@ -17,6 +17,7 @@ from harness.api import PODS, Json
 from harness.history import back_in_time
 from harness.linearizability import violations
 from harness.load import Load
+from harness.machines import cordon, node_of, power_off, power_on
 from harness.waiting import PASSING, eventually
 from sides import Side
 from writes import Early, found, preload
@@ -30,10 +31,13 @@ HOPELESS_SECONDS = 40
 """Where the other approach does nothing: five of its passes, so that it has had its chance."""
 
 MAINTENANCE_SECONDS = 20
+DARK_SECONDS = 100
+GATEWAY = "node-1"
+"""This machine's way to Services; the local cluster's README says so."""
+
+OPERATOR = "app.kubernetes.io/name=etcd-operator"
 LOOK_SECONDS = 0.1
 EDGE_SECONDS = 1.0
-
-NODES = "/api/v1/nodes"
 
 
 @dataclass
@@ -48,7 +52,7 @@ class Life:
     def create(self) -> None:
         start, early = time.monotonic(), Early(self.side)
         self.side.create(SIZE, OLD)
-        took = self._until(start, CREATE_SECONDS, SIZE, OLD)
+        took = self.until(start, CREATE_SECONDS, SIZE, OLD)
         known, measured = early.stop()
         assert took is not None, f"{self.side.name} did not come up"
         self.measured["create"] = {"seconds": took, **measured}
@@ -83,7 +87,7 @@ class Life:
         start, wall = time.monotonic(), time.time()
         try:
             yield gone
-            took = self._until(start, seconds, size, version, gone)
+            took = self.until(start, seconds, size, version, gone)
             time.sleep(EDGE_SECONDS)
         finally:
             load.stop()
@@ -99,7 +103,7 @@ class Life:
             **asdict(found(self.side, self.before, load)),
         }
 
-    def _until(
+    def until(
         self, start: float, seconds: float, size: int, version: str, gone: Any = ()
     ) -> float | None:
         """Seconds from `start` until it is as declared; None: not within the time."""
@@ -132,25 +136,65 @@ def kill_all(life: Life) -> None:
 
 
 def drain(life: Life) -> None:
-    """A node emptied for twenty seconds of maintenance, and given back."""
-    node = life.side.pods()[life.order()[0]]["spec"]["nodeName"]
-    there = [one for one in life.side.pods().values() if one["spec"]["nodeName"] == node]
-    began = time.monotonic()
+    """A node emptied for maintenance, and given back."""
+    node = node_of(life.side.pods()[life.order()[0]])
+    _absence(
+        life,
+        Absence(
+            "drain",
+            node,
+            MAINTENANCE_SECONDS,
+            take=lambda: _drain(life.side, node),
+            give_back=lambda: cordon(life.side.kube, node, on=False),
+        ),
+    )
+
+
+def power_cut(life: Life) -> None:
+    """A node that goes dark, and comes back long after its pods were given up."""
+    pods = life.side.pods()
+    needed = {GATEWAY, *(node_of(pod) for pod in life.side.kube.list(PODS, None, OPERATOR))}
+    found = [node_of(pods[name]) for name in life.order() if node_of(pods[name]) not in needed]
+    assert found, "no member is on a node that can be spared"
+    _absence(
+        life,
+        Absence(
+            "power cut of a node",
+            found[0],
+            DARK_SECONDS,
+            take=lambda: power_off(found[0]),
+            give_back=lambda: power_on(life.side.kube),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Absence:
+    what: str
+    node: str
+    seconds: float
+    take: Callable[[], None]
+    give_back: Callable[[], None]
+
+
+def _absence(life: Life, absence: Absence) -> None:
+    there = [one for one in life.side.pods().values() if node_of(one) == absence.node]
+    whole: float | None = None
+    taken = 0.0
     try:
-        with life.measure("drain") as gone:
+        with life.measure(absence.what, seconds=absence.seconds + LONGEST_SECONDS) as gone:
             began = time.monotonic()
             gone.update(one["metadata"]["uid"] for one in there)
-            _drain(life.side, node)
-            drained = time.monotonic() - began
-            whole = life._until(began, MAINTENANCE_SECONDS, SIZE, OLD, gone)
-            time.sleep(max(0.0, began + MAINTENANCE_SECONDS - time.monotonic()))
-            _uncordon(life.side, node)
+            absence.take()
+            taken = time.monotonic() - began
+            whole = life.until(began, absence.seconds, SIZE, OLD, gone)
+            time.sleep(max(0.0, began + absence.seconds - time.monotonic()))
+            absence.give_back()
     finally:
-        _uncordon(life.side, node)
-    measured = life.measured["drain"]
-    measured |= {"drained": drained, "members_on_node": len(there)}
+        absence.give_back()
+    measured = life.measured[absence.what]
+    measured |= {"taken": taken, "members_on_node": len(there), "waited_for_node": whole is None}
     measured["seconds"] = whole if whole is not None else measured["seconds"]
-    measured["waited_for_node"] = whole is None
 
 
 def resize(life: Life) -> None:
@@ -171,6 +215,7 @@ SCENARIOS: dict[str, Callable[[Life], None]] = {
     "kill-majority": kill_majority,
     "kill-all": kill_all,
     "drain": drain,
+    "power-cut": power_cut,
     "resize": resize,
     "upgrade": upgrade,
 }
@@ -188,8 +233,3 @@ def _drain(side: Side, node: str) -> None:
         "--timeout=60s",
         seconds=70,
     )
-
-
-def _uncordon(side: Side, node: str) -> None:
-    body: dict[str, Any] = {"spec": {"unschedulable": None}}
-    side.kube.request("PATCH", f"{NODES}/{node}", body=body, form="application/merge-patch+json")

@@ -149,9 +149,11 @@ async def live(
 def is_over(
     cluster: Cluster, operation: Operation, members: dict[str, str], uids: dict[str, str]
 ) -> bool:
-    """Where the spec is the same as before, the status says that all is well from the start."""
+    """Where the spec is the same as before, the status says that all is well from the start; and
+    after a shrink it does while the last pods still stop."""
     body: dict[str, Any] = cluster.body() or {}
-    if body["spec"]["size"] != operation.ends_at:
+    size = operation.ends_at
+    if body["spec"]["size"] != size or len(cluster.pods()) != size or len(cluster.claims()) != size:
         return False
     if operation.replaces:
         names = [f"{cluster.name}-{ordinal}" for ordinal in operation.replaces]

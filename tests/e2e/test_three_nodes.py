@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from harness import machines
-from harness.api import NODES, Kube
+from harness.api import CLAIMS, NODES, Kube
 from harness.clusters import Cluster, is_ready, restarts
 from harness.load import under_load
 from harness.machines import node_of
@@ -26,6 +26,7 @@ LONGEST_GAP = 6.0
 
 SAYS_SECONDS = 30
 HEALS_SECONDS = 120
+GONE_SECONDS = 450
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +53,24 @@ def test_members_spread_over_nodes(place: Place):
     counts = {one.name: per_node(one) for one in clusters}
     assert all(found == [1, 1, 1] for found in counts.values()), counts
     assert per_node(wide) == [1, 2, 2]
+
+
+@pytest.mark.timeout(120)
+def test_a_member_whose_pod_is_late_starts_as_who_it_is(place: Place):
+    """The others form the cluster without it; it had no ticket, so its empty volume is no loss."""
+    machines.cordon(place.kube, "node-3", on=True)
+    cluster = place.declare(size=3, pod={"antiAffinity": True})
+    eventually("two form the cluster", lambda: cluster.record().get("latched"), seconds=40)
+    recorded = {name: member for name, _, member in cluster.record()["members"]}
+    listed = eventually("clients are served", cluster.client.members, seconds=20)
+    late = next(name for name in listed.names if not is_ready(cluster.pods().get(name)))
+    steadily("it is a member", cluster.client.members, lambda now: now == listed, seconds=3)
+
+    machines.cordon(place.kube, "node-3", on=False)
+
+    settles(cluster, 3)
+    assert cluster.client.members().ids[late] == recorded[late]
+    assert cluster.client.members().ids == recorded
 
 
 @pytest.mark.timeout(180)
@@ -105,9 +124,11 @@ def test_a_node_that_fails_and_comes_back_loses_nobody(place: Place):
     assert load.gap().seconds < LONGEST_GAP
 
 
-@pytest.mark.timeout(300)
-def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place):
-    """Its volumes lie on it and nowhere else; its removal from Kubernetes is a human's word."""
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("claim_deleted", [True, pytest.param(False, marks=pytest.mark.verify)])
+def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place, *, claim_deleted: bool):
+    """Its volumes lie on it and nowhere else. Its removal from Kubernetes is believed after five
+    minutes; that of the claim is a human's word, and believed at once."""
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members().ids
     ordinal, node = expendable(place, cluster)
@@ -117,11 +138,13 @@ def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place):
     with under_load(cluster) as load:
         machines.power_off(node)
         place.kube.delete(NODES, None, node)
+        if claim_deleted:
+            place.kube.delete(CLAIMS, place.namespace, f"data-{name}")
         eventually(
             f"{name} is another member",
             lambda: cluster.client.members().ids,
             lambda ids: ids.get(name) not in (None, before[name]),
-            seconds=HEALS_SECONDS,
+            seconds=HEALS_SECONDS if claim_deleted else GONE_SECONDS,
         )
         settles(cluster, 3, HEALS_SECONDS)
 

@@ -132,6 +132,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "leftovers.damaged": "records edited by hand: tests/unit",
     "bootstrap.secret": "a Secret edited by hand: tests/unit",
     "blocked._foreign_data": "volumes of other clusters: tests/unit",
+    "bootstrap._begin: Hold RecordsLost": "records edited by hand: tests/unit",
     "recovery": "a human's spec.recovery: tests/unit",
 }
 """What nothing in this world leads to, and where it is tested."""

@@ -91,9 +91,7 @@ def _try(
     outcome.failures.append(kept[0].trace(words))
 
 
-def _plans(
-    calm: Life, planner: Planner, *, thorough: bool
-) -> Iterator[tuple[str, Interruption]]:
+def _plans(calm: Life, planner: Planner, *, thorough: bool) -> Iterator[tuple[str, Interruption]]:
     calls = range(1, calm.writes + 1)
     for call in calls:
         yield "before", _at(call, _before)
@@ -111,7 +109,7 @@ def _plans(
 
 
 def _at(call: int, then: Callable[[Life], bool]) -> Interruption:
-    return lambda life, step: life.writes == call and then(life)
+    return lambda life, _step: life.writes == call and then(life)
 
 
 def _before(life: Life) -> bool:

@@ -1,13 +1,15 @@
-"""Goes through everything that may happen, in two processes: `explore.py [--quick] [--report FILE]`.
+"""Goes through everything that may happen: `explore.py [--quick] [--report FILE]`.
 
-**Closed**: each search goes on until no new state is found; none is cut short. **Symmetry**: states
-that differ only in names are one (see `world.state`: UIDs, resourceVersions, challenges and IDs of
-added members are named by their place; what nobody can ask for any more is forgotten). Moves of the
-world at different ordinals commute and are taken in one order (see `world.moves`); a slow ordinal is
-a fault. The operator keeps nothing between passes, so that killing and starting it anew is no event:
-it acts in any state or does not, and a step that it decided on before (`hold`, `late`) covers slow
-ones and two at once. In `eager` searches the world moves only when the operator has nothing to do.
-Faults, edits and late steps may come between any two steps of either.
+**Closed**: each search goes on until no new state is found; none is cut short.
+
+**Symmetry**: states that differ only in names are one (see `world.state`: UIDs, resourceVersions,
+challenges and IDs of added members are named by their place; what nobody can ask for any more is
+forgotten). Moves of the world at different ordinals commute and are taken in one order (see
+`world.moves`); that an ordinal is slow is a fault. The operator keeps nothing between passes, so
+that killing and starting it anew is no event: it acts in any state or does not, and a step that it
+decided on before (`hold`, `late`) covers slow ones and two at once. In `eager` searches the world
+moves only when the operator has nothing to do. Faults, edits and late steps may come between any
+two steps of either.
 
 **Of every state**: the rules hold; and when nothing else goes wrong, the cluster comes to rest
 within `longest` steps as declared, or held for a reason that is true, and writes no more.
@@ -91,9 +93,7 @@ def _interrupt(workload: Workload, *, thorough: bool) -> Found:
     figures = outcome.plans | {"seconds": round(time.monotonic() - began, 1)}
     failures = [f"{one.broken} ({one.write()})" for one in outcome.failures[:10]]
     plans, lines = sum(outcome.plans.values()), frozenset(watch.lines)
-    return Found(
-        workload.name, figures, failures, lines, frozenset(watch.kinds), plans=plans
-    )
+    return Found(workload.name, figures, failures, lines, frozenset(watch.kinds), plans=plans)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -109,11 +109,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(json.dumps(report["totals"], indent=1))
     if given.report:
         given.report.write_text(json.dumps(report, indent=1) + "\n")
-    failures = [f"{one.name}: {words}" for one in (*searches, *lives) for words in one.failures]
-    if not given.only:
-        failures += [f"never reached: {words}" for words in report["unreached"]]
-    print("\n".join(failures))
-    return 1 if failures else 0
+    unreached = [] if given.only else report["unreached"]
+    print("\n".join(f"never reached: {words}" for words in unreached))
+    return 1 if unreached or report["totals"]["failures"] else 0
 
 
 def gone_through(
@@ -132,7 +130,7 @@ def gone_through(
 
 def _told(found: Found) -> Found:
     bad = f" {len(found.failures)} FAILED" if found.failures else ""
-    print(f"{found.name}: {found.figures}{bad}", flush=True)
+    print(f"{found.name}: {found.figures}{bad}", *found.failures, sep="\n  ", flush=True)
     return found
 
 

@@ -139,7 +139,8 @@ def world_goes_on(life: Life) -> None:
 def unlike(one: Life, other: Life) -> str:
     """How the ends of two runs differ that should be the same; the leader may be another."""
     if one.counts != other.counts:
-        return f"counts: {dict(one.counts - other.counts)} less, {dict(other.counts - one.counts)} more"
+        less, more = one.counts - other.counts, other.counts - one.counts
+        return f"counts: {dict(less)} less, {dict(more)} more"
     if _end(one.state) != _end(other.state):
         return f"the end state differs: {_end(one.state)} and {_end(other.state)}"
     return ""
@@ -155,5 +156,3 @@ def _end(state: State) -> tuple[object, ...]:
         for claim in state.claims
     )
     return (state.spec, state.told, state.sts, state.headless, state.client, listed, pods, claims)
-
-

@@ -22,6 +22,7 @@ TEMPLATES: Final = (
     '{"repository": "broken/etcd"}',
     '{"pod": null, "repository": null}',
 )
+LABELS: Final = ('{"pod": {"emptyDir": {}, "labels": {"a": "b"}}}',)
 VERSIONS: Final = tuple(
     f'{{"version": "{version}"}}' for version in ("3.6.17", "3.7.3", "3.6.16", "3.5.35", "3.7.99")
 )
@@ -41,6 +42,7 @@ PASSING: Final = (
     "pod_deleted",
     "node_silent",
     "unscheduled",
+    "old_pod_restored",
     "operator_cut_off",
     "stateful_set_deleted",
     "stateful_set_orphaned",
@@ -53,6 +55,7 @@ DAMAGES: Final = (
     "data_differs",
     "data_differs_and_another_is_blamed",
     "volume_lost",
+    "volume_unreadable",
 )
 
 
@@ -74,6 +77,7 @@ QUICK: Final[tuple[Scenario, ...]] = (
         "sizes, one fault", 5, SPEC3, REST, at(LOSSES, 0, 3), SIZES, left=(1, 1, 0), eager=True
     ),
     Scenario("templates", 3, SPEC3, REST, edits=TEMPLATES, left=(0, 2, 1)),
+    Scenario("emptyDir of 1", 1, {"size": 1} | EMPTY_DIR, REST, at(ALL, 0), LABELS, (1, 1, 0)),
     Scenario("versions", 3, OLD, REST, edits=VERSIONS, left=(0, 2, 0)),
     Scenario("pause", 5, SPEC3, REST, edits=(*SIZES[2:], *PAUSE), left=(0, 3, 0)),
     Scenario(
@@ -84,9 +88,7 @@ QUICK: Final[tuple[Scenario, ...]] = (
 WHOLE: Final[tuple[Scenario, ...]] = (
     *QUICK,
     Scenario("create 5, one fault", 5, {"size": 5}, faults=at(ALL, 0, 2, 4), left=(1, 0, 0)),
-    Scenario(
-        "create 3, two faults", 3, SPEC3, faults=at(ALL, 0, 2), left=(2, 0, 0), eager=True
-    ),
+    Scenario("create 3, two faults", 3, SPEC3, faults=at(ALL, 0, 2), left=(2, 0, 0), eager=True),
     Scenario("3, two faults, any speed", 3, SPEC3, REST, at(ALL, 0, 1, 2), left=(2, 0, 0)),
     Scenario("5, two faults", 5, {"size": 5}, REST, at(ALL, 0, 1, 4), left=(2, 0, 0), eager=True),
     Scenario(
@@ -99,7 +101,14 @@ WHOLE: Final[tuple[Scenario, ...]] = (
         "sizes, damages", 5, SPEC3, REST, at(DAMAGES, 0, 4), SIZES, left=(1, 2, 0), eager=True
     ),
     Scenario(
-        "sizes, one fault, a late step", 5, SPEC3, REST, at(LOSSES, 0, 4), SIZES, (1, 1, 1), True
+        "sizes, one fault, a late step",
+        5,
+        SPEC3,
+        REST,
+        at(LOSSES, 0, 4),
+        SIZES,
+        left=(1, 1, 1),
+        eager=True,
     ),
     Scenario(
         "templates, one fault", 3, SPEC3, REST, at(ALL, 0, 2), TEMPLATES, left=(1, 2, 0), eager=True
@@ -108,11 +117,16 @@ WHOLE: Final[tuple[Scenario, ...]] = (
         "versions, one fault", 3, OLD, REST, at(ALL, 0, 2), VERSIONS, left=(1, 2, 0), eager=True
     ),
     Scenario("templates of 1", 1, {"size": 1}, REST, at(ALL, 0), TEMPLATES, left=(2, 2, 1)),
+    Scenario("emptyDir, two faults", 3, SPEC3 | EMPTY_DIR, REST, at(ALL, 0, 1, 2), left=(2, 0, 0)),
     Scenario(
-        "emptyDir, two faults", 3, SPEC3 | EMPTY_DIR, REST, at(ALL, 0, 1, 2), left=(2, 0, 0)
-    ),
-    Scenario(
-        "emptyDir of 5", 5, SPEC3 | EMPTY_DIR, REST, at(PASSING, 0, 4), SIZES, (1, 2, 0), True
+        "emptyDir of 5",
+        5,
+        SPEC3 | EMPTY_DIR,
+        REST,
+        at(PASSING, 0, 4),
+        SIZES,
+        left=(1, 2, 0),
+        eager=True,
     ),
 )
 """The last are the longest: the search is spread over two processes by what each takes."""

@@ -28,7 +28,7 @@ from model.world.actions import (
 from model.world.goal import rests_well
 from model.world.moves import Broken, candidates, elect, next_move
 from model.world.seen import Planner
-from model.world.state import NONE, State
+from model.world.state import NONE, UNREADABLE, State
 
 Left = tuple[int, int, int]
 """Faults, edits and late steps that may still come."""
@@ -261,3 +261,5 @@ def _ends(state: State) -> Iterator[tuple[str, int]]:
             yield "node_answers", ordinal
         if claim is not None and claim.hidden:
             yield "right_mount", ordinal
+        if claim is not None and claim.content and claim.content.harm == UNREADABLE:
+            yield "readable", ordinal

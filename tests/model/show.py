@@ -68,7 +68,11 @@ def _pod(state: State, ordinal: int, pod: Pod | None) -> str:
 def _claim(claim: Claim | None) -> str:
     if claim is None:
         return "no claim"
-    record = f"record {_id(claim.record.member)}{'' if claim.record.own else '!'}" if claim.record else ""
+    record = (
+        f"record {_id(claim.record.member)}{'' if claim.record.own else '!'}"
+        if claim.record
+        else ""
+    )
     marks = ["claim", record, _content(claim.content)]
     if claim.hidden:
         marks.append(f"hidden {_content(claim.hidden)}")

@@ -61,7 +61,7 @@ def served(call: int, read: str, age: int) -> Interruption:
 
 
 def once_more(states: list[State], runs: list[int], read: str, at: int, planner: Planner) -> State:
-    """What a trace tells of such a decision, done again. `states` and `runs`: before each action."""
+    """Such a decision as a trace tells of it. `states` and `runs`: before each action."""
     life = Life(WORKLOADS[0], planner, states[-1], past=states[at:-1], runs=runs[at:-1])
     life.places = [0] * len(life.past)
     old, now = visible(states[at]), visible(states[-1])
@@ -99,7 +99,9 @@ def _since(life: Life, held: int, at: int, places: tuple[int, ...]) -> int:
     """The step as it is good for now; NONE when what it goes by has changed since it was read."""
     states = [*life.past[at:], life.state]
     for guard in steps_held.guards(held):
-        if _PLACES[guard[0]] in places and any(_part(one, guard) != _part(states[0], guard) for one in states[1:]):
+        if _PLACES[guard[0]] in places and any(
+            _part(one, guard) != _part(states[0], guard) for one in states[1:]
+        ):
             return NONE
     if _PLACES["pod"] not in places:
         return held
@@ -133,5 +135,3 @@ def _part(state: State, guard: steps_held.Guard) -> object:
         case (_, int(ordinal)):
             return state.pods[ordinal]
     raise AssertionError(guard)
-
-

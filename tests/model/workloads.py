@@ -1,7 +1,7 @@
 """What a cluster goes through in its life, one thing at a time: the runs that crashes interrupt.
 
-Each is a list of what others do. Before each of it the operator and the world go on until all rests,
-or only until the operator has done so much.
+Each is a list of what others do. Before each of it the operator and the world go on until all
+rests, or only until the operator has done so much.
 """
 
 from __future__ import annotations
@@ -80,9 +80,15 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         {"size": 3} | OLD,
         (("", 'edit {"version": "3.7.3"}'), ("1 DeletePod", 'edit {"version": "3.6.16"}')),
     ),
-    Workload("size edited half-way up", {"size": 3}, (("", _edit(7)), ("2 MemberAddLearner", _edit(3)))),
-    Workload("size edited half-way down", {"size": 5}, (("", _edit(1)), ("2 MemberRemove", _edit(5)))),
-    Workload("size edited between tickets", {"size": 3}, (("", _edit(5)), ("1 PushTicket", _edit(4)))),
+    Workload(
+        "size edited half-way up", {"size": 3}, (("", _edit(7)), ("2 MemberAddLearner", _edit(3)))
+    ),
+    Workload(
+        "size edited half-way down", {"size": 5}, (("", _edit(1)), ("2 MemberRemove", _edit(5)))
+    ),
+    Workload(
+        "size edited between tickets", {"size": 3}, (("", _edit(5)), ("1 PushTicket", _edit(4)))
+    ),
     Workload(
         "paused half-way",
         {"size": 3},

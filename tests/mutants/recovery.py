@@ -1,18 +1,10 @@
-"""Faults seeded in the recovery from a lost quorum; as `mutants.py`, which has all others."""
+"""Faults in the recovery from a lost quorum."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-
-class Mutant(NamedTuple):
-    file: str
-    """Below `stateful/etcd_stateful`."""
-
-    old: str
-    new: str
-    why: str
-
+from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
 _JOB = "manifests/recovery_job.py"

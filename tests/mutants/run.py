@@ -1,9 +1,10 @@
-"""Seeds each mutant in a copy of the sources and runs the unit tests: who notices?
+"""Seeds each mutant in a copy of the sources and asks the unit tests and the model: who notices?
 
-    python tests/mutants/run.py [--only TEXT] [--jobs N]
+    python tests/mutants/run.py [--only TEXT] [--of MODULE] [--near] [--model] [--jobs N]
 
-Writes `report.json` beside this file. Exits with 1 when a mutant survives (a hole in the tests) or
-no longer applies (the code has moved on).
+The tests beside the altered code come first; if they let it through, all others follow, and then
+the model. Prints a table of what caught what and writes `report.json` beside this file. Exits with
+1 when a mutant survives (a hole in the tests) or no longer applies (the code has moved on).
 """
 
 from __future__ import annotations
@@ -11,51 +12,45 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-# Not imported: with PYTHONSAFEPATH set, this folder is not on the path.
-MUTANTS: list[Any] = [
-    mutant
-    for name in ("mutants.py", "recovery.py")
-    for mutant in runpy.run_path(str(Path(__file__).with_name(name)))["MUTANTS"]
-]
-REPORT = Path(__file__).with_name("report.json")
-COPIED = ("stateful", "operator", "examples", "crds", "tests/unit", "pyproject.toml")
+sys.path.insert(0, str(ROOT / "tests"))
 
-# Quick and telling ones first: the run of a mutant ends with the third test that fails.
-TESTS = (
-    "test_membership_birth.py",
-    "test_membership_rules.py",
-    "test_membership_retained.py",
-    "test_membership_records.py",
-    "test_membership_identity.py",
-    "test_membership_versions.py",
-    "test_manifests_*.py",
-    "test_api_*.py",
-    "test_conditions.py",
-    "test_status.py",
-    "test_start.py",
-    "test_start_config.py",
-    "test_start_marker.py",
-    "test_ticket.py",
-    "test_wal.py",
-    "test_recover*.py",
-    "test_membership_walk.py",
+from mutants.mutant import Mutant  # noqa: E402
+from mutants.selection import BESIDE, TESTS  # noqa: E402
+
+MODULES = ("failures", "members", "restarts", "beginning", "order", "edges", "recovery")
+REPORT = Path(__file__).with_name("report.json")
+COPIED = (
+    "stateful",
+    "operator",
+    "examples",
+    "crds",
+    "tests/unit",
+    "tests/model",
+    "tests/mutants",
+    "pyproject.toml",
 )
 ENOUGH = 3
+SHELL = "operator/"
 
 
 class Stale(Exception):
     """The code that a mutant alters is not there (any more), or more than once."""
+
+
+def mutants(module: str = "") -> list[Mutant]:
+    modules = [import_module(f"mutants.{one}") for one in MODULES if module in ("", one)]
+    return [mutant for one in modules for mutant in one.MUTANTS]
 
 
 def copy_to(place: Path) -> None:
@@ -68,36 +63,42 @@ def copy_to(place: Path) -> None:
             shutil.copy(source, target)
 
 
-def seed(place: Path, mutant: Any) -> str:
+def altered(place: Path, mutant: Mutant) -> Path:
+    return place / ("" if mutant.file.startswith(SHELL) else "stateful/etcd_stateful") / mutant.file
+
+
+def seed(place: Path, mutant: Mutant) -> str:
     """The text of the file as it was."""
-    path = place / "stateful/etcd_stateful" / mutant.file
-    text = path.read_text()
+    path = altered(place, mutant)
+    text = path.read_text() if path.exists() else ""
     if text.count(mutant.old) != 1:
         raise Stale(f"{mutant.file}: stands {text.count(mutant.old)} times: {mutant.old!r}")
     path.write_text(text.replace(mutant.old, mutant.new))
     return text
 
 
-def failures(place: Path) -> list[str]:
-    """The tests that fail in a copy, up to ENOUGH of them."""
-    tests = [
-        str(path.relative_to(place))
-        for pattern in TESTS
-        for path in sorted((place / "tests/unit").glob(pattern))
-    ]
+def python(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     # No bytecode: files change faster than its timestamps tell.
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "300"}
     environment.pop("PYTHONPATH", None)
-    options = [f"--maxfail={ENOUGH}", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
-    run = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", *options, *tests],
+    return subprocess.run(
+        [sys.executable, "-P", *words],
         cwd=place,
         env=environment,
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=1800,
     )
+
+
+def failures(place: Path, patterns: tuple[str, ...], enough: int = ENOUGH) -> list[str]:
+    """The tests that fail in a copy, up to `enough` of them."""
+    folder = place / "tests/unit"
+    found = dict.fromkeys(path for one in patterns for path in sorted(folder.glob(one)))
+    tests = [str(path.relative_to(place)) for path in found]
+    options = [f"--maxfail={enough}", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
+    run = python(place, "-m", "pytest", *options, *tests)
     if run.returncode not in {0, 1, 2}:
         raise RuntimeError(run.stdout + run.stderr)
     said = (line.split(" ", 1) for line in run.stdout.splitlines())
@@ -105,61 +106,122 @@ def failures(place: Path) -> list[str]:
     return [rest[0].split(" - ")[0] for kind, *rest in said if kind in kinds and rest]
 
 
-def tried(places: SimpleQueue[Path], mutant: Any) -> dict[str, object]:
-    place = places.get()
-    told: dict[str, object] = {"file": mutant.file, "why": mutant.why}
-    try:
-        text = seed(place, mutant)
+def model(place: Path, known: list[str] | None = None) -> list[str]:
+    """What breaks in the model; without `known`, all that does."""
+    words = [] if known is None else [json.dumps(known)]
+    run = python(place, "tests/mutants/model.py", *words)
+    if run.returncode:
+        return [f"the model does not run: {run.stderr.splitlines()[-1]}"]
+    found: list[str] = json.loads(run.stdout)
+    return found
+
+
+class Bench:
+    """Copies to work in, and how far each mutant is followed."""
+
+    def __init__(self, places: list[Path], *, near: bool, ask_model: bool) -> None:
+        self._places: SimpleQueue[Path] = SimpleQueue()
+        for place in places:
+            copy_to(place)
+            self._places.put(place)
+        self._near, self._ask_model = near, ask_model
+        self._known: list[str] = []
+
+    def wrong(self, chosen: list[Mutant]) -> list[str]:
+        """Tests that fail without any mutant. What the model says then is known from here on."""
+        beside = tuple(one for mutant in chosen for one in BESIDE.get(mutant.file, ()))
+        all_have_some = all(mutant.file in BESIDE for mutant in chosen)
+        place = self._places.get()
         try:
-            told["caught_by"] = failures(place)
+            self._known = model(place)
+            return failures(place, beside if self._near and all_have_some else TESTS, 10)
         finally:
-            (place / "stateful/etcd_stateful" / mutant.file).write_text(text)
-    except Stale as stale:
-        told["stale"] = str(stale)
-    finally:
-        places.put(place)
-    verdict = "STALE" if "stale" in told else "caught" if told["caught_by"] else "SURVIVED"
-    print(f"{verdict:9}{mutant.file}: {mutant.why}", flush=True)
-    return told
+            self._places.put(place)
+
+    def tried(self, mutant: Mutant) -> dict[str, Any]:
+        told: dict[str, Any] = {"file": mutant.file, "why": mutant.why}
+        place = self._places.get()
+        try:
+            text = seed(place, mutant)
+            try:
+                self._ask(place, mutant, told)
+            finally:
+                altered(place, mutant).write_text(text)
+        except Stale as stale:
+            told["stale"] = str(stale)
+        finally:
+            self._places.put(place)
+        print(f"{verdict(told):9}{mutant.file}: {mutant.why}", flush=True)
+        return told
+
+    def _ask(self, place: Path, mutant: Mutant, told: dict[str, Any]) -> None:
+        beside = BESIDE.get(mutant.file, ())
+        told["caught_by"] = failures(place, beside) if beside else []
+        if not told["caught_by"] and not (beside and self._near):
+            told["caught_by"] = failures(place, TESTS)
+        if self._ask_model or not told["caught_by"]:
+            told["model"] = model(place, self._known)
+
+
+def verdict(told: dict[str, Any]) -> str:
+    if "stale" in told:
+        return "STALE"
+    return "caught" if told.get("caught_by") or told.get("model") else "SURVIVED"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--only", default="", help="mutants whose file or harm has this text")
+    parser.add_argument("--of", default="", choices=("", *MODULES), help="those of one module")
+    parser.add_argument("--near", action="store_true", help="only the tests beside the code")
+    parser.add_argument("--model", action="store_true", help="ask the model of each, too")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    chosen = [one for one in MUTANTS if given.only in f"{one.file} {one.why}"]
+    chosen = [one for one in mutants(given.of) if given.only in f"{one.file} {one.why}"]
     with tempfile.TemporaryDirectory() as scratch:
-        places: SimpleQueue[Path] = SimpleQueue()
-        for job in range(given.jobs):
-            copy_to(Path(scratch) / str(job))
-            places.put(Path(scratch) / str(job))
-        place = places.get()
-        if wrong := failures(place):
+        places = [Path(scratch) / str(job) for job in range(given.jobs)]
+        bench = Bench(places, near=given.near, ask_model=given.model)
+        if wrong := bench.wrong(chosen):
             print(f"the tests fail without any mutant: {', '.join(wrong)}")
             return 1
-        places.put(place)
         with ThreadPoolExecutor(given.jobs) as pool:
-            told = list(pool.map(lambda mutant: tried(places, mutant), chosen))
-    survived = [one for one in told if not one.get("caught_by")]
-    print(f"{len(told)} mutants, {len(told) - len(survived)} caught")
+            told = list(pool.map(bench.tried, chosen))
     report(told)
-    return 1 if survived else 0
+    table(told)
+    return 0 if all(verdict(one) == "caught" for one in told) else 1
 
 
-def report(told: list[dict[str, object]]) -> None:
+def report(told: list[dict[str, Any]]) -> None:
     """Writes what was found; mutants that were not tried now keep what was found before."""
     before = json.loads(REPORT.read_text())["each"] if REPORT.exists() else []
-    known = {_key(one["file"], one["why"]): one for one in (*before, *told)}
-    keys = [_key(one.file, one.why) for one in MUTANTS]
+    known: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in (*before, *told):
+        key = (one["file"], one["why"])
+        known[key] = ({"model": known[key]["model"]} if "model" in known.get(key, {}) else {}) | one
+    every = mutants()
+    keys = [(one.file, one.why) for one in every]
     each = [known[key] for key in keys if key in known]
-    caught = sum(bool(one.get("caught_by")) for one in each)
-    summary = {"mutants": len(MUTANTS), "caught": caught, "each": each}
+    summary = {
+        "mutants": len(every),
+        "caught": sum(verdict(one) == "caught" for one in each),
+        "caught_by_model": sum(bool(one.get("model")) for one in each),
+        "each": each,
+    }
     REPORT.write_text(json.dumps(summary, indent=2) + "\n")
 
 
-def _key(file: object, why: object) -> tuple[str, str]:
-    return str(file), str(why)
+def table(told: list[dict[str, Any]]) -> None:
+    """What caught what, one line each."""
+    print(f"\n{'bug':88} | {'first test that fails':70} | model")
+    for one in told:
+        tests = one.get("caught_by", [])
+        test = tests[0].removeprefix("tests/unit/") if tests else one.get("stale", "-")
+        more = f" (+{len(tests) - 1})" if len(tests) > 1 else ""
+        found = one.get("model")
+        said = "not asked" if found is None else found[0][:60] if found else "-"
+        print(f"{one['why'][:88]:88} | {test[:64] + more:70} | {said}")
+    counts = [verdict(one) for one in told]
+    print(f"{len(told)} mutants, {counts.count('caught')} caught")
 
 
 if __name__ == "__main__":

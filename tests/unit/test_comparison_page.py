@@ -91,6 +91,19 @@ def test_a_side_that_comes_back_now_and_then_is_told_so():
     )
 
 
+def test_what_has_no_column_is_said_below():
+    lives = [
+        life("ours", "drain", run=run, waited_for_node=run > 0, contradictions=run)
+        for run in range(3)
+    ]
+
+    text = page.page({"lives": lives})
+
+    assert "First acknowledged write, seconds after the creation: operator 3.0." in text
+    assert "drain: whole again only once the node was back: operator 2 of 3." in text
+    assert "contradict a linearizable store, on all sides together: 3." in text
+
+
 def test_the_page_is_written_with_its_plot(report: Json, tmp_path: Path):
     page.write(report, tmp_path)
 

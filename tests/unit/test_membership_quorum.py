@@ -139,6 +139,13 @@ class TestLost:
         assert world.etcd.members == members
         assert not [one for one in labels(world.history) if one.startswith(("remove", "delete"))]
 
+    def test_an_edited_size_makes_no_quorum(self) -> None:
+        """Members that were never added are none that may come back."""
+        world = wiped(3, 0, 1)
+        world.edit(size=5)
+
+        assert drive(world).reason == "QuorumLost"
+
     @pytest.mark.parametrize("how", ["damaged", "Lost", "node"])
     def test_also_for_volumes_that_are_worth_nothing(self, how: str) -> None:
         world = formed(3)

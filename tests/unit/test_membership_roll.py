@@ -182,6 +182,15 @@ class TestOrder:
 
         assert not is_write(step) or labels([step]) == [f"restart c-{follower}"]
 
+    def test_never_without_a_quorum_of_the_others(self) -> None:
+        """I1"""
+        seen = edited(3).observe()
+        assert isinstance(roll.next_pod(seen), DeletePod)
+
+        step = roll.next_pod(without_status(seen, 1))
+
+        assert step == Wait("a quorum to serve without c-2", soon=True)
+
     def test_never_two_at_once(self) -> None:
         world = edited(7)
         down: list[int] = []
@@ -348,6 +357,13 @@ class TestCrashing:
         drive(world)
 
         assert world.history == []
+
+    def test_not_one_whose_data_etcd_refuses(self) -> None:
+        """Looking again tells nothing new."""
+        seen = with_pod(formed(3).observe(), 1, crashing=True, age=99.0)
+        assert labels([roll.crashing(seen)]) == ["restart c-1"]
+
+        assert roll.crashing(with_pod(seen, 1, damage="it lacks entries")) is None
 
     def test_not_on_a_claim_that_is_on_its_way_out(self) -> None:
         world = formed(3)

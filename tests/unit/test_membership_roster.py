@@ -11,7 +11,7 @@ from worlds import World, body, drive, formed, until
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import EtcdView, Member, Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import Hold
+from etcd_stateful.membership.steps import Hold, Wait
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -146,6 +146,9 @@ class TestWhoServes:
 
     def test_nobody_without_a_list(self, seen: Observation) -> None:
         assert not any(one.serves for one in roster.seats(replace(seen, etcd=None)))
+
+    def test_one_that_is_ready_and_does_not_answer_is_waited_for(self, seen: Observation) -> None:
+        assert decide(without_status(seen, 1)) == Wait("etcd in c-1 to answer", soon=True)
 
     def test_only_one_leads(self, seen: Observation) -> None:
         assert sum(one.leads for one in roster.seats(seen)) == 1

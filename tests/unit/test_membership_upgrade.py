@@ -75,6 +75,32 @@ class TestUp:
 
         assert versions(world) == [NEW] * 3
 
+    def test_to_3_7_with_no_entry_of_3_5_left_in_any_log(self) -> None:
+        """3.7 panics at them; a downgrade that is called off makes every member take a snapshot."""
+        world = changing(OLD, MIDDLE)
+        assert drive(world) == Settled()
+        world.edit(version=NEW)
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        steps = ["EnableDowngrade", "CancelDowngrade", f"version {NEW}"]
+        assert [one for one in labels(world.history) if one in steps] == steps
+
+    def test_to_3_7_straight_away_if_there_never_was_a_3_5(self) -> None:
+        world = changing(MIDDLE, NEW)
+
+        assert drive(world) == Settled()
+        assert "EnableDowngrade" not in labels(world.history)
+
+    def test_with_more_in_the_same_edit_is_one_restart(self) -> None:
+        """And no option that only the new version knows is given to the old."""
+        world = changing(MIDDLE, NEW)
+        world.edit(version=NEW, pod={"labels": {"a": "b"}})
+
+        assert drive(world) == Settled()
+        assert labels(world.history)[0] == f"version {NEW}"
+        assert len(restarts(world)) == 3
+
     def test_with_an_empty_dir(self) -> None:
         world = changing(MIDDLE, NEW, **EMPTY_DIR)
 
@@ -284,6 +310,20 @@ class TestHalfWay:
 
         assert drive(world) == Settled()
         assert "EnableDowngrade" in labels(world.history)
+
+    def test_back_after_the_last_old_one_was_lost_is_a_downgrade(self) -> None:
+        """I9: without it the cluster is of the newer minor, and none of its data can be read."""
+        world = changing(MIDDLE, NEW)
+        until(world, "restart c-0")
+        world.edit(version=MIDDLE)
+        world.apply(until(world, f"version {MIDDLE}"))
+        world.claims[0].deleting = True
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        steps = labels(world.history)
+        assert steps.index("EnableDowngrade") < steps.index("restart c-2")
+        assert versions(world) == [MIDDLE] * 3
 
     def test_the_word_of_a_pod_that_is_stopping_does_not_count(self) -> None:
         """It is the last of the old ones, answers still, and comes back as a new one."""

@@ -345,7 +345,8 @@ def another_attempt(seen: Observation) -> Step | None:
         return None  # as long as a claim is missing, another attempt would get no further
     size = max(len(pods), seen.cluster.size)
     following = records.next_attempt(bootstrap, _first_peers(seen.cluster, size))
-    return _write(seen, following, f"attempt {bootstrap.attempt} left only empty volumes")
+    reason = f"attempt {bootstrap.attempt} left only empty volumes"
+    return _write(seen, following, reason, final=True)
 
 
 def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
@@ -389,6 +390,7 @@ def _claim_uid(seen: Observation, pod: Pod) -> str:
     return claim.uid if claim and seen.cluster.durable else pod.uid
 
 
-def _write(seen: Observation, record: Bootstrap, reason: str) -> Step:
+def _write(seen: Observation, record: Bootstrap, reason: str, *, final: bool = False) -> Step:
     version = seen.secret.resource_version if seen.secret else ""
-    return WriteBootstrap(naming.start_secret(seen.cluster.name), version, record, reason)
+    name = naming.start_secret(seen.cluster.name)
+    return WriteBootstrap(name, version, record, reason, final)

@@ -55,7 +55,8 @@ def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
     if pod is None or not pod.etcd_started or pod.in_start or seat.answers:
         return ""
     unused = recorded(seen).challenge(member.member_id) is None and not member.name
-    if unused or (held and held.member_id != member.member_id):
+    other = {held.member_id if held else 0, pod.ran_as} - {0, member.member_id}
+    if unused or other:
         return f"pod {seat.name} runs on the data of another member"
     return ""
 

@@ -93,6 +93,9 @@ class Pod:
     node_gone: bool = False
     """No node there is may use the claim's volume: the node that it lies on was removed."""
 
+    ran_as: int = 0
+    """The member whose data `start` let run in this pod, by its own word; 0 where it said none."""
+
     overdue: bool = False
     """It was deleted, and nobody confirms that it has stopped."""
 

@@ -14,7 +14,7 @@ from etcd_stateful import naming
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.services import client_service, headless_service
-from etcd_stateful.manifests.statefulset import stateful_set
+from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.membership import (
     alarms,
     blocked,
@@ -205,6 +205,8 @@ def _version_first(seen: Observation) -> Step | None:
     knows must not be given to the old; and one restart is enough for both."""
     if not is_latched(seen) or seen.etcd is None or seen.stateful_set is None:
         return None
+    if version_of(seen.stateful_set) != bootstrap.running_version(seen):
+        return None  # the last step of the version has yet to reach the template
     every = roster.seats(seen)
     at_rest = all(seat.is_voter == (seat.ordinal < seen.cluster.size) for seat in every)
     if not at_rest or not roll.is_over(seen) or _every_pod_serves(seen):

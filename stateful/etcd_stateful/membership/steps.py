@@ -221,6 +221,7 @@ _FINAL = (
     DeleteClaim,
     DeletePod,
     CreateJob,
+    CreateSecret,
     MemberAddLearner,
     MemberPromote,
     MemberRemove,

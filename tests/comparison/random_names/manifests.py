@@ -8,7 +8,7 @@ ran in busybox; here it runs in our image, asking as often as theirs did.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,8 @@ class Home:
     helper_image: str
     etcd: Json
     """`spec.etcd` of an EtcdCluster: the options that both sides are given."""
+
+    tolerations: Sequence[Json] = ()
 
     def host(self, member: str) -> str:
         return f"{member}.{self.name}.{self.namespace}.svc"
@@ -102,6 +104,7 @@ def pod(home: Home, version: str, member: str, members: Iterable[str], token: st
             {**one, "labelSelector": {"matchLabels": home.labels}}
             for one in shared["topologySpreadConstraints"]
         ],
+        "tolerations": list(home.tolerations),
         "initContainers": [_check_dns(home, member, etcd["securityContext"])],
         "containers": [container],
         "volumes": [{"name": "etcd-data", "emptyDir": {}}],

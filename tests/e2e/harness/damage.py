@@ -34,10 +34,8 @@ def give_back(volume: Path) -> None:
 
 def break_log(volume: Path) -> None:
     """In a record that others follow: `start` has no reason to read so far, only etcd finds it."""
-    log = _first_log(volume)
-    places = [found.start() for found in re.finditer(rb"/kept/", log.read_bytes())]
-    assert len(places) > 10, "too little is in the log yet"
-    _overwrite(log, places[len(places) // 2], 4)
+    places = _kept(volume)
+    _overwrite(_first_log(volume), places[len(places) // 2], 4)
 
 
 def break_log_head(volume: Path) -> None:
@@ -62,6 +60,16 @@ def alter_value(volume: Path, old: bytes, new: bytes) -> None:
             file.seek(position)
             file.write(new)
             position = data.find(old, position + 1)
+
+
+def kept_in_log(volume: Path) -> int:
+    """How many puts of a load are in it."""
+    return len(_kept(volume))
+
+
+def _kept(volume: Path) -> list[int]:
+    log = _first_log(volume).read_bytes()
+    return [found.start() for found in re.finditer(rb"/kept/", log)]
 
 
 def _aside(volume: Path) -> Path:

@@ -1,19 +1,21 @@
 """One thing that happens, as a line of text: what traces are made of.
 
-    operator            it looks, decides and applies one step
-    hold                a second operator decides on a step, and is slow to apply it
-    late                it applies that step now
-    world               controllers, kubelet and etcd go one move further
-    elect 2             the voters elect ordinal 2
-    fault pod_deleted 2 see `faults`; also those that end a passing one
-    edit {"size": 5}    the spec is edited
-    heal                passing faults are over
-    rest                everything goes on, without faults, until it rests
+operator            it looks, decides and applies one step
+hold                a second operator decides on a step, and is slow to apply it
+late                it applies that step now
+world               controllers, kubelet and etcd go one move further
+elect 2             the voters elect ordinal 2
+fault pod_deleted 2 see `faults`; also those that end a passing one
+edit {"size": 5}    the spec is edited
+heal                passing faults are over
+rest                everything goes on, without faults, until it rests
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Final
 
 from etcd_stateful.membership.steps import Step, Write, is_final
 from model.world import faults, rules, steps_held, tables
@@ -38,26 +40,9 @@ def beginning(width: int, **fields: object) -> State:
 def perform(state: State, action: str, planner: Planner) -> State | None:
     """The state after it; None where it cannot happen or changes nothing. Raises Broken."""
     kind, _, rest = action.partition(" ")
-    if kind == "operator":
-        return act(state, planner)
-    if kind == "hold":
-        return hold(state, planner)
-    if kind == "late":
-        return late(state, planner)
-    if kind == "world":
-        return checked(next_move(state))
-    if kind == "elect":
-        able = [one for one in candidates(state) if one.ordinal == int(rest)]
-        return checked(elect(state, able[0])) if able else None
-    if kind == "fault":
-        name, _, ordinal = rest.partition(" ")
-        return checked(faults.happen(state, name, int(ordinal or 0)))
-    if kind == "edit":
-        return edit(state, json.loads(rest))
-    if kind == "heal":
-        return checked(heal(state))
-    assert kind == "rest", action
-    return to_rest(state, planner)
+    if kind in _OPERATOR:
+        return _OPERATOR[kind](state, planner)
+    return _OTHERS[kind](state, rest)
 
 
 def checked(state: State | None) -> State | None:
@@ -136,3 +121,28 @@ def went_round(states: list[State], planner: Planner) -> None:
     """Raises Broken unless there is nothing better to do than what is done again and again."""
     if words := goes_round_well(states, [planner(one) for one in states]):
         raise Broken(f"rest: {words}")
+
+
+def _elect(state: State, ordinal: str) -> State | None:
+    able = [one for one in candidates(state) if one.ordinal == int(ordinal)]
+    return checked(elect(state, able[0])) if able else None
+
+
+def _fault(state: State, words: str) -> State | None:
+    name, _, ordinal = words.partition(" ")
+    return checked(faults.happen(state, name, int(ordinal or 0)))
+
+
+_OPERATOR: Final[dict[str, Callable[[State, Planner], State | None]]] = {
+    "operator": act,
+    "hold": hold,
+    "late": late,
+    "rest": to_rest,
+}
+_OTHERS: Final[dict[str, Callable[[State, str], State | None]]] = {
+    "world": lambda state, _: checked(next_move(state)),
+    "heal": lambda state, _: checked(heal(state)),
+    "elect": _elect,
+    "fault": _fault,
+    "edit": lambda state, fields: edit(state, json.loads(fields)),
+}

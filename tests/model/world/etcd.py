@@ -86,7 +86,9 @@ def _promote(world: World, etcd: Etcd, member: int) -> None:
     started = 1 + sum(one.started for one in voters(state))
     if started < quorum(len(voters(state)) + 1):
         raise Refused("too few started members")
-    _put(world, etcd, [one._replace(learner=False) if one is found else one for one in etcd.members])
+    _put(
+        world, etcd, [one._replace(learner=False) if one is found else one for one in etcd.members]
+    )
 
 
 def remove(world: World, etcd: Etcd, member: int) -> None:

@@ -17,10 +17,13 @@ from model.world.state import (
     DIFFERENT,
     ETCD,
     LOG,
+    NO_HARM,
     NODE,
     NONE,
     PENDING,
     PHASE,
+    START,
+    UNREADABLE,
     Pod,
     State,
     has_quorum,
@@ -96,7 +99,7 @@ def node_reimaged(world: World, ordinal: int) -> bool:
 
 
 def log_damaged(world: World, ordinal: int) -> bool:
-    """Only `start` tells of it, so not with an emptyDir, whose pods are not restarted for a look."""
+    """Only `start` tells of it; pods with an emptyDir are not restarted for a look."""
     return world.durable and _damaged(world, ordinal, LOG)
 
 
@@ -110,6 +113,38 @@ def _damaged(world: World, ordinal: int, harm: int) -> bool:
         return False
     world.set_content(ordinal, content._replace(harm=harm))
     run_etcd(world, ordinal)
+    return True
+
+
+def volume_unreadable(world: World, ordinal: int) -> bool:
+    """For a while, and just when the pod is started anew."""
+    content, pod = world.content(ordinal), world.pods[ordinal]
+    if content is None or not content.log or content.harm or not _runs(world, ordinal):
+        return False
+    assert pod is not None
+    if not world.durable:
+        return False
+    world.set_content(ordinal, content._replace(harm=UNREADABLE))
+    _restarted(world, ordinal, pod)
+    return True
+
+
+def readable(world: World, ordinal: int) -> bool:
+    content, pod = world.content(ordinal), world.pods[ordinal]
+    if content is None or content.harm != UNREADABLE or pod is None or pod.where != START:
+        return False
+    world.set_content(ordinal, content._replace(harm=NO_HARM))
+    _restarted(world, ordinal, pod)
+    return True
+
+
+def old_pod_restored(world: World, ordinal: int) -> bool:
+    """From a backup of Kubernetes' objects: of the oldest template, and on its node once more."""
+    pod = world.pods[ordinal]
+    if pod is None or pod.where == PENDING or pod.deleting or world.away >> ordinal & 1:
+        return False
+    template = min(one.template for one in world.pods if one is not None)
+    _restarted(world, ordinal, pod._replace(template=template, content=None))
     return True
 
 
@@ -308,6 +343,8 @@ FAULTS: Final[dict[str, Fault]] = {
         data_differs_and_another_is_blamed,
         node_removed,
         volume_lost,
+        volume_unreadable,
+        old_pod_restored,
         node_silent,
         unscheduled,
         removed_by_hand,
@@ -321,7 +358,7 @@ FAULTS: Final[dict[str, Fault]] = {
     )
 }
 FREE: Final[dict[str, Fault]] = {
-    one.__name__: one for one in (right_mount, reconnected, scheduled, node_answers)
+    one.__name__: one for one in (right_mount, readable, reconnected, scheduled, node_answers)
 }
 EVERYWHERE: Final = frozenset(
     {
@@ -334,4 +371,3 @@ EVERYWHERE: Final = frozenset(
     }
 )
 """Faults that are not of one ordinal."""
-

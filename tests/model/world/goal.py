@@ -5,14 +5,17 @@ Whether a reason is good is judged by the truth of the world, not by what the pl
 
 from __future__ import annotations
 
-from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.membership.steps import DeletePod, Hold, Settled, Step, Wait
+from etcd_stateful.membership.versions import parse_version
 from model.world import tables
 from model.world.state import (
     DATABASE,
     IMAGE,
     LOG,
     NONE,
+    PENDING,
+    START,
+    UNREADABLE,
     Member,
     State,
     content_of,
@@ -75,7 +78,10 @@ def _is_good(state: State, member: Member) -> bool:
     content, claim = content_of(state, member.ordinal), state.claims[member.ordinal]
     if content is None or content.member != member.member:
         return False  # a first member that never had its ticket needs a quorum to get it
-    return content.harm not in (LOG, DATABASE) and not (claim and claim.deleting)
+    pod = state.pods[member.ordinal]
+    if not content.log and (pod is None or pod.where in (PENDING, START)):
+        return False  # its ticket was for a run that is over
+    return content.harm not in (LOG, DATABASE, UNREADABLE) and not (claim and claim.deleting)
 
 
 def is_lost_for_good(state: State) -> bool:
@@ -96,7 +102,7 @@ def _not_held(state: State, hold: Hold) -> str:
         "RecordsLost": not state.told,
         "ClaimUnrecorded": True,
         "ClaimDeleted": not is_formed(state),
-        "SplitBrain": _never_formed(state),
+        "SplitBrain": _never_formed(state) or state.told != state.etcd.cluster,
     }
     if lost or excused.get(hold.reason):
         return ""
@@ -124,15 +130,15 @@ def _unrecorded_loss(state: State) -> bool:
 def goes_round_well(states: list[State], steps: list[Step]) -> str:
     """What goes on for ever: only that a pod is made again because its etcd cannot run."""
     writes = [one for one in steps if not isinstance(one, Settled | Hold | Wait)]
-    if all(isinstance(one, DeletePod) and "keeps failing" in one.reason for one in writes):
-        if not is_formed(states[0]) or is_lost_for_good(states[0]):
-            return ""
+    looks = all(isinstance(one, DeletePod) and "keeps failing" in one.reason for one in writes)
+    if looks and (not is_formed(states[0]) or is_lost_for_good(states[0])):
+        return ""
     return f"goes round for ever: {[getattr(one, 'reason', one) for one in writes]}"
 
 
 def _never_formed(state: State) -> bool:
     """Volumes were emptied before the latch, and others may hold what they held."""
-    return state.etcd is None or not tables.bootstraps[state.secret].latched
+    return state.etcd is None or not is_formed(state)
 
 
 def _not_waited(state: State, wait: Wait) -> str:

@@ -16,9 +16,11 @@ from model.world.state import (
     ETCD,
     IMAGE,
     LOG,
+    NO_HARM,
     NONE,
     PENDING,
     START,
+    UNREADABLE,
     Claim,
     Content,
     Etcd,
@@ -125,7 +127,7 @@ def run_etcd(world: World, ordinal: int) -> None:
     content = world.content(ordinal)
     if not tables.templates[pod.template].pullable:
         where = IMAGE
-    elif content is None or content.harm in (LOG, DATABASE):
+    elif content is None or content.harm in (LOG, DATABASE, UNREADABLE):
         where = CRASH  # the path of the configuration leads nowhere; or etcd refuses
     else:
         where = CRASH if _refuses_to_run(world, pod, content) else ETCD
@@ -158,8 +160,11 @@ def _join(world: World) -> bool:
             continue
         if pod.where == ETCD and not content.log and _first_start(world, ordinal, pod, content):
             return True
-        if pod.where == ETCD and content.log and world.etcd and _is_removed(
-            world, world.etcd, content
+        if (
+            pod.where == ETCD
+            and content.log
+            and world.etcd
+            and _is_removed(world, world.etcd, content)
         ):
             world.pods[ordinal] = pod._replace(where=CRASH, linked=False)
             world.touch("pod", ordinal)
@@ -188,9 +193,7 @@ def _first_start(world: World, ordinal: int, pod: Pod, content: Content) -> bool
 def _matches(etcd: Etcd, content: Content) -> bool:
     """The initial cluster has exactly the listed URLs; the list says who this is."""
     urls = sum(1 << one.ordinal for one in etcd.members)
-    return urls == content.initial and any(
-        one.member == content.member for one in etcd.members
-    )
+    return urls == content.initial and any(one.member == content.member for one in etcd.members)
 
 
 def _bootstrap(world: World, ordinal: int, content: Content) -> None:
@@ -211,13 +214,13 @@ def _begin(world: World, content: Content) -> None:
     minor = min(
         tables.templates[pod.template].version.minor for pod in world.pods if pod is not None
     )
-    world.etcd = Etcd(content.cluster, members, leader=0, minor=minor, down=0)
+    world.etcd = Etcd(content.cluster, members, leader=0, minor=minor, down=0, format=minor)
 
 
 def _recovers(world: World, ordinal: int, pod: Pod, content: Content) -> bool:
     """The kubelet starts a failed container again and again; this time it may run."""
     etcd = world.etcd
-    if content.harm in (LOG, DATABASE):
+    if content.harm in (LOG, DATABASE, UNREADABLE):
         return False
     if content.log:
         if _refuses_to_run(world, pod, content):
@@ -274,6 +277,15 @@ def _catch_up(world: World) -> bool:
     return False
 
 
+def _migrate(world: World) -> bool:
+    """Members write their data in the format of the cluster's version."""
+    etcd = world.etcd
+    if etcd is None or etcd.format == etcd.minor or not etcd.leader:
+        return False
+    world.etcd = etcd._replace(format=etcd.minor)
+    return True
+
+
 def _tick(world: World) -> bool:
     """A minute passes."""
     state, changed = world.now(), False
@@ -295,19 +307,28 @@ MOVES: Final[tuple[Move, ...]] = (
     _join,
     _elect,
     _catch_up,
+    _migrate,
     _tick,
 )
 
 
+def _is_unreadable(world: World, ordinal: int) -> bool:
+    content = world.content(ordinal)
+    return content is not None and content.harm == UNREADABLE
+
+
 def heal(state: State) -> State | None:
     """Passing faults are over; None if there are none. Part of what fairness promises."""
-    if not (state.cut or state.slow or state.away):
-        return None
     world = World(state)
+    cured = [at for at in range(len(state.pods)) if _is_unreadable(world, at)]
+    if not (state.cut or state.slow or state.away or cured):
+        return None
+    for ordinal in cured:
+        world.set_content(ordinal, world.content(ordinal)._replace(harm=NO_HARM))  # type: ignore[union-attr]
+        if (waiting := world.pods[ordinal]) and waiting.where == START:
+            run_start(world, ordinal)
     back, world.cut, world.slow, world.away = world.away, False, 0, 0
     for ordinal, pod in enumerate(world.pods):
         if pod and back >> ordinal & 1 and pod.where in (ETCD, CRASH):
             run_etcd(world, ordinal)
     return world.freeze()
-
-

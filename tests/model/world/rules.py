@@ -1,7 +1,7 @@
 """The safety rules of the design, each a function with its number.
 
-`STATE_RULES` are asked of every state, `STEP_RULES` of every write at the moment that it is applied,
-with the state before it: what the operator believed then is no excuse.
+`STATE_RULES` are asked of every state, `STEP_RULES` of every write at the moment that it is
+applied, with the state before it: what the operator believed then is no excuse.
 An empty text means that the rule holds.
 """
 
@@ -77,11 +77,13 @@ def i3_no_two_volumes_of_one_member(state: State) -> str:
 
 
 def i7_one_cluster(state: State) -> str:
+    """The record names the cluster that has formed; one that never did may be begun anew."""
     if state.etcd is None or state.secret == NONE:
         return ""
     record = tables.bootstraps[state.secret]
-    if record.latched and record.cluster_id != state.etcd.cluster:
-        return "the record names another etcd cluster than there is"
+    formed = state.told == state.etcd.cluster
+    if formed and record.latched and record.cluster_id != state.etcd.cluster:
+        return "the record names another etcd cluster than has formed"
     return ""
 
 
@@ -118,7 +120,9 @@ def i1_member_of_the_quorum(state: State, step: steps.MemberRemove) -> str:
 def i1_promoted_into_the_quorum(state: State, step: steps.MemberPromote) -> str:
     after = len(voters(state)) + 1
     etcd = state.etcd
-    learner = next((one for one in etcd.members if one.member == step.member_id), None) if etcd else None
+    learner = (
+        next((one for one in etcd.members if one.member == step.member_id), None) if etcd else None
+    )
     if learner is None:
         return ""
     content = content_of(state, learner.ordinal)
@@ -302,6 +306,9 @@ def i10_owner(state: State, step: steps.ApplyChild) -> str:
 
 def i11_no_empty_cluster(state: State, step: steps.CreateSecret | steps.WriteBootstrap) -> str:
     """Another cluster ID than that of the data that there is."""
+    known = tables.bootstraps[state.secret].cluster_id if state.secret != NONE else 0
+    if step.record.latched or step.record.cluster_id == known:
+        return ""
     for ordinal in range(len(state.pods)):
         content = content_of(state, ordinal)
         if content and content.log and content.cluster != step.record.cluster_id:

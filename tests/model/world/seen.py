@@ -54,15 +54,13 @@ def visible(state: State) -> Visible:
     size = len(state.pods)
     led = state.etcd is not None and state.etcd.leader != 0 and has_quorum(state)
     pods = tuple(_pod(state, ordinal, led=led) for ordinal in range(size))
-    claims = tuple(
-        one and (one.record, one.deleting, one.lost == PHASE) for one in state.claims
-    )
+    claims = tuple(one and (one.record, one.deleting, one.lost == PHASE) for one in state.claims)
     statuses: tuple[Any, ...] = ()
     if state.etcd is not None and not state.cut:
         statuses = tuple(_status(state, ordinal, led=led) for ordinal in range(size))
     listed = led and any(statuses)
     etcd = state.etcd if listed else None
-    view = etcd and (etcd.cluster, tuple((m, o, l, s) for m, o, l, s, _ in etcd.members))
+    view = etcd and (etcd.cluster, tuple(one[:4] for one in etcd.members))
     alarms = etcd.alarms if etcd else ()
     return (
         state.spec,
@@ -96,9 +94,7 @@ def _pod(state: State, ordinal: int, *, led: bool) -> Visible | None:
     gone = bool(claim and claim.lost == NODE)
     content = content_of(state, ordinal)
     answers = (
-        pod.where == START
-        and not (pod.deleting or away or state.cut)
-        and state.secret != NONE
+        pod.where == START and not (pod.deleting or away or state.cut) and state.secret != NONE
     )
     found = volume.finding(ordinal, content) if answers else None
     refuses = pod.where == CRASH and content is not None and content.harm == DATABASE
@@ -141,14 +137,14 @@ def _status(state: State, ordinal: int, *, led: bool) -> Visible | None:
     member = next((one for one in etcd.members if one.member == content.member), None)
     learner = member is not None and member.learner
     caught = content.has or not learner
-    minor, version = etcd.minor, tables.templates[pod.template].version
+    version = tables.templates[pod.template].version
     return (
         content.member,
         version,
         etcd.leader if led else 0,
         learner,
         100 if caught else 10,
-        f"3.{minor}" if version.minor >= 6 else "",
+        f"3.{etcd.format}" if version.minor >= 6 else "",
         f"3.{etcd.down}" if etcd.down else "",
         bool(etcd.alarms),
         (7 if content.harm == DIFFERENT else 1) if etcd.alarms else 0,
@@ -175,9 +171,7 @@ def observe(key: Visible) -> Observation:
         claims=tuple(_as_claim(ordinal, one) for ordinal, one in enumerate(claims) if one),
         pods=tuple(_as_pod(*one) for one in pods if one),
         etcd=_as_view(view) if view else None,
-        statuses={
-            ordinal: _as_status(*one) for ordinal, one in enumerate(statuses) if one
-        },
+        statuses={ordinal: _as_status(*one) for ordinal, one in enumerate(statuses) if one},
         alarms=tuple(Alarm("CORRUPT", member) for member in alarms),
         hashes={ordinal: one[8] for ordinal, one in enumerate(statuses) if one and one[8]},
         predecessors=tuple(naming.pod(tables.NAME, ordinal) for ordinal in before),

@@ -31,7 +31,9 @@ NO_HARM: Final = 0
 LOG: Final = 1
 DATABASE: Final = 2
 DIFFERENT: Final = 3
-"""What is wrong with data: the log is no log, etcd refuses it, it silently differs."""
+UNREADABLE: Final = 4
+"""What is wrong with data: the log is no log, etcd refuses it, it silently differs, the disk gives
+errors for a while."""
 
 NODE: Final = 1
 PHASE: Final = 2
@@ -95,14 +97,15 @@ class Member(NamedTuple):
 
 
 class Etcd(NamedTuple):
-    """The one etcd cluster that there may be. `minor` is the cluster version's, `down` the target
-    of a downgrade or 0."""
+    """The one etcd cluster that there may be. `minor` is the cluster version's, `format` that of
+    its members' data, which follows it, and `down` the target of a downgrade or 0."""
 
     cluster: int
     members: tuple[Member, ...]
     leader: int
     minor: int
     down: int
+    format: int
     alarms: tuple[int, ...] = ()
 
 

@@ -62,8 +62,7 @@ def without_run(number: int, run: str) -> int:
     if isinstance(held, WriteBootstrap) and any(one == run for _, one in held.record.issued):
         issued = tuple(
             sorted(
-                (member, tables.GONE if one == run else one)
-                for member, one in held.record.issued
+                (member, tables.GONE if one == run else one) for member, one in held.record.issued
             )
         )
         return hold(replace(held, record=replace(held.record, issued=issued)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from model.world.state import LOG, Content
-from model.world.tables import NAME, NAMESPACE, UID, ordinal_of
 from etcd_stateful import marker, naming, start, wal
 from etcd_stateful.manifests.statefulset import FIRST_EPOCH
 from etcd_stateful.start_config import Settings
 from etcd_stateful.ticket import Finding, Ticket
+from model.world.state import LOG, UNREADABLE, Content
+from model.world.tables import NAME, NAMESPACE, UID, ordinal_of
 
 _GARBLED: Final = b"\x01" * 64
 
@@ -66,10 +66,10 @@ def _facts(ordinal: int, content: Content | None) -> start.VolumeFacts:
     if content is None:
         return start.VolumeFacts()
     marked = marker.serialise(
-        marker.Marker(
-            UID, FIRST_EPOCH, naming.pod(NAME, ordinal), content.member, content.cluster
-        )
+        marker.Marker(UID, FIRST_EPOCH, naming.pod(NAME, ordinal), content.member, content.cluster)
     )
+    if content.harm == UNREADABLE:
+        return start.VolumeFacts(problem="input/output error")
     if not content.log:
         return start.VolumeFacts(leftovers=True, marker=marked)
     head = _GARBLED if content.harm == LOG else log_head(content.member, content.cluster)

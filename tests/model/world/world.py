@@ -11,9 +11,10 @@ from typing import ClassVar
 
 from model.world import steps_held, tables
 from model.world.state import (
-    LOG,
     DATABASE,
+    LOG,
     NONE,
+    UNREADABLE,
     Claim,
     Content,
     Etcd,
@@ -137,10 +138,13 @@ class World:
     def replicas(self) -> int:
         return tables.objects[self.sts].replicas if self.sts != NONE else 0
 
-    def held_by(self, member: int) -> Iterator[Content]:
+    def contents(self) -> Iterator[Content]:
+        """Of every volume, those that are not mounted included."""
+        for claim in self.claims:
+            if claim and claim.hidden:
+                yield claim.hidden
         for ordinal in range(len(self.pods)):
-            content = self.content(ordinal)
-            if content and content.member == member:
+            if content := self.content(ordinal):
                 yield content
 
 
@@ -165,9 +169,7 @@ def _replicate(world: World) -> None:
 def _published(state: State, etcd: Etcd) -> Etcd:
     if all(one.started for one in etcd.members):
         return etcd
-    members = tuple(
-        one._replace(started=one.started or _runs(state, one)) for one in etcd.members
-    )
+    members = tuple(one._replace(started=one.started or _runs(state, one)) for one in etcd.members)
     return etcd._replace(members=members)
 
 
@@ -213,7 +215,8 @@ def _name(world: World) -> None:
     for member in _appearing(world):
         if member in tables.POOLED and member not in seen:
             seen[member] = tables.POOL[len(seen)]
-    held = {one for one, _ in tables.bootstraps[world.secret].issued if one in tables.POOLED}
+    held = {one for one, _ in (*tables.bootstraps[world.secret].issued, *world.given)}
+    held &= tables.POOLED
     dropped = {one: 0 for one in held if one not in seen}
     if not dropped and all(old == new for old, new in seen.items()):
         return
@@ -231,22 +234,20 @@ def _appearing(world: World) -> Iterator[int]:
         yield one.member
     for claim in world.claims:
         if claim is not None:
-            if claim.record:
-                yield claim.record.member
-            if claim.content:
-                yield claim.content.member
-            if claim.hidden:
-                yield claim.hidden.member
+            yield from _named(claim.record, claim.content, claim.hidden)
     for pod in world.pods:
         if pod is not None:
-            if pod.record:
-                yield pod.record.member
-            if pod.content:
-                yield pod.content.member
+            yield from _named(pod.record, pod.content)
     if world.etcd is not None:
         yield from world.etcd.alarms
     if world.pending != NONE:
         yield from steps_held.members(world.pending)
+
+
+def _named(*some: Record | Content | None) -> Iterator[int]:
+    for one in some:
+        if one is not None:
+            yield one.member
 
 
 def _rename(world: World, names: dict[int, int], dropped: dict[int, int]) -> None:
@@ -306,7 +307,7 @@ def lost_write(state: State) -> bool:
         content = content_of(state, one.ordinal)
         if content is None or content.member != one.member or not content.log or content.has:
             continue
-        if content.harm not in (LOG, DATABASE):
+        if content.harm not in (LOG, DATABASE, UNREADABLE):
             without += 1
     return without >= quorum(len(voters(state))) > 0
 

@@ -1,0 +1,55 @@
+"""The part of the model for every run of the tests: closed searches, and each call interrupted.
+
+The whole is `make verify`: `python tests/model/explore.py --report tests/model/report.json`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from model import branches, explore, trace
+from model.explore import Found
+
+pytestmark = pytest.mark.timeout(900)
+
+TRACES = sorted((Path(__file__).parent / "traces").glob("*.json"))
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[list[Found], list[Found]]:
+    return explore.gone_through(quick=True)
+
+
+def test_no_state_breaks_a_rule_and_from_each_the_cluster_comes_to_rest(
+    found: tuple[list[Found], list[Found]],
+) -> None:
+    searches, _ = found
+
+    assert [words for one in searches for words in one.failures] == []
+    assert all(one.figures["closed"] for one in searches)
+    assert sum(one.states for one in searches) > 200_000
+
+
+def test_no_interruption_changes_where_a_workload_ends_or_what_it_costs(
+    found: tuple[list[Found], list[Found]],
+) -> None:
+    _, lives = found
+
+    assert [words for one in lives for words in one.failures] == []
+    assert sum(one.plans for one in lives) > 5_000
+
+
+def test_every_answer_of_the_planner_comes_out_somewhere(
+    found: tuple[list[Found], list[Found]],
+) -> None:
+    searches, lives = found
+    lines = frozenset[branches.Site]().union(*(one.lines for one in (*searches, *lives)))
+
+    assert branches.unreached(set(lines)) == []
+
+
+@pytest.mark.parametrize("path", TRACES, ids=[path.stem for path in TRACES])
+def test_what_once_broke_a_rule_breaks_none(path: Path) -> None:
+    assert trace.still_breaks(trace.read(path)) == ""

@@ -1,0 +1,272 @@
+"""Faults in how a cluster begins: its record, its first tickets, the latch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_BOOTSTRAP = "membership/bootstrap.py"
+
+MUTANTS: Final = [
+    # How a cluster begins.
+    Mutant(
+        _BOOTSTRAP,
+        "    if bootstrap.latched or seen.etcd is not None:\n        return None",
+        "    if bootstrap.latched:\n        return None",
+        "another attempt while etcd answers",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if not all(pod and waits_empty(pod) for pod in pods):",
+        "if not any(pod and waits_empty(pod) for pod in pods):",
+        "another attempt beside a member with data (I11)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if not any(pod and has_spent_ticket(seen, pod) for pod in pods):",
+        "if False:",
+        "attempts without end while a claim is being deleted",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "size = max(len(pods), seen.cluster.size)",
+        "size = seen.cluster.size",
+        "an edited size leaves pods that can never start",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return bool(run and waits_empty(pod) and pod.answer and pod.answer.challenge != run)",
+        "return bool(run and waits_empty(pod))",
+        "a run that may still have its ticket counts as one that has spent it",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod, member_id):",
+        "if _was_given(seen, pod, member_id):",
+        "a second ticket for a member that had one (I3)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if not member_id or bootstrap.challenge(member_id) != challenge or not _recordable",
+        "if not member_id or not _recordable",
+        "a ticket goes to a run that the ledger does not name (I3)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if not member_id or not waits_empty(pod) or pod.answer is None or",
+        "if not member_id or pod.answer is None or",
+        "a ledger entry for a volume that is not empty",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        'pod.answer and pod.answer.finding.found == "no-data"\n',
+        "pod.answer\n",
+        "a volume that could not be read counts as empty",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "        pod.in_start and not pod.deleting and pod.answer and pod.answer.finding",
+        "        pod.in_start and pod.answer and pod.answer.finding",
+        "a pod that is being deleted counts as waiting",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "initial = _initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
+        "initial = _initial_now(seen)",
+        "first tickets without what was recorded",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "member = roster.at(seen, pod.ordinal)\n    return member.member_id",
+        "member = roster.at(seen, pod.ordinal) or recorded(seen).member(pod.name)\n"
+        "    return member.member_id",
+        "a late first member joins without being on the list (I4)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return claim is not None and not claim.deleting and not claim.damage",
+        "return claim is not None and not claim.damage",
+        "a ticket for a volume that is about to go",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    if _member_record(seen, pod) != record:\n        return",
+        "    if _member_record(seen, pod) is None:\n        return",
+        "a ticket beside a claim that is recorded as another member",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    if _member_record(seen, pod) != record:\n        return",
+        "    if False:\n        return",
+        "tickets go out before the claim is recorded",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "        claim_uid=_claim_uid(seen, pod),",
+        "        claim_uid=pod.uid,",
+        "a claim's record names the pod: every claim looks restored",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if not waiting or (not is_latched(seen) and _gathering(seen)):",
+        "if not waiting:",
+        "first tickets do not wait for the slowest pod: names are denied and cached",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if any(pod and pod.age > GATHERING_SECONDS for pod in expected):",
+        "if False:",
+        "one pod that never comes keeps all others from starting",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return any(pod is None or (pod.answer is None and not pod.trouble) for pod in expected)",
+        "return any(pod is None or pod.answer is None for pod in expected)",
+        "a pod with a known trouble is waited for",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    if any(pod.etcd_started for pod in seen.pods):\n        return False",
+        "",
+        "late pods gather again although others run",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "said = {status.cluster_id for status in seen.statuses.values()}",
+        "said = set[int]()",
+        "one member in another cluster goes unnoticed",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    if seen.etcd is None or record.latched:\n        return None",
+        "    if record.latched:\n        return None",
+        "latched without an answer of a quorum (I4)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return (held & last or held) | _answering(seen) or last",
+        "return (held & last or held) | _answering(seen)",
+        "what the status remembers is not looked at (I11)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return (held & last or held) | _answering(seen) or last",
+        "return held | _answering(seen) or last",
+        "a claim of an attempt that never formed keeps a lost Secret from being made again",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}\n",
+        "",
+        "with an emptyDir a lost Secret begins an empty cluster (I11)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):",
+        'if running := "":',
+        "an empty cluster is begun beside a running etcd (I11)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    if len(known) > 1:\n",
+        "    if len(known) > 9:\n",
+        "claims of two etcd clusters are taken for one (I7)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    if record.cluster_uid != seen.cluster.uid:\n",
+        "    if False:\n",
+        "a Secret that was copied from another cluster is used (I7)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return recorded or live or seen.cluster.version",
+        "return seen.cluster.version",
+        "an edited version goes into the template without a gate (I9)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return recorded or live or seen.cluster.version",
+        "return live or seen.cluster.version",
+        "a StatefulSet made anew runs another version (I9)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return max([seen.replicas, begun, *owned]) or seen.cluster.size",
+        "return max([begun, *owned]) or seen.cluster.size",
+        "replicas are lowered while nobody can tell who is a member (I5)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
+        "return seen.cluster.size",
+        "an edited size takes members' pods away (I5)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return max([seen.replicas, begun, *owned]) or seen.cluster.size",
+        "return max([seen.replicas, begun]) or seen.cluster.size",
+        "a claim with a member loses its pod (I5)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "*(one + 1 for one in listed if one is not None)",
+        "*(one for one in listed if one is not None)",
+        "a listed member loses its pod (I5)",
+    ),
+    Mutant(
+        "membership/roster.py",
+        "if ordinal is not None and ordinal < naming.MAX_SIZE:",
+        "if ordinal is not None:",
+        "a member that calls itself c-999999999 makes as many pods",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "seen.etcd and seen.etcd.cluster_id == record.cluster_id:",
+        "seen.etcd:",
+        "the member list of another cluster lowers replicas (I5)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "begun = (record.size or len(record.members)) if record else 0",
+        "begun = len(record.members) if record else 0",
+        "after a lost Secret nobody knows how many members there were (I5)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "        and finding.cluster_uid == seen.cluster.retained_claims.adopt\n",
+        "",
+        "another cluster's data is served without a human's word (I10)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "        and finding.cluster_id == recorded(seen).cluster_id\n",
+        "",
+        "a log of another etcd cluster is adopted (I7)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "        and finding.member == pod.name\n",
+        "",
+        "another member's volume is adopted",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "        and held.member_id == finding.member_id\n",
+        "",
+        "a log that disagrees with its claim is adopted",
+    ),
+    Mutant(
+        "membership/identity.py",
+        'return _hash("".join(sorted(peer_urls)).encode() + token.encode())',
+        'return _hash("".join(peer_urls).encode() + token.encode())',
+        "a member with two URLs is foretold wrongly",
+    ),
+    Mutant(
+        "membership/identity.py",
+        'member.to_bytes(8, "big") for member in sorted(member_ids)',
+        'member.to_bytes(8, "big") for member in member_ids',
+        "the cluster's ID is foretold wrongly: split brain for ever",
+    ),
+]

@@ -1,0 +1,321 @@
+"""Failures that other operators had (F and a number: a table of them is in the project's notes).
+
+Those of backups, of TLS and of disruption budgets are not here: there is none of them yet. F29
+(`MemberUpdate` of a learner) is a call that this operator has no code for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_BOOTSTRAP = "membership/bootstrap.py"
+_LEARNER = "membership/learner.py"
+_LEFTOVERS = "membership/leftovers.py"
+_LOSS = "membership/loss.py"
+_REPLACE = "membership/replace.py"
+_ROLL = "membership/roll.py"
+_ROSTER = "membership/roster.py"
+_SHRINK = "membership/shrink.py"
+_STATEFUL_SET = "manifests/statefulset.py"
+
+MUTANTS: Final = [
+    Mutant(
+        "start_config.py",
+        '            "initial-cluster-state": "existing",\n',
+        '            "initial-cluster-state": "new",\n',
+        "F1: a container that restarts on an emptied volume begins a second cluster",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        'state: ClusterState = "existing" if bootstrap.latched else "new"',
+        'state: ClusterState = "new"',
+        "F1: an empty volume of a formed cluster is started as `new` (I4)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "_initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
+        'f"{pod.name}={seen.cluster.peer_url(pod.ordinal)}"',
+        "F2: each member is told of itself alone, and they form as many clusters",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "if others := _answering(seen) - {record.cluster_id}:",
+        "if others := set[int]():",
+        "F2: a second cluster goes unnoticed and is latched (I7)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "_initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
+        "bootstrap.initial_cluster",
+        "F3: who joins later is given the initial cluster of the first day",
+    ),
+    Mutant(
+        _LEARNER,
+        "if pod and pod.crashing and pod.age > CRASH_SECONDS else",
+        "if False else",
+        "F3: a learner that cannot start is never removed, and nothing behind it goes on",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return bool(member and member.name) or bool(held and held.member_id == member_id)",
+        "return False",
+        "F4: with the ledger lost, an emptied volume comes back under its old ID (I3)",
+    ),
+    Mutant(
+        _LOSS,
+        "if seat.waits_empty and had_ticket(seen, seat):",
+        "if False:",
+        "F4: a member whose data is gone stays on the list, a vote lost in silence",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    leftovers.of_removed_members,\n",
+        "",
+        "F5: the claim of a removed member is kept, and found again at regrowth",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "            if claim.ordinal < replicas(seen):\n",
+        "            if False:\n",
+        "F5: a pod is made while its ordinal's old claim is still on its way out",
+    ),
+    Mutant(
+        _REPLACE,
+        "runs or pod.node_gone or",
+        "pod.node_gone or",
+        "F5: the pod of a removed member runs on, on its old data, for ever",
+    ),
+    Mutant(
+        _STATEFUL_SET,
+        '                "whenDeleted": "Retain",\n',
+        '                "whenDeleted": "Delete",\n',
+        "F6: volumes go when the StatefulSet is deleted",
+    ),
+    Mutant(
+        _STATEFUL_SET,
+        '            "annotations": {naming.CLUSTER_UID: cluster.uid},\n',
+        '            "annotations": {naming.CLUSTER_UID: cluster.uid},\n'
+        '            "ownerReferences": metadata(cluster, "")["ownerReferences"],\n',
+        "F6: claims are owned by the cluster, and go with it",
+    ),
+    Mutant(
+        _REPLACE,
+        '        return _delete(pod, f"claim {claim.name} is being deleted")\n',
+        "        return None\n",
+        "F7: a claim that is being deleted waits for its pod, and the pod for its claim",
+    ),
+    Mutant(
+        _LEARNER,
+        "return running and still and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)",
+        "return running and still and _keeps_quorum(seen)",
+        "F8: a learner votes before it has caught up",
+    ),
+    Mutant(
+        _LEARNER,
+        "return running and still and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)",
+        "return running and still and roster.has_caught_up(seen, seat)",
+        "F8: one voter more, and too few of them serve (I1)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
+        "return max([seen.replicas, seen.cluster.size])",
+        "F9: who was removed just before a crash keeps its pod and claim for ever",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    learner.promote_or_drop,\n",
+        "",
+        "F9: a learner that was added just before a crash stays one",
+    ),
+    Mutant(
+        _SHRINK,
+        "    top = voters[-1]\n",
+        "    top = voters[0]\n",
+        "F10: the lowest member goes instead of the highest",
+    ),
+    Mutant(
+        "membership/changes.py",
+        "if seat.leads and (step := hand_over(",
+        "if False and (step := hand_over(",
+        "F10: the leader is removed without handing over (I8)",
+    ),
+    Mutant(
+        _ROSTER,
+        "    for url in member.peer_urls:\n"
+        '        pod = (urlsplit(url).hostname or "").partition(".")[0]\n',
+        "    for pod in (member.name,):\n",
+        "F10: members are told apart by what they call themselves",
+    ),
+    Mutant(
+        _LEARNER,
+        "    if seat.ordinal >= seen.cluster.size:\n",
+        "    if False:\n",
+        "F11: a learner that the edited size has no place for is promoted first",
+    ),
+    Mutant(
+        _LOSS,
+        '    if seat.member is None:\n        return ""\n',
+        '    if seat.member is None:\n        return ""\n'
+        '    if seat.pod and seat.pod.deleting:\n        return "its pod stops"\n',
+        "F12: each pod that stops costs its member the place",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    if bootstrap.latched or seen.etcd is not None:\n        return None",
+        "    if seen.etcd is not None:\n        return None",
+        "F13: after the loss of all volumes an empty cluster is begun (I4, I11)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "    if known:\n        size",
+        "    if False:\n        size",
+        "F13: a lost Secret of a formed cluster begins an empty one (I11)",
+    ),
+    Mutant(
+        "membership/quorum.py",
+        "if _begins_alone(seen, lost) or size - len(lost) >= roster.quorum(size):",
+        "if True:",
+        "F14: a quorum that is lost for good is waited for without a word",
+    ),
+    Mutant(
+        "conditions.py",
+        'return Condition("Available", "False", "NoQuorum", away or "no member is ready")',
+        'return Condition("Available", "True", "NoQuorum", away or "no member is ready")',
+        "F14: available without a quorum",
+    ),
+    Mutant(
+        "membership/records.py",
+        "return replace(record, epoch=record.epoch + 1, survivor=survivor)",
+        "return replace(record, survivor=survivor)",
+        "F15: what was recovered goes on beside volumes of before it",
+    ),
+    Mutant(
+        "manifests/services.py",
+        '            "publishNotReadyAddresses": True,\n',
+        '            "publishNotReadyAddresses": False,\n',
+        "F18: members that are not ready find nobody, and so never become it",
+    ),
+    Mutant(
+        "api/cluster.py",
+        "    if tls.raw:\n",
+        "    if False:\n",
+        "F20: plaintext in the place of TLS",
+    ),
+    Mutant(
+        "api/cluster.py",
+        '"etcd": spec.get("etcd"), "repository"',
+        '"repository"',
+        "F21: an edit of etcd's options is passed over in silence",
+    ),
+    Mutant(
+        "member_status.py",
+        "own = status if status and status.member_id == member.member_id else None",
+        "own = status",
+        "F22: the status of one member is told as another's",
+    ),
+    Mutant(
+        _ROSTER,
+        "self.member and self.status and self.status.member_id == self.member.member_id",
+        "self.member and self.status",
+        "F22: whoever answers at its address passes for the member",
+    ),
+    Mutant(
+        _ROSTER,
+        "return len(some) >= quorum(len(of))",
+        "return len(some) == len(of)",
+        "F24: one dead member keeps another from being replaced",
+    ),
+    Mutant(
+        _LEARNER,
+        "running = seat.pod is not None and not seat.pod.deleting and not seat.pod.crashing",
+        "running = seat.pod is not None and seat.pod.ready and not seat.pod.deleting",
+        "F25: a learner is waited for to be Ready, which it never is",
+    ),
+    Mutant(
+        _STATEFUL_SET,
+        '"livenessProbe": _probe("/livez", period=10, failures=6)',
+        '"livenessProbe": _probe("/readyz", period=10, failures=6)',
+        "F25: a lost quorum restarts every member",
+    ),
+    Mutant(
+        _STATEFUL_SET,
+        '"startupProbe": _probe("/livez", period=1, failures=3600)',
+        '"startupProbe": _probe("/livez", period=1, failures=30)',
+        "F25: a member with a large database is killed while it opens it",
+    ),
+    Mutant(
+        _STATEFUL_SET,
+        '"updateStrategy": {"type": "OnDelete"}',
+        '"updateStrategy": {"type": "RollingUpdate"}',
+        "F27: the StatefulSet restarts pods by itself, whoever leads",
+    ),
+    Mutant(
+        _ROLL,
+        "pod.spec_hash != as_running(seen).template_hash",
+        "pod.image != as_running(seen).image",
+        "F27: a pod with the newest image counts as one of the newest template",
+    ),
+    Mutant(
+        _ROLL,
+        "key=lambda seat: (not seat.leads, seat.ordinal)",
+        "key=lambda seat: seat.ordinal",
+        "F27: the leader is restarted in its turn, and leadership moves each time (I8)",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    roll.unready,\n",
+        "",
+        "F27: a pod that fails on the old template keeps the new one from everybody",
+    ),
+    Mutant(
+        "membership/versions.py",
+        "Version(3, 5, 32)",
+        "Version(3, 5, 0)",
+        "F28: a 3.5 that 3.6 finds zombie members in",
+    ),
+    Mutant(
+        "membership/alarms.py",
+        'if alarm.kind == "CORRUPT" and listed and over:',
+        "if listed and over:",
+        "F30: NOSPACE is taken back without a byte being freed, again and again",
+    ),
+    Mutant(
+        _LOSS,
+        '        return f"pod {seat.name} runs on the data of another member"\n',
+        '        return ""\n',
+        "F33: a removed member's volume that comes back is run for ever",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "if claim.record and claim.record.cluster_uid != seen.cluster.uid",
+        "if False",
+        "F33: old data at ordinal 0 is served, or begun beside, by accident",
+    ),
+    Mutant(
+        _LOSS,
+        "    if claim.deleting:\n",
+        "    if False:\n",
+        "F34: a member serves on while its volume is on its way out",
+    ),
+    Mutant(
+        _LOSS,
+        'return f"the claim of pod {seat.name} is gone" if pod and pod.etcd_started else ""',
+        'return ""',
+        "F34: a member serves on without a claim until it stops",
+    ),
+    Mutant(
+        "api/options.py",
+        "return chosen | _corruption_checks(version)",
+        "return chosen",
+        "F36: nobody looks whether the members' data is the same",
+    ),
+    Mutant(
+        _LOSS,
+        "if accused and _is_outvoted(seen, seat.ordinal):",
+        "if seat.member and seat.member.member_id in [one.member_id for one in seen.alarms]:",
+        "F36: the member that the alarm names goes, which may be a sound one",
+    ),
+]

@@ -1,0 +1,368 @@
+"""Faults in who is a member: the roster, loss, learners, growth, shrinking, replacement, alarms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_ALARMS = "membership/alarms.py"
+_BOOTSTRAP = "membership/bootstrap.py"
+_CHANGES = "membership/changes.py"
+_GROW = "membership/grow.py"
+_LEARNER = "membership/learner.py"
+_LEFTOVERS = "membership/leftovers.py"
+_LOSS = "membership/loss.py"
+_PLANNER = "membership/planner.py"
+_REPLACE = "membership/replace.py"
+_ROSTER = "membership/roster.py"
+_SHRINK = "membership/shrink.py"
+
+MUTANTS: Final = [
+    # The roster.
+    Mutant(
+        _ROSTER,
+        "return self.is_voter and self.answers and heard and not leaves",
+        "return self.is_voter and self.answers and heard",
+        "a member that is about to stop is counted on (I1)",
+    ),
+    Mutant(
+        _ROSTER,
+        "return self.is_voter and self.answers and heard and not leaves",
+        "return self.is_voter and self.answers and not leaves",
+        "a member that is cut off from its leader is counted on (I1)",
+    ),
+    Mutant(
+        _ROSTER,
+        "return self.is_voter and self.answers and heard and not leaves",
+        "return self.answers and heard and not leaves",
+        "a learner is counted on for the quorum (I1)",
+    ),
+    Mutant(
+        _ROSTER,
+        "if pod is None or pod.deleting or not pod.in_start or pod.answer is None:",
+        "if pod is None or pod.answer is None:",
+        "what `start` said before etcd ran is taken for what is on the volume now",
+    ),
+    Mutant(
+        _ROSTER,
+        "        if ordinal is None or ordinal in taken:\n",
+        "        if ordinal is None:\n",
+        "two members at one ordinal: which is changed is left to chance",
+    ),
+    Mutant(
+        _ROSTER,
+        "rest = [seat for seat in voters(seen) if seat.ordinal != without.ordinal]",
+        "rest = voters(seen)",
+        "the quorum is counted with the member that is to go (I1)",
+    ),
+    Mutant(
+        _ROSTER,
+        "return bool(rest) and is_quorum([seat for seat in rest if seat.serves], rest)",
+        "return is_quorum([seat for seat in rest if seat.answers], rest)",
+        "members without a leader are called a quorum (I1)",
+    ),
+    Mutant(
+        _ROSTER,
+        "        return not (pod and pod.answer and pod.answer.challenge == run)\n",
+        "        return True\n",
+        "a member whose ticket is on its way is called lost",
+    ),
+    Mutant(
+        _ROSTER,
+        "return bool(member.name) or bool(held and held.member_id == member.member_id)",
+        "return False",
+        "with the ledger lost, a member without data stays on the list",
+    ),
+    Mutant(
+        _PLANNER,
+        "    _unknown_members,\n",
+        "",
+        "a membership that somebody else changes is changed by us as well",
+    ),
+    # Loss.
+    Mutant(
+        _LOSS,
+        "if seat.waits_empty and had_ticket(seen, seat):",
+        "if seat.waits_empty:",
+        "a member that has yet to start is called lost",
+    ),
+    Mutant(
+        _LOSS,
+        'if seat.found == "damaged" and',
+        'if seat.found in ("damaged", "unreadable") and',
+        "a volume that cannot be read for now costs the member its place",
+    ),
+    Mutant(
+        _LOSS,
+        "    if pod and pod.node_gone:\n",
+        '    if pod and "node" in pod.trouble:\n',
+        "a node that is silent for a moment costs its members their data",
+    ),
+    Mutant(
+        _LOSS,
+        "    if seat.pod and seat.pod.damage:\n",
+        "    if seat.pod and seat.pod.crashing:\n",
+        "a member that crashes costs itself its data",
+    ),
+    Mutant(
+        _LOSS,
+        '    if claim.phase == "Lost":\n',
+        '    if claim.phase != "Bound":\n',
+        "a claim that is still being bound is called lost",
+    ),
+    Mutant(
+        _LOSS,
+        'accused = any(alarm.kind == "CORRUPT" for alarm in seen.alarms)',
+        "accused = True",
+        "hashes of different moments replace a member without any alarm",
+    ),
+    Mutant(
+        _LOSS,
+        "return votes > members // 2 and",
+        "return votes > len(seen.hashes) // 2 and",
+        "two members that agree outvote a sound one of five",
+    ),
+    Mutant(
+        _LOSS,
+        "if pod is None or not pod.etcd_started or pod.in_start or seat.answers:",
+        "if pod is None or not pod.etcd_started or pod.in_start:",
+        "a member that runs is called lost for what is on record of its claim",
+    ),
+    # Learners.
+    Mutant(
+        _LEARNER,
+        "    if why := why_lost(seen, seat):\n        return changes.remove(seen, seat, why)\n",
+        "",
+        "a learner that has lost its volume is waited for, for ever",
+    ),
+    Mutant(
+        _LEARNER,
+        "if not seat.answers and (why := _why_hopeless(seen, seat)):",
+        "if why := _why_hopeless(seen, seat):",
+        "a learner that is about to catch up is dropped for a lost voter",
+    ),
+    Mutant(
+        _LEARNER,
+        "    for voter, why in replace.removable(seen):\n",
+        "    for voter, why in list[tuple[Seat, str]]():\n",
+        "a learner that cannot start keeps a lost voter from being replaced",
+    ),
+    Mutant(
+        _LEARNER,
+        "still = seat.status is not None and seat.status.learner",
+        "still = True",
+        "a learner that says it is none is promoted",
+    ),
+    Mutant(
+        _PLANNER,
+        "    learner.in_flight,\n",
+        "",
+        "others are added and removed beside a learner (I2)",
+    ),
+    # Growth.
+    Mutant(
+        _GROW,
+        "if not seat.waits_empty or seat.pod is None:",
+        "if seat.pod is None:",
+        "a pod that has not said that it is empty is made a member",
+    ),
+    Mutant(
+        _GROW,
+        "if seat.durable and (claim is None or claim.deleting or claim.damage):",
+        "if seat.durable and claim is None:",
+        "a member on a claim that is on its way out",
+    ),
+    Mutant(
+        _GROW,
+        "return seat.pod.image in tried or not seen.cluster.durable or none_to_spare",
+        "return True",
+        "an image that cannot be had makes a member that never starts",
+    ),
+    Mutant(
+        _GROW,
+        "return seat.pod.image in tried or not seen.cluster.durable or none_to_spare",
+        "return seat.pod.image in tried or not seen.cluster.durable",
+        "a lost member waits for an image that none of the two others may try",
+    ),
+    Mutant(
+        _GROW,
+        "return _add(seen, able[0]) if able else None",
+        "return _add(seen, able[-1]) if able else None",
+        "the highest is added first, and goes again when the size does",
+    ),
+    Mutant(
+        _GROW,
+        "if len(voters) > 1 and len(serving) < roster.quorum(len(voters) + 1):",
+        "if False:",
+        "etcd is asked for what it refuses, again and again",
+    ),
+    Mutant(
+        _GROW,
+        "vacant = [seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size]",
+        "vacant = list(roster.seats(seen))",
+        "members are added beyond the size",
+    ),
+    # Shrinking.
+    Mutant(
+        _SHRINK,
+        "    if not roster.rest_holds(seen, top):\n",
+        "    if False:\n",
+        "the removal of a member costs the quorum (I1)",
+    ),
+    Mutant(
+        _SHRINK,
+        "    if len(voters) == 1:\n        return None",
+        "    if False:\n        return None",
+        "the last member beyond the size is waited for, for ever",
+    ),
+    Mutant(
+        _SHRINK,
+        "if not voters or voters[-1].ordinal < size:",
+        "if not voters or len(voters) <= size:",
+        "with a vacancy below, a member beyond the size stays",
+    ),
+    # Replacement.
+    Mutant(
+        _REPLACE,
+        "if roster.rest_holds(seen, seat) and not (seat.serves and vacant)",
+        "if not (seat.serves and vacant)",
+        "a lost member is removed without a quorum of the rest (I1)",
+    ),
+    Mutant(
+        _REPLACE,
+        "if roster.rest_holds(seen, seat) and not (seat.serves and vacant)",
+        "if roster.rest_holds(seen, seat)",
+        "members that still serve are removed all at once",
+    ),
+    Mutant(
+        _REPLACE,
+        "min(able, key=lambda one: (one[0].serves, one[0].ordinal))",
+        "min(able, key=lambda one: one[0].ordinal)",
+        "one that still serves goes before one that is dead",
+    ),
+    Mutant(
+        _REPLACE,
+        "    if leftovers.is_removed_members(seen, claim):\n",
+        "    if True:\n",
+        "a claim of nobody knows whom is deleted (I6)",
+    ),
+    Mutant(
+        _REPLACE,
+        "        return _force(pod) if pod.overdue else None\n",
+        "        return _force(pod)\n",
+        "a pod that stops in time is given up, and may run on beside the next",
+    ),
+    Mutant(
+        _REPLACE,
+        "    if pod is None or pod.ordinal >= seen.replicas:\n",
+        "    if pod is None:\n",
+        "pods that the StatefulSet takes away are deleted beside it",
+    ),
+    Mutant(
+        _REPLACE,
+        "            if not others:\n",
+        "            if False:\n",
+        "the only member is lost, and nobody is told what to do",
+    ),
+    Mutant(
+        _PLANNER,
+        "    replace.not_replaceable,\n",
+        "",
+        "settled, or restarted, with a member that is lost",
+    ),
+    # Changes.
+    Mutant(
+        _CHANGES,
+        "            other.ordinal < seen.cluster.size,\n",
+        "            True,\n",
+        "the heir is the next to go, and leadership moves with each removal",
+    ),
+    Mutant(
+        _CHANGES,
+        "            other.name not in outdated,\n",
+        "            True,\n",
+        "the heir is the next to be restarted (I8)",
+    ),
+    Mutant(
+        _CHANGES,
+        "if not why_lost(seen, other) and not (other.pod and other.pod.deleting)",
+        "if not (other.pod and other.pod.deleting)",
+        "a lost member that still serves is made the leader",
+    ),
+    Mutant(
+        _CHANGES,
+        "max(terms, key=lambda one: one[0])",
+        "min(terms, key=lambda one: one[0])",
+        "a leader that was voted out and has yet to learn it is asked",
+    ),
+    # Claims of removed members.
+    Mutant(
+        _LEFTOVERS,
+        "        and record.member_id not in listed\n",
+        "",
+        "the claim of a member is deleted (I6)",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "or claim.damage or record.claim_uid != claim.uid:",
+        "or claim.damage:",
+        "a restored claim is deleted by the record of another (I6)",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "record.cluster_id == bootstrap.cluster_id == seen.etcd.cluster_id",
+        "record.cluster_id == bootstrap.cluster_id",
+        "a claim is deleted by another cluster's member list (I6)",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "        record.cluster_uid in ours\n        and ",
+        "        ",
+        "another cluster's claim is deleted (I6)",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        'seen.cluster.retained_claims.adopt} - {""}',
+        'seen.cluster.retained_claims.adopt, ""}',
+        "a claim that nobody has put on record is deleted (I6)",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "if claim.ordinal < seen.replicas or seen.pod(claim.ordinal):",
+        "if claim.ordinal < seen.replicas:",
+        "a claim is deleted under the pod that still uses it",
+    ),
+    # Sizes on record.
+    Mutant(
+        _BOOTSTRAP,
+        "    if seen.etcd is None or size == (record.size or len(record.members)):\n",
+        "    if size == (record.size or len(record.members)):\n",
+        "without a member list any size goes on record (I5)",
+    ),
+    Mutant(
+        _PLANNER,
+        "    bootstrap.keep_size,\n",
+        "",
+        "a StatefulSet that is lost after a shrink comes back with pods of before it",
+    ),
+    # Alarms.
+    Mutant(
+        _ALARMS,
+        "over = alarm.member_id not in listed or _all_agree(seen)",
+        "over = True",
+        "the alarm is taken back while the data still differs",
+    ),
+    Mutant(
+        _ALARMS,
+        "return len(hashes) == len(voters) > 1 and len(set(hashes)) == 1",
+        "return len(set(hashes)) == 1",
+        "one answer is called agreement",
+    ),
+    Mutant(
+        _PLANNER,
+        "    alarms.disarm,\n",
+        "",
+        "etcd refuses writes long after the member that differed has gone",
+    ),
+]

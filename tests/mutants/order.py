@@ -1,0 +1,235 @@
+"""Faults in the order of the questions, the children, the records, and what is left behind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_BLOCKED = "membership/blocked.py"
+_LEFTOVERS = "membership/leftovers.py"
+_PLANNER = "membership/planner.py"
+_RECORDS = "membership/records.py"
+
+MUTANTS: Final = [
+    # Pods that can get no ticket.
+    Mutant(
+        _BLOCKED,
+        "if bootstrap.latched or not left or size - len(spent) > size // 2:",
+        "if True:",
+        "a cluster that can never form waits without a word",
+    ),
+    Mutant(
+        _BLOCKED,
+        "if bootstrap.latched or not left or size - len(spent) > size // 2:",
+        "if bootstrap.latched or not left:",
+        "one lost volume stops a cluster that forms without it",
+    ),
+    Mutant(
+        _BLOCKED,
+        "if not pod.deleting and pod.ordinal < seen.replicas",
+        "if not pod.deleting",
+        "a pod that is taken away anyway is called a lost member",
+    ),
+    Mutant(
+        _BLOCKED,
+        "not seen.cluster.durable or (claim and not claim.deleting):",
+        "not seen.cluster.durable or claim:",
+        "a pod on a claim that is being deleted waits without a word",
+    ),
+    Mutant(
+        "membership/quorum.py",
+        "size - len(lost) >= roster.quorum(size):",
+        "size - len(silent) >= roster.quorum(size):",
+        "a moment without a leader is reported as a lost quorum",
+    ),
+    # What a deleted cluster left behind.
+    Mutant(
+        _LEFTOVERS,
+        "if discard and claim.record and claim.record.cluster_uid == discard:",
+        "if claim.record and claim.record.cluster_uid == discard:",
+        "a claim with a blank UID is deleted without a human's word (I6)",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "if discard and claim.record and claim.record.cluster_uid == discard:",
+        "if discard and claim.record:",
+        "discarding one cluster's claims deletes another's too (I6)",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "return bool(adopt) and uids == {adopt}",
+        "return uids == {adopt}",
+        "a claim with a blank UID is adopted without a human's word",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "return bool(adopt) and uids == {adopt}",
+        "return adopt in uids",
+        "adopting one of two old clusters takes the other along",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "seen.secret is not None and (seen.stateful_set is not None or is_latched(seen)):",
+        "seen.secret is not None:",
+        "claims that show up before the StatefulSet is there are overlooked",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "(seen.stateful_set is not None or is_latched(seen))",
+        "seen.stateful_set is not None",
+        "an old claim keeps a formed cluster's StatefulSet from being made again",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "if not uid or seen.secret is not None or any(claim.record for claim in seen.claims):",
+        "if True:",
+        "who means to adopt gets an empty cluster (I11)",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "if claim.record and claim.record.claim_uid != claim.uid:",
+        "if False:",
+        "a restored or cloned claim is served",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "    if claim.deleting:\n        return Wait",
+        "    if False:\n        return Wait",
+        "a claim that is being deleted is deleted over and over",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "if broken := next((claim for claim in seen.claims if claim.damage), None):",
+        "if broken := None:",
+        "a cluster is begun over claims whose record cannot be read",
+    ),
+    # The order of questions, and the children.
+    Mutant(
+        _PLANNER,
+        "    _paused,\n    _names_taken,\n",
+        "    _names_taken,\n",
+        "paused clusters are written to",
+    ),
+    Mutant(
+        _PLANNER,
+        "    _deleting,\n    _paused,\n",
+        "    _paused,\n",
+        "children are made again while the cluster is being deleted",
+    ),
+    Mutant(
+        _PLANNER,
+        "    _paused,\n    _names_taken,\n",
+        "    _paused,\n",
+        "another owner's object is not noticed (I10)",
+    ),
+    Mutant(
+        _PLANNER,
+        "    leftovers.before_anything,\n",
+        "",
+        "the claims of a deleted cluster are not noticed",
+    ),
+    Mutant(
+        _PLANNER,
+        "    leftovers.damaged,\n",
+        "",
+        "claims that were tampered with are not noticed",
+    ),
+    Mutant(
+        _PLANNER,
+        "    bootstrap.latch,\n    recovery.decline,\n    bootstrap.tickets,\n",
+        "    bootstrap.tickets,\n    bootstrap.latch,\n    recovery.decline,\n",
+        "tickets before the latch: `new` although a quorum answers (I4)",
+    ),
+    Mutant(
+        _PLANNER,
+        "    blocked.cannot_form,\n",
+        "",
+        "a cluster that can never form waits without a word",
+    ),
+    Mutant(
+        _PLANNER,
+        "    blocked.unformed,\n",
+        "",
+        "settled before anyone has answered",
+    ),
+    Mutant(
+        _PLANNER,
+        "if is_latched(seen) and not _client_name_taken(seen):",
+        "if not _client_name_taken(seen):",
+        "clients are let in before the latch",
+    ),
+    Mutant(
+        _PLANNER,
+        "if is_latched(seen) and not _client_name_taken(seen):",
+        "if is_latched(seen):",
+        "another cluster's Service is taken over (I10)",
+    ),
+    Mutant(
+        _PLANNER,
+        '    if live["metadata"].get("deletionTimestamp"):\n',
+        "    if False:\n",
+        "a child that is being deleted is written to",
+    ),
+    Mutant(
+        _PLANNER,
+        '        manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]\n',
+        "",
+        "an old view lowers replicas (I5)",
+    ),
+    Mutant(
+        _PLANNER,
+        "    return Wait(_in_words(seen, ordinal, pod))",
+        "    return None",
+        "settled with a pod that does not serve",
+    ),
+    Mutant(
+        _PLANNER,
+        "if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting",
+        "if (pod := seen.pod(ordinal)) is None or not pod.ready",
+        "settled with a pod on its way out",
+    ),
+    Mutant(
+        _PLANNER,
+        "        bootstrap.as_running(seen),\n        replicas",
+        "        seen.cluster,\n        replicas",
+        "an edited version goes into the template without a gate (I9)",
+    ),
+    # The records.
+    Mutant(
+        _RECORDS,
+        "    if clash := [member for member in tickets if record.challenge(member) is not None]:",
+        "    if clash := list[int]():",
+        "the ledger takes a second run for one member (I3)",
+    ),
+    Mutant(
+        _RECORDS,
+        "return replace(record, issued=tuple(sorted((*record.issued, *tickets.items()))))",
+        "return replace(record, issued=tuple(sorted(tickets.items())))",
+        "the ledger forgets earlier tickets (I3)",
+    ),
+    Mutant(
+        _RECORDS,
+        'token = f"{cluster_uid}-{attempt}"',
+        'token = f"{cluster_uid}"',
+        "every attempt has the same member IDs (I3)",
+    ),
+    Mutant(
+        _RECORDS,
+        "    if not isinstance(value, bool):\n",
+        "    if False:\n",
+        "a latch that was edited reads as something else than it says",
+    ),
+    Mutant(
+        _RECORDS,
+        "    if not annotations[key]:\n",
+        "    if False:\n",
+        "a blank UID in a record equals one that nobody has set (I6)",
+    ),
+    Mutant(
+        _RECORDS,
+        "if not {naming.CLAIM_UID, naming.MEMBER_ID, naming.CLUSTER_ID} & annotations.keys():",
+        "if naming.MEMBER_ID not in annotations:",
+        "a record whose member was edited away reads as none",
+    ),
+]

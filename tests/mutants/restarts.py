@@ -1,0 +1,298 @@
+"""Faults in restarts, in changes of the version, in a lost quorum, and in the second look."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_OBSERVE = "operator/etcd_operator/observe.py"
+_PLANNER = "membership/planner.py"
+_QUORUM = "membership/quorum.py"
+_RECONCILE = "operator/etcd_operator/reconcile.py"
+_ROLL = "membership/roll.py"
+_STEPS = "membership/steps.py"
+_UPGRADE = "membership/upgrade.py"
+
+MUTANTS: Final = [
+    # Restarts.
+    Mutant(
+        _ROLL,
+        "return pod.name in seen.outdated and pod.spec_hash != as_running(seen).template_hash",
+        "return pod.name in seen.outdated",
+        "an upgrade of the operator restarts every fleet",
+    ),
+    Mutant(
+        _ROLL,
+        "if pod is None or not _is_outdated(seen, pod) or pod.ready or seat.status is not None:",
+        "if pod is None or not _is_outdated(seen, pod) or pod.ready:",
+        "without a quorum the last good member is restarted onto a broken template",
+    ),
+    Mutant(
+        _ROLL,
+        "if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):",
+        "if _may_go(seat, pod):",
+        "an emptyDir with the only copy goes with its pod",
+    ),
+    Mutant(
+        _ROLL,
+        "    if not few and not holds:\n",
+        "    if False:\n",
+        "a restart costs the quorum (I1)",
+    ),
+    Mutant(
+        _ROLL,
+        "    if not seat.durable and few:\n",
+        "    if False:\n",
+        "a restart costs all data of one or two members with an emptyDir",
+    ),
+    Mutant(
+        _ROLL,
+        "SPARING: Final = 3\n",
+        "SPARING: Final = 2\n",
+        "of two members one is restarted as if the other could do alone",
+    ),
+    Mutant(
+        _ROLL,
+        "if seat.leads and (step := changes.hand_over(",
+        "if False and (step := changes.hand_over(",
+        "the leader is restarted without handing over (I8)",
+    ),
+    Mutant(
+        _ROLL,
+        "            and not pod.damage\n",
+        "",
+        "a pod on damaged data is made again every minute",
+    ),
+    Mutant(
+        _ROLL,
+        "            and pod.age > CRASH_SECONDS\n",
+        "",
+        "a pod that fails is deleted again and again, without pause",
+    ),
+    Mutant(
+        _ROLL,
+        "if not seen.cluster.durable or (is_latched(seen) and seen.etcd is None):",
+        "if is_latched(seen) and seen.etcd is None:",
+        "a crash costs a member in an emptyDir its data",
+    ),
+    Mutant(
+        _ROLL,
+        "return not pod.deleting and not (seat.claim and seat.claim.deleting)",
+        "return not pod.deleting",
+        "a pod is made again on a claim that is on its way out",
+    ),
+    Mutant(
+        _ROLL,
+        "return seen.is_settled_revision and not any(",
+        "return not any(",
+        "a restart counts as over before its controller has seen the edit",
+    ),
+    Mutant(
+        _PLANNER,
+        "    roll.crashing,\n",
+        "",
+        "a volume that was emptied under a container is never looked at",
+    ),
+    Mutant(
+        _PLANNER,
+        "    _every_pod_serves,\n    blocked.unformed,\n    upgrade.prepare,\n    roll.next_pod,\n",
+        "    blocked.unformed,\n    upgrade.prepare,\n    roll.next_pod,\n    _every_pod_serves,\n",
+        "the next pod is restarted before the last one serves",
+    ),
+    Mutant(
+        _PLANNER,
+        "away = [seat for seat in roster.voters(seen) if not seat.serves]",
+        "away = list[roster.Seat]()",
+        "a pod that is Ready counts for a member that answers",
+    ),
+    # Changes of the version.
+    Mutant(
+        _UPGRADE,
+        "    if seen.etcd is None or _jump(wanted, now):\n",
+        "    if seen.etcd is None:\n",
+        "two minors at once, which etcd cannot read (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "return _ready_to_go_down(seen, wanted) or _write(seen, wanted, now)",
+        "return _write(seen, wanted, now)",
+        "down a minor without telling etcd (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    if any(_minor(status.storage_version) != lower for status in said):\n",
+        "    if False:\n",
+        "down a minor while the data has the newer format (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    if any(_minor(status.version) != _minor_of(now) for status in _statuses(seen)):\n",
+        "    if False:\n",
+        "the next minor before every member runs this one (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    if _minor_of(wanted) != _minor_of(before):\n        return None\n",
+        "",
+        "half-way through one change of the minor, on to the next (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "if _some_run(seen, wanted) or (now > before and not _was_tried(seen)):",
+        "if True:",
+        "back a minor after the last member has left it (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "if _some_run(seen, wanted) or (now > before and not _was_tried(seen)):",
+        "if _some_run(seen, wanted):",
+        "a version that cannot be had is never left again where it stopped the cluster",
+    ),
+    Mutant(
+        _UPGRADE,
+        "or any(parse_version(one.version) != now for one in _statuses(seen)):",
+        "or False:",
+        "the way back is forgotten before the first pod is restarted",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    if wanted == now:\n        return _not_going_down(seen, wanted)\n",
+        "    if wanted == now:\n        return None\n",
+        "a downgrade that was called off stays on",
+    ),
+    Mutant(
+        _UPGRADE,
+        "seen.cluster.version if seen.cluster.version_declared else running_version(seen)",
+        "seen.cluster.version",
+        "an upgrade of the operator upgrades every etcd",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    return WriteBootstrap(name, version, record, reason, final=True)\n",
+        "    return WriteBootstrap(name, version, record, reason)\n",
+        "the version moves on the word of an old view (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "if wanted.minor != _FIRST_WITHOUT_V2 or _minor(record.oldest) in",
+        "if True or _minor(record.oldest) in",
+        "3.7 is given a log with entries of 3.5, and panics",
+    ),
+    Mutant(
+        _PLANNER,
+        "    upgrade.prepare,\n",
+        "",
+        "back from half-way after the last member of the older minor is lost (I9)",
+    ),
+    Mutant(
+        _PLANNER,
+        "    _version_first,\n",
+        "",
+        "an option that only the new version knows is given to the old",
+    ),
+    Mutant(
+        _PLANNER,
+        "    upgrade.impossible,\n",
+        "",
+        "a jump of two minors is passed over in silence",
+    ),
+    # A lost quorum.
+    Mutant(
+        _QUORUM,
+        "    size = replicas(seen)\n",
+        "    size = seen.cluster.size\n",
+        "an edited size decides what a quorum was",
+    ),
+    Mutant(
+        _QUORUM,
+        'return seat.found in ("no-data", "damaged")',
+        'return seat.found in ("no-data", "damaged", "unreadable", "foreign-data")',
+        "volumes that may come back are called lost, and a human to the rescue",
+    ),
+    Mutant(
+        _QUORUM,
+        'return seat.found in ("no-data", "damaged")',
+        'return seat.found == "damaged"',
+        "empty volumes are waited for as if they were members",
+    ),
+    Mutant(
+        _PLANNER,
+        "return None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)",
+        "return None",
+        "without a quorum the membership is decided by what nobody knows",
+    ),
+    # The second look at what nothing undoes.
+    Mutant(
+        _STEPS,
+        "    DeleteClaim,\n    DeletePod,\n    CreateJob,",
+        "    DeletePod,\n    CreateJob,",
+        "a claim is deleted on the word of an old view (I6)",
+    ),
+    Mutant(
+        _STEPS,
+        "    DeletePod,\n    CreateJob,",
+        "    CreateJob,",
+        "a pod is deleted on the word of an old view (I1)",
+    ),
+    Mutant(
+        _STEPS,
+        "    MemberRemove,\n    MoveLeader,\n)",
+        "    MoveLeader,\n)",
+        "a member is removed on the word of an old view (I1)",
+    ),
+    Mutant(
+        _STEPS,
+        "        case ApplyChild(final=final) | WriteBootstrap(final=final):\n",
+        "        case WriteBootstrap(final=final):\n",
+        "replicas are lowered on the word of an old view (I5)",
+    ),
+    Mutant(
+        _PLANNER,
+        'lowers = kind == "StatefulSet" and',
+        "lowers = False and",
+        "nobody knows that replicas are lowered: below a member that was added since (I5)",
+    ),
+    Mutant(
+        _RECONCILE,
+        "        if is_final(step):\n",
+        "        if False:\n",
+        "nothing is ever looked at twice",
+    ),
+    Mutant(
+        _RECONCILE,
+        "if _essence(again) != _essence(step) or isinstance(again, Wait | Hold | Settled):",
+        "if isinstance(again, Wait | Hold | Settled):",
+        "what the second look finds is done without a second look at that",
+    ),
+    Mutant(
+        _RECONCILE,
+        "if fresh is None or fresh.cluster.uid != turn.cluster.uid:",
+        "if fresh is None:",
+        "the next cluster of the name inherits a step",
+    ),
+    Mutant(
+        _RECONCILE,
+        "        return turn, again\n",
+        "        return turn, step\n",
+        "a pod or claim that was only touched is never deleted",
+    ),
+    Mutant(
+        _OBSERVE,
+        "        self.forget(key)\n        return Confirmed",
+        "        return Confirmed",
+        "the second look believes what members said at the first",
+    ),
+    Mutant(
+        _OBSERVE,
+        "        await self._read_again(cluster)\n",
+        "",
+        "the second look reads what the watches have brought so far",
+    ),
+    Mutant(
+        _OBSERVE,
+        "            self._finder.read_all(PODS, where, cluster.name),\n",
+        "",
+        "the second look sees pods of before",
+    ),
+]

@@ -1,0 +1,88 @@
+"""Which unit tests are asked of a mutant, and in which order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Quick and telling ones first: the run of a mutant ends with the third test that fails.
+TESTS: Final = (
+    "test_membership_birth.py",
+    "test_membership_rules.py",
+    "test_membership_retained.py",
+    "test_membership_records.py",
+    "test_membership_identity.py",
+    "test_membership_versions.py",
+    "test_membership_[!w]*.py",
+    "test_manifests_*.py",
+    "test_api_*.py",
+    "test_conditions.py",
+    "test_changing.py",
+    "test_status.py",
+    "test_member_status.py",
+    "test_start.py",
+    "test_start_config.py",
+    "test_start_marker.py",
+    "test_ticket.py",
+    "test_wal.py",
+    "test_recover*.py",
+    "test_reconcile*.py",
+    "test_observe*.py",
+    "test_membership_walk.py",
+)
+
+_GROW = "test_membership_grow.py"
+_REPLACE = "test_membership_replace.py"
+_ROLL = "test_membership_roll.py"
+_SHRINK = "test_membership_shrink.py"
+_UPGRADE = "test_membership_upgrade.py"
+_CONFIRM = "test_reconcile_confirm.py"
+_MANIFESTS = ("test_manifests_golden.py",)
+
+BESIDE: Final[dict[str, tuple[str, ...]]] = {
+    "api/cluster.py": ("test_api_*.py", _ROLL),
+    "api/options.py": ("test_api_options.py", *_MANIFESTS),
+    "conditions.py": ("test_conditions.py",),
+    "manifests/services.py": _MANIFESTS,
+    "manifests/statefulset.py": _MANIFESTS,
+    "member_status.py": ("test_member_status.py",),
+    "membership/alarms.py": ("test_membership_alarms.py",),
+    "membership/bootstrap.py": (
+        "test_membership_birth.py",
+        "test_membership_rules.py",
+        "test_membership_learner.py",
+        _SHRINK,
+        _REPLACE,
+    ),
+    "membership/changes.py": (_SHRINK, _ROLL, _REPLACE),
+    "membership/grow.py": (_GROW,),
+    "membership/learner.py": ("test_membership_learner.py",),
+    "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK),
+    "membership/loss.py": ("test_membership_loss.py", _REPLACE),
+    "membership/planner.py": (
+        "test_membership_alarms.py",
+        "test_membership_learner.py",
+        "test_membership_roster.py",
+        _SHRINK,
+        _ROLL,
+        _UPGRADE,
+        _REPLACE,
+    ),
+    "membership/quorum.py": ("test_membership_quorum.py",),
+    "membership/records.py": (
+        "test_membership_records.py",
+        "test_membership_rules.py",
+        "test_recovery_plan.py",
+    ),
+    "membership/replace.py": (_REPLACE,),
+    "membership/roll.py": (_ROLL,),
+    "membership/roster.py": ("test_membership_roster.py",),
+    "membership/shrink.py": (_SHRINK,),
+    "membership/steps.py": (_CONFIRM,),
+    "membership/upgrade.py": (_UPGRADE,),
+    "membership/versions.py": ("test_membership_versions.py",),
+    "operator/etcd_operator/observe.py": (_CONFIRM,),
+    "operator/etcd_operator/reconcile.py": (_CONFIRM,),
+    "serving.py": ("test_conditions.py",),
+    "start_config.py": ("test_start_config.py",),
+}
+"""The tests beside a file. They are asked first, and mostly know."""

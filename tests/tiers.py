@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,32 +19,44 @@ PYTEST = [sys.executable, "-m", "pytest", "-q"]
 COUNTS = re.compile(r"(\d+) (passed|failed|error|skipped)")
 
 
+Command = tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Tier:
+    """`stages` follow one another; the commands of a stage run at once."""
+
     name: str
-    commands: tuple[tuple[str, ...], ...]
+    stages: tuple[tuple[Command, ...], ...]
 
 
-def _python(*words: str) -> tuple[str, ...]:
+def _python(*words: str) -> Command:
     return (sys.executable, *words)
+
+
+def _e2e(part: str) -> Command:
+    words = ("-m", "pytest", "--verbose", "--durations=5", f"--part={part}", "tests/e2e")
+    return _python(*words, "-p", "no:cacheprovider")
 
 
 TIERS = (
     Tier(
         "lint",
         (
-            _python("-m", "ruff", "check", "."),
-            _python("-m", "ruff", "format", "--check", "."),
-            _python("-m", "mypy"),
-            (str(Path(sys.executable).with_name("lint-imports")),),
-            _python("docs/make_reference.py", "--check"),
+            (_python("-m", "ruff", "check", "."),),
+            (_python("-m", "ruff", "format", "--check", "."),),
+            (_python("-m", "mypy"),),
+            ((str(Path(sys.executable).with_name("lint-imports")),),),
+            (_python("docs/make_reference.py", "--check"),),
         ),
     ),
-    Tier("unit", ((*PYTEST, "tests/unit"),)),
+    Tier("unit", (((*PYTEST, "tests/unit"),),)),
+    Tier("model", (((*PYTEST, "tests/model"),),)),
     # Three nodes, for those of the e2e tier that drain them and switch them off.
-    Tier("cluster", (("make", "--no-print-directory", "NODES=3", "install"),)),
-    Tier("integration", ((*PYTEST, "tests/integration"),)),
-    Tier("e2e", (_python("-m", "pytest", "--verbose", "--durations=5", "tests/e2e"),)),
+    Tier("cluster", ((("make", "--no-print-directory", "NODES=3", "install"),),)),
+    Tier("integration", (((*PYTEST, "tests/integration"),),)),
+    # Most of the time is the kubelet's, so two halves at once take hardly longer than one.
+    Tier("e2e", ((_e2e("1"), _e2e("2")), (_e2e("alone"),))),
 )
 NEEDS = {"integration": ("cluster",), "e2e": ("cluster",)}
 
@@ -52,25 +66,31 @@ class Result:
     tier: str
     seconds: float
     ok: bool
-    counts: dict[str, int]
+    counts: Counter[str]
 
 
 def run(tier: Tier) -> Result:
     """All commands of the tier, their output passed on as it comes."""
     print(f"\n== {tier.name}", flush=True)
-    began, ok, counts = time.monotonic(), True, {}
-    for command in tier.commands:
-        with subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            last = ""
-            for line in process.stdout or ():
-                print(line, end="", flush=True)
-                last = line if COUNTS.search(line) else last
-        ok = ok and process.returncode == 0
-        for number, word in COUNTS.findall(last):
-            counts[word] = counts.get(word, 0) + int(number)
+    began, ok, counts = time.monotonic(), True, Counter[str]()
+    for stage in tier.stages:
+        with ThreadPoolExecutor(len(stage)) as threads:
+            for good, found in threads.map(carry_out, stage):
+                ok = ok and good
+                counts.update(found)
     return Result(tier.name, time.monotonic() - began, ok, counts)
+
+
+def carry_out(command: Command) -> tuple[bool, dict[str, int]]:
+    """Whether it succeeded, and what pytest counted."""
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        last = ""
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            last = line if COUNTS.search(line) else last
+    return process.returncode == 0, {word: int(number) for number, word in COUNTS.findall(last)}
 
 
 def main(chosen: str) -> int:

@@ -27,8 +27,21 @@ from harness.report import write_report
 HERE = Path(__file__).parent
 
 
+ALONE = frozenset({"audit", "release", "without_operator"})
+"""Fixtures whose tests touch what all share: the operator, a node, the API server's log."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part",
+        choices=("1", "2", "alone"),
+        help="half of the tests that can run beside others, or those that cannot",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "verify: too long for every run; chosen by `-m verify`")
+    config.addinivalue_line("markers", "alone: nothing else may run on the cluster meanwhile")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -36,10 +49,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.e2e)
+    left_out = []
     if not config.option.markexpr:
-        long = [item for item in ours if item.get_closest_marker("verify")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+        left_out = [item for item in ours if item.get_closest_marker("verify")]
+    if part := config.option.part:
+        left_out += [item for item in ours if part_of(item) != part]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def part_of(item: pytest.Item) -> str:
+    """Whole files, so that what they share is made once."""
+    if item.get_closest_marker("alone") or ALONE & set(getattr(item, "fixturenames", ())):
+        return "alone"
+    return str(1 + sorted(HERE.glob("test_*.py")).index(item.path) % 2)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,6 +11,8 @@ from harness.operator import Operator
 from harness.place import Place
 from harness.waiting import eventually
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def two_operators(operator: Operator, place: Place) -> Iterator[Place]:

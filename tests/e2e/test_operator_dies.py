@@ -22,6 +22,8 @@ from harness.waiting import brief, eventually
 
 from etcd_operator.client import Client
 
+pytestmark = pytest.mark.alone
+
 SIZE = 3
 AT_ONCE = 4
 LONGEST_SECONDS = 60

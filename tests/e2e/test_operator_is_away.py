@@ -11,6 +11,8 @@ from harness.place import Place
 from harness.release import Release
 from harness.waiting import eventually
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.timeout(240)
 def test_clusters_outlive_the_release_and_are_taken_on_again(place: Place, release: Release):

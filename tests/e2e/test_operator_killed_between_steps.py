@@ -23,6 +23,8 @@ from harness.operator import Operator
 from harness.place import Place
 from harness.waiting import brief
 
+pytestmark = pytest.mark.alone
+
 LONGEST_SECONDS = 150
 AT_ONCE = 3
 MOST_WRITES = 60

@@ -14,6 +14,8 @@ from harness.membership import settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
+pytestmark = pytest.mark.alone
+
 JOBS = Kind("jobs", "batch/v1", "Job")
 WRITES = 100
 SAYS_SECONDS = 40

@@ -9,6 +9,8 @@ import pytest
 from harness.audit import Audit, Entry, in_words
 from harness.place import Place
 
+pytestmark = pytest.mark.alone
+
 SECONDS = 60
 """The benchmarks look for ten minutes."""
 

@@ -18,6 +18,8 @@ from harness.membership import settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
+pytestmark = pytest.mark.alone
+
 GATEWAY = "node-1"
 """This machine reaches Services by way of it, so it stays up."""
 

@@ -9,7 +9,14 @@ from views import seat, with_pod, with_status, without_status
 from worlds import World, drive, formed, labels, until
 
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import MemberRemove, MoveLeader, Settled, Step, Wait
+from etcd_stateful.membership.steps import (
+    MemberRemove,
+    MoveLeader,
+    Settled,
+    Step,
+    Wait,
+    is_final,
+)
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -199,6 +206,14 @@ class TestOnlyWithAQuorum:
         assert isinstance(step, MemberRemove | MoveLeader)
         assert step.leader.member_id == own
         assert step.leader.address == f"10.0.0.{follower}"
+
+
+@pytest.mark.parametrize(("before", "after"), [(5, 3), (3, 5)])
+def test_only_lowered_replicas_are_decided_twice(before: int, after: int) -> None:
+    """I5: by an old view they would be lowered below a member that was added since."""
+    step = until(shrunk(before, after), "StatefulSet c")
+
+    assert is_final(step) is (after < before)
 
 
 def test_replicas_are_lowered_only_after_the_list(  # I5

@@ -182,7 +182,8 @@ def _first_start(world: World, ordinal: int, pod: Pod, content: Content) -> bool
     etcd, state = world.etcd, world.now()
     if etcd is None or not any(is_up(state, one.ordinal) for one in etcd.members):
         return False  # it asks its peers until one answers; that takes no quorum
-    if etcd.cluster != content.cluster or not _matches(etcd, content):
+    older = tables.templates[pod.template].version.minor < etcd.minor  # "invalid downgrade"
+    if older or etcd.cluster != content.cluster or not _matches(etcd, content):
         world.pods[ordinal] = pod._replace(where=CRASH, linked=False)
         world.touch("pod", ordinal)
         return True
@@ -225,8 +226,10 @@ def _recovers(world: World, ordinal: int, pod: Pod, content: Content) -> bool:
     if content.log:
         if _refuses_to_run(world, pod, content):
             return False
-    elif not content.new and not (etcd and _matches(etcd, content)):
-        return False
+    elif not content.new:
+        minor = tables.templates[pod.template].version.minor
+        if etcd is None or minor < etcd.minor or not _matches(etcd, content):
+            return False
     world.pods[ordinal] = pod._replace(where=ETCD, linked=False)
     world.touch("pod", ordinal)
     return True

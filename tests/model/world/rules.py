@@ -207,9 +207,8 @@ def i5_replicas(state: State, step: steps.ApplyChild) -> str:
     wanted = spec["replicas"]
     members = state.etcd.members if state.etcd else ()
     if state.sts == NONE:
-        # Made again, maybe while nobody tells who is a member: what never started can wait.
-        given = dict(state.given)
-        members = tuple(one for one in members if one.member in given)
+        # Made again, maybe while nobody tells who is a member: only who has data matters.
+        members = tuple(one for one in members if content_of(state, one.ordinal))
     if beyond := [one.ordinal for one in members if one.ordinal >= wanted]:
         return f"{wanted} replicas, and ordinals {beyond} are members"
     before = tables.objects[state.sts].replicas if state.sts != NONE else 0

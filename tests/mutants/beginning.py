@@ -42,8 +42,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod, member_id):",
-        "if _was_given(seen, pod, member_id):",
+        "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):",
+        "if _was_given(seen, pod):",
         "a second ticket for a member that had one (I3)",
     ),
     Mutant(

@@ -59,8 +59,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "return bool(member and member.name) or bool(held and held.member_id == member_id)",
-        "return False",
+        "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):",
+        "if recorded(seen).challenge(member_id) is not None:",
         "F4: with the ledger lost, an emptied volume comes back under its old ID (I3)",
     ),
     Mutant(

@@ -64,15 +64,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROSTER,
-        "        return not (pod and pod.answer and pod.answer.challenge == run)\n",
-        "        return True\n",
+        "return run is None or not (pod and pod.answer and pod.answer.challenge == run)",
+        "return True",
         "a member whose ticket is on its way is called lost",
     ),
     Mutant(
         _ROSTER,
-        "return bool(member.name) or bool(held and held.member_id == member.member_id)",
-        "return False",
+        "return not member.name and not (held and held.member_id == member.member_id)",
+        "return True",
         "with the ledger lost, a member without data stays on the list",
+    ),
+    Mutant(
+        _ROSTER,
+        "    if any(first.member_id == member.member_id for first in record.members):\n",
+        "    if False:\n",
+        "a first member that never had its ticket passes for one that had it",
     ),
     Mutant(
         _PLANNER,
@@ -219,8 +225,8 @@ MUTANTS: Final = [
     Mutant(
         _SHRINK,
         "if not voters or voters[-1].ordinal < size:",
-        "if not voters or len(voters) <= size:",
-        "with a vacancy below, a member beyond the size stays",
+        "if not voters or voters[-1].ordinal <= size:",
+        "one member beyond the size stays",
     ),
     # Replacement.
     Mutant(

@@ -1,6 +1,6 @@
 """Seeds each mutant in a copy of the sources and asks the unit tests and the model: who notices?
 
-    python tests/mutants/run.py [--only TEXT] [--of MODULE] [--near] [--model] [--jobs N]
+    python tests/mutants/run.py [--only TEXT] [--of MODULE] [--again] [--near] [--model] [--jobs N]
 
 The tests beside the altered code come first; if they let it through, all others follow, and then
 the model. Prints a table of what caught what and writes `report.json` beside this file. Exits with
@@ -173,11 +173,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--only", default="", help="mutants whose file or harm has this text")
     parser.add_argument("--of", default="", choices=("", *MODULES), help="those of one module")
+    parser.add_argument("--again", action="store_true", help="those not yet on record as caught")
     parser.add_argument("--near", action="store_true", help="only the tests beside the code")
     parser.add_argument("--model", action="store_true", help="ask the model of each, too")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     chosen = [one for one in mutants(given.of) if given.only in f"{one.file} {one.why}"]
+    if given.again:
+        done = {(one["file"], one["why"]) for one in reported() if verdict(one) == "caught"}
+        chosen = [one for one in chosen if (one.file, one.why) not in done]
     with tempfile.TemporaryDirectory() as scratch:
         places = [Path(scratch) / str(job) for job in range(given.jobs)]
         bench = Bench(places, near=given.near, ask_model=given.model)
@@ -191,11 +195,15 @@ def main() -> int:
     return 0 if all(verdict(one) == "caught" for one in told) else 1
 
 
+def reported() -> list[dict[str, Any]]:
+    each: list[dict[str, Any]] = json.loads(REPORT.read_text())["each"] if REPORT.exists() else []
+    return each
+
+
 def report(told: list[dict[str, Any]]) -> None:
     """Writes what was found; mutants that were not tried now keep what was found before."""
-    before = json.loads(REPORT.read_text())["each"] if REPORT.exists() else []
     known: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in (*before, *told):
+    for one in (*reported(), *told):
         key = (one["file"], one["why"])
         known[key] = ({"model": known[key]["model"]} if "model" in known.get(key, {}) else {}) | one
     every = mutants()

@@ -56,7 +56,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/changes.py": (_SHRINK, _ROLL, _REPLACE),
     "membership/grow.py": (_GROW,),
     "membership/learner.py": ("test_membership_learner.py",),
-    "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK),
+    "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK, _GROW),
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
     "membership/planner.py": (
         "test_membership_alarms.py",

@@ -177,10 +177,14 @@ class TestDropped:
 
         assert step == Wait("learner c-3 to start", soon=True)
 
-    def test_not_when_it_runs_and_a_voter_is_lost(self, ready: Observation) -> None:
+    @pytest.mark.parametrize("serves", [True, False])
+    def test_not_when_it_runs_and_a_voter_is_lost(
+        self, ready: Observation, *, serves: bool
+    ) -> None:
         follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
+        found = ready if serves else without_status(ready, follower)
 
-        step = decide(with_claim(ready, follower, deleting=True))
+        step = decide(with_claim(found, follower, deleting=True))
 
         assert isinstance(step, MemberPromote)
 

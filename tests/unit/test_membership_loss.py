@@ -238,3 +238,12 @@ class TestAnotherMembersData:
         assert lost(world.observe(), 1) == "pod c-1 runs on the data of another member"
         assert drive(world) == Settled()
         assert world.data(1).member_id != old.member_id
+
+    def test_not_while_the_listed_member_answers_whatever_the_record_says(
+        self, seen: Observation
+    ) -> None:
+        record = replace(seen.claim(1).record, member_id=9)
+        edited = with_claim(seen, 1, record=record)
+
+        assert lost(edited) == ""
+        assert lost(without_status(edited, 1)) == "pod c-1 runs on the data of another member"

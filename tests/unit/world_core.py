@@ -313,9 +313,10 @@ class World:
         etcd = self.etcds.setdefault(ticket.cluster_id, Etcd())
         told = dict(one.split("=")[::-1] for one in ticket.initial_cluster.split(",") if one)
         if ticket.state == "new" and not etcd.members:
-            for url in told:
+            # The first members have their names on the list from the beginning, started or not.
+            for url, name in told.items():
                 member = identity.member_id([url], ticket.token)
-                etcd.members[member] = Member(member, "", (url,), learner=False)
+                etcd.members[member] = Member(member, name, (url,), learner=False)
         listed = {member.peer_urls[0] for member in etcd.members.values()}
         if ticket.state == "existing" and told.keys() != listed:
             self.pods[ordinal].crashing = True

@@ -190,6 +190,8 @@ def is_lost(world: World, etcd: Etcd, member_id: int) -> bool:
     if data is None or data.member_id != member_id:
         spent = world.record.challenge(member_id)
         run = pod.challenge if pod and pod.where == "start" else ""
-        return member_id in world.ticketed or (spent is not None and spent != run)
+        # A record that was taken on from elsewhere cannot tell who had no ticket yet.
+        unknown = not world.record.members
+        return unknown or member_id in world.ticketed or (spent is not None and spent != run)
     agreeing = [one for one in etcd.members if one not in etcd.differing]
     return member_id in etcd.differing and len(agreeing) > len(etcd.members) // 2

@@ -186,7 +186,7 @@ def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
     member_id = _member_of(seen, pod)
     if not member_id or not waits_empty(pod) or pod.answer is None or not _recordable(seen, pod):
         return []
-    if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod, member_id):
+    if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):
         return []
     return [(member_id, pod.answer.challenge)]
 
@@ -200,12 +200,10 @@ def _member_of(seen: Observation, pod: Pod) -> int:
     return member.member_id if member else 0
 
 
-def _was_given(seen: Observation, pod: Pod, member_id: int) -> bool:
+def _was_given(seen: Observation, pod: Pod) -> bool:
     """A ticket that the ledger does not know of, as the ledger itself was lost."""
-    if not is_latched(seen):
-        return False
-    member, held = roster.at(seen, pod.ordinal), _member_record(seen, pod)
-    return bool(member and member.name) or bool(held and held.member_id == member_id)
+    member = roster.at(seen, pod.ordinal) if is_latched(seen) else None
+    return bool(member and not roster.never_ticketed(seen, member, _member_record(seen, pod)))
 
 
 def _recordable(seen: Observation, pod: Pod) -> bool:
@@ -263,7 +261,7 @@ def _ticket_for_empty(seen: Observation, pod: Pod, challenge: str) -> Step | Non
 
 
 def _initial_now(seen: Observation) -> str:
-    """The member list in etcd's form; members that never started have no name on it yet."""
+    """The member list in etcd's form; one that was added and has not started has no name yet."""
     return ",".join(
         f"{member.name or _name_of(seen, member)}={url}"
         for member in (seen.etcd.members if seen.etcd else ())

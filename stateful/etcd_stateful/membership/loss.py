@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from etcd_stateful.membership.observation import Member, Observation, recorded
-from etcd_stateful.membership.roster import Seat, had_ticket
+from etcd_stateful.membership.observation import Member, Observation
+from etcd_stateful.membership.roster import Seat, had_ticket, never_ticketed
 
 
 def why_lost(seen: Observation, seat: Seat) -> str:
@@ -54,7 +54,7 @@ def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
     pod, held = seat.pod, seat.record
     if pod is None or not pod.etcd_started or pod.in_start or seat.answers:
         return ""
-    unused = recorded(seen).challenge(member.member_id) is None and not member.name
+    unused = never_ticketed(seen, member, held)
     other = {held.member_id if held else 0, pod.ran_as} - {0, member.member_id}
     if unused or other:
         return f"pod {seat.name} runs on the data of another member"

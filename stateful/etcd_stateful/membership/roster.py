@@ -1,6 +1,6 @@
 """Who sits where: the members of the linearizable list, by the ordinals in their peer URLs.
 
-By URL and never by name: a member that has not started yet has no name, and one that has can call
+By URL and never by name: one that was added and has not started has none, and one that has can call
 itself anything.
 """
 
@@ -164,19 +164,27 @@ def has_caught_up(seen: Observation, seat: Seat) -> bool:
 
 
 def had_ticket(seen: Observation, seat: Seat) -> bool:
-    """Whether the listed member's one ticket is spent on another run than the one that waits (I3).
-
-    A record that was taken on from elsewhere knows no tickets of before. Then a member that has a
-    name has started once, and one that the claim names was given its ticket.
-    """
+    """Whether the listed member has spent its one ticket on another run than waits now (I3)."""
     member, pod = seat.member, seat.pod
-    if member is None:
+    if member is None or never_ticketed(seen, member, seat.record):
         return False
     run = recorded(seen).challenge(member.member_id)
-    if run is not None:
-        return not (pod and pod.answer and pod.answer.challenge == run)
-    held = seat.record
-    return bool(member.name) or bool(held and held.member_id == member.member_id)
+    return run is None or not (pod and pod.answer and pod.answer.challenge == run)
+
+
+def never_ticketed(seen: Observation, member: Member, held: MemberRecord | None) -> bool:
+    """Whether the listed member can be known to have had no ticket.
+
+    Of first members the ledger tells all; their names are on the list from the beginning, started
+    or not. A record that was taken on from elsewhere knows no tickets of before: there a member
+    that has a name has started once, and one that the claim names was given its ticket.
+    """
+    record = recorded(seen)
+    if record.challenge(member.member_id) is not None:
+        return False
+    if any(first.member_id == member.member_id for first in record.members):
+        return True
+    return not member.name and not (held and held.member_id == member.member_id)
 
 
 def not_serving(some: Sequence[Seat]) -> str:

@@ -56,6 +56,9 @@ class Fate:
 
     when: Literal["before", "after"] = "before"
     writes: list[str] = field(default_factory=list)
+    happened: list[str] = field(default_factory=list)
+    """Those that were not refused: a conflict, or etcd's no, changes nothing."""
+
     dead: bool = False
 
     async def write(self, words: str, call: Callable[[], Awaitable[T]]) -> T:
@@ -64,9 +67,12 @@ class Fate:
         its_time = self.dies_at in (len(self.writes), words)
         if its_time and self.when == "before":
             self._die()
-        answer = await call()
-        if its_time:
-            self._die()
+        try:
+            answer = await call()
+            self.happened.append(words)
+        finally:
+            if its_time:
+                self._die()
         return answer
 
     async def read(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -261,6 +267,7 @@ class Lives:
     writes: list[str] = field(default_factory=list)
     """Of all of them."""
 
+    happened: list[str] = field(default_factory=list)
     deaths: int = 0
 
     async def run(self, cluster: tuple[str, str], fates: Iterator[Fate], done: Done) -> None:
@@ -270,13 +277,14 @@ class Lives:
             except Dead:
                 self.deaths += 1
             self.writes += fate.writes
+            self.happened += fate.happened
             if not fate.dead:
                 return
 
     def counts(self) -> dict[str, int]:
         """Of writes that must be as many whoever dies; how often a status is told depends on
         timing."""
-        return dict(Counter(one for one in self.writes if not one.startswith("status of")))
+        return dict(Counter(one for one in self.happened if not one.startswith("status of")))
 
 
 def always_dying() -> Iterator[Fate]:

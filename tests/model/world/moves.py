@@ -209,7 +209,7 @@ def _begin(world: World, content: Content) -> None:
         if other and other.log and other.cluster != content.cluster:
             raise Broken(f"I11: a second etcd cluster begins beside the data of ordinal {ordinal}")
     members = tuple(
-        Member(member, ordinal, learner=False, started=False, matched=True)
+        Member(member, ordinal, learner=False, started=True, matched=True)
         for member, ordinal in sorted(tables.first_members[content.cluster], key=lambda one: one[1])
     )
     minor = min(

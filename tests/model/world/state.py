@@ -91,7 +91,7 @@ class Member(NamedTuple):
     ordinal: int
     learner: bool
     started: bool
-    """It has published its name."""
+    """Its name is on the list: it has published it, or is of the first, who begin with one."""
     matched: bool
     """The leader has once seen it caught up; that stays so while it is silent, or wiped."""
 

@@ -65,6 +65,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         age=age,
         spec_hash=(metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""),
         image=_image(raw),
+        image_missing=trouble.is_image_missing(etcd),
         crashing=trouble.is_crashing(etcd),
         damage=last_words.of_damage(etcd),
         node_gone=age >= UNSCHEDULED_SECONDS and trouble.is_node_gone(status),

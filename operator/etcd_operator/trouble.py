@@ -126,6 +126,12 @@ def _unscheduled(status: Object) -> str:
     return ""
 
 
+def is_image_missing(container: Object) -> bool:
+    """Whether the kubelet tries in vain to pull the container's image."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    return waiting.get("reason") in _IMAGE
+
+
 def is_node_gone(status: Object) -> bool:
     """Whether every node there is was turned down for the volume's sake, and for nothing else.
 

@@ -121,7 +121,7 @@ def start_image(pod: Json) -> str:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.verify), 2])
 def test_few_members_restart_with_the_outage_announced(place: Place, size: int):
     cluster = place.declare(size=size).comes_up()
     cluster.client.put("before", "kept")

@@ -65,9 +65,8 @@ def test_a_version_without_an_image_stops_at_the_first_pod_and_goes_back(place: 
         settles(cluster, 3, ROLL_SECONDS)
         assert sum(cluster.pod_uids()[name] == uid for name, uid in uids.items()) == 2
 
-        goes_to(cluster, "3.7.3")
 
-
+@pytest.mark.verify
 @pytest.mark.timeout(240)
 def test_a_repository_without_images_stops_at_the_first_pod_and_goes_back(place: Place):
     cluster = place.declare(size=3).comes_up()

@@ -9,7 +9,7 @@ from views import seat, with_claim, with_pod, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.membership import roll
+from etcd_stateful.membership import changes, roll
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
 
@@ -148,6 +148,18 @@ class TestOrder:
         steps = world.history
         assert len([one for one in steps if isinstance(one, MoveLeader)]) == 1
         assert labels(steps)[-1] == f"restart c-{leader}"
+
+    def test_the_heir_is_one_that_was_restarted(self) -> None:
+        """I8: otherwise it hands over again in its turn."""
+        world = edited(3)
+        lead(world, 1)
+        until(world, "restart c-0")
+        seen = world.observe()
+
+        step = changes.hand_over(seen, seat(seen, 1), "it is to be removed")
+
+        assert step is not None
+        assert step.member_id == world.data(2).member_id
 
     def test_one_that_does_not_serve_goes_first(self) -> None:
         world = edited(5)

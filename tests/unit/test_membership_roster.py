@@ -245,6 +245,21 @@ class TestHadTicket:
         assert seat(seen, 3).is_learner
         assert not roster.had_ticket(seen, seat(seen, 3))
 
+    def test_not_for_a_first_member_whose_name_is_listed_from_the_beginning(self) -> None:
+        """The others have formed the cluster without it."""
+        world = formed(3)
+        first = world.record.members[2].member_id
+        issued = tuple(one for one in world.record.issued if one[0] != first)
+        world.secret = (world.secret[0], replace(world.record, issued=issued))
+        world.empty(2)
+        for _ in range(2):
+            world.turn()
+        seen = world.observe()
+
+        assert seat(seen, 2).waits_empty
+        assert seat(seen, 2).member.name
+        assert not roster.had_ticket(seen, seat(seen, 2))
+
     @pytest.mark.parametrize("known_by", ["name", "claim"])
     def test_a_ledger_that_was_lost_is_made_up_for(self, known_by: str) -> None:
         world = formed(3)

@@ -8,6 +8,7 @@ import pytest
 from views import seat, with_pod, with_status, without_status
 from worlds import World, drive, formed, labels, until
 
+from etcd_stateful.membership import bootstrap
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     MemberRemove,
@@ -264,6 +265,14 @@ def test_a_quorum_lost_after_a_shrink_is_counted_by_what_there_is() -> None:
 
     assert rest.reason == "QuorumLost"
     assert "the data of c-1, c-2 is lost" in rest.message
+
+
+def test_a_size_goes_on_record_only_by_the_list() -> None:
+    """I5: somebody has scaled the StatefulSet, and nobody knows the members."""
+    world = formed(3)
+    world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
+
+    assert bootstrap.keep_size(replace(world.observe(), etcd=None)) is None
 
 
 def test_kubectl_scale_of_the_stateful_set_is_no_shrink() -> None:

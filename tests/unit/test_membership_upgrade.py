@@ -457,3 +457,32 @@ class TestTheVersionIsOnRecord:
         seen = changing(MIDDLE, NEW).observe()
 
         assert not is_write(decide(with_pod(seen, 1, ready=False)))
+
+
+class TestTheWayBackIsNotGuessed:
+    def test_a_downgrade_that_is_called_off_is_cancelled_last(self) -> None:
+        """Cancelled first, a pod that comes back on the older version would be refused."""
+        world = changing(NEW, MIDDLE)
+        world.apply(until(world, "restart c-2"))
+        world.turn()
+        world.history.clear()
+        world.edit(version=NEW)
+
+        assert drive(world) == Settled()
+
+        steps = labels(world.history)
+        assert steps.index("CancelDowngrade") > steps.index("restart c-2")
+        assert versions(world) == [NEW] * 3
+        assert world.etcd.downgrade == ""
+
+    def test_pods_that_are_not_there_do_not_prove_that_nothing_ran(self) -> None:
+        """All had been upgraded when the pods were deleted: their data is of the newer version."""
+        world = changing(MIDDLE, NEW)
+        drive(world)
+        assert world.secret is not None
+        version, record = world.secret
+        world.secret = (version, replace(record, before=MIDDLE))
+        world.pods.clear()
+        world.edit(version=MIDDLE)
+
+        assert upgrade.go_back(world.observe()) is None

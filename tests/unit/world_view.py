@@ -106,6 +106,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         spec_hash=pod.spec_hash,
         image=pod.image,
         crashing=pod.crashing,
+        image_missing=pod.version in world.bad_images,
         damage=pod.damage,
         node_gone=pod.node_gone,
         overdue=pod.overdue,

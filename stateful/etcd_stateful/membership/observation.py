@@ -84,6 +84,9 @@ class Pod:
     image: str = ""
     """Of its etcd container."""
 
+    image_missing: bool = False
+    """It cannot be had, from anywhere."""
+
     crashing: bool = False
     """Its etcd container keeps failing."""
 

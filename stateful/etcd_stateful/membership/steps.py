@@ -234,5 +234,7 @@ def is_final(step: Step) -> bool:
     match step:
         case ApplyChild(final=final) | WriteBootstrap(final=final):
             return final
+        case PushTicket(ticket=ticket):
+            return ticket.state == "existing"
         case _:
             return isinstance(step, _FINAL)

@@ -54,8 +54,9 @@ def go_back(seen: Observation) -> Step | None:
         return _write(seen, wanted, before)
     if _minor_of(wanted) != _minor_of(before):
         return None
-    if _some_run(seen, wanted) or (now > before and not _was_tried(seen)):
-        return _not_going_down(seen, wanted) or _write(seen, wanted, now)
+    if _some_run(seen, wanted) or (now > before and _cannot_be_had(seen)):
+        # A downgrade is called off last: etcd would refuse the pods that have yet to come back up.
+        return _write(seen, wanted, now)
     return None
 
 
@@ -83,11 +84,12 @@ def finish(seen: Observation) -> Step | None:
 def go_on(seen: Observation) -> Step | None:
     """Asked when every member serves and has the newest template."""
     wanted, now = target(seen), running_version(seen)
+    mixed = any(_minor(status.version) != _minor_of(now) for status in _statuses(seen))
     if wanted == now:
-        return _not_going_down(seen, wanted)
+        return None if mixed else _not_going_down(seen, wanted)
     if seen.etcd is None or _jump(wanted, now):
         return None
-    if any(_minor(status.version) != _minor_of(now) for status in _statuses(seen)):
+    if mixed:
         return Wait(f"every member to run etcd {now}", soon=True)
     if wanted.minor < now.minor:
         return _ready_to_go_down(seen, wanted) or _write(seen, wanted, now)
@@ -157,11 +159,15 @@ def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
     return CancelDowngrade(asked, "the downgrade is called off: the spec goes back up")
 
 
-def _was_tried(seen: Observation) -> bool:
-    """Whether etcd of the present version has run in any pod that is there."""
+def _cannot_be_had(seen: Observation) -> bool:
+    """Whether there are pods with the image of the present version, and for want of it none runs.
+
+    That none runs is not enough: pods that were made again may have run it before, on this data.
+    """
     image, now = as_running(seen).image, _minor_of(running_version(seen))
-    ran = any(pod.image == image and pod.etcd_started for pod in seen.pods)
-    return ran or any(_minor(status.version) == now for status in _statuses(seen))
+    waiting = [pod for pod in seen.pods if pod.image == image]
+    untried = all(pod.image_missing and not pod.etcd_started for pod in waiting)
+    return bool(waiting) and untried and all(_minor(one.version) != now for one in _statuses(seen))
 
 
 def _some_run(seen: Observation, wanted: Version) -> bool:

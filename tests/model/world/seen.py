@@ -238,6 +238,7 @@ def _as_pod(
         spec_hash=made.spec_hash,
         image=made.image,
         crashing=where == CRASH,
+        image_missing=where == IMAGE,
         damage=DAMAGE if refuses else "",
         node_gone=gone and where == PENDING,
         overdue=deleting and away,

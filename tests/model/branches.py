@@ -134,5 +134,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     "blocked._foreign_data": "volumes of other clusters: tests/unit",
     "bootstrap._begin: Hold RecordsLost": "records edited by hand: tests/unit",
     "recovery": "a human's spec.recovery: tests/unit",
+    "blocked.cannot_form": "most volumes emptied while it forms, and not all: tests/unit",
+    "bootstrap._begin: Hold SplitBrain": "claims of two etcd clusters: tests/unit",
+    "roll._in_turn: Wait": "a guard; a vacancy is filled before anyone is restarted: tests/unit",
+    "upgrade.go_on: Wait": "a member that runs neither version: tests/unit",
 }
 """What nothing in this world leads to, and where it is tested."""

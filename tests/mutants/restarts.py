@@ -127,8 +127,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "    if any(_minor(status.version) != _minor_of(now) for status in _statuses(seen)):\n",
-        "    if False:\n",
+        "    if mixed:\n        return Wait(",
+        "    if False:\n        return Wait(",
         "the next minor before every member runs this one (I9)",
     ),
     Mutant(
@@ -139,13 +139,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "if _some_run(seen, wanted) or (now > before and not _was_tried(seen)):",
+        "if _some_run(seen, wanted) or (now > before and _cannot_be_had(seen)):",
         "if True:",
         "back a minor after the last member has left it (I9)",
     ),
     Mutant(
         _UPGRADE,
-        "if _some_run(seen, wanted) or (now > before and not _was_tried(seen)):",
+        "if _some_run(seen, wanted) or (now > before and _cannot_be_had(seen)):",
         "if _some_run(seen, wanted):",
         "a version that cannot be had is never left again where it stopped the cluster",
     ),
@@ -157,9 +157,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "    if wanted == now:\n        return _not_going_down(seen, wanted)\n",
-        "    if wanted == now:\n        return None\n",
+        "return None if mixed else _not_going_down(seen, wanted)",
+        "return None",
         "a downgrade that was called off stays on",
+    ),
+    Mutant(
+        _UPGRADE,
+        "return None if mixed else _not_going_down(seen, wanted)",
+        "return _not_going_down(seen, wanted)",
+        "a downgrade is called off while pods have yet to come back up, and etcd refuses them",
+    ),
+    Mutant(
+        _UPGRADE,
+        "untried = all(pod.image_missing and not pod.etcd_started for pod in waiting)",
+        "untried = all(not pod.etcd_started for pod in waiting)",
+        "pods that have yet to start again pass for an image that was never tried (I9)",
     ),
     Mutant(
         _UPGRADE,

@@ -328,6 +328,19 @@ class TestHalfWay:
         assert isinstance(step, EnableDowngrade)
         assert step.minor == "3.6"
 
+    def test_back_and_smaller_at_once_takes_the_last_old_one_away(self) -> None:
+        """I9: a restart onto the older version would find data that it cannot read."""
+        world = changing(MIDDLE, NEW)
+        world.etcd.move_leader(world.data(2).member_id)
+        until(world, "restart c-2")
+        world.edit(version=MIDDLE, size=2)
+        world.history.clear()
+
+        assert drive(world) == Settled()
+        steps = [one for one in labels(world.history) if one.startswith(("remove", "Enable"))]
+        assert steps == ["remove c-2", "EnableDowngrade"]
+        assert versions(world) == [MIDDLE] * 2
+
     def test_the_word_of_a_pod_that_is_stopping_does_not_count(self) -> None:
         """It is the last of the old ones, answers still, and comes back as a new one."""
         world = changing(MIDDLE, NEW)
@@ -375,6 +388,26 @@ class TestHalfWay:
         world.restart_pod(0)
         world.turn()
         world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
+
+        drive(world)
+        assert f"version {MIDDLE}" not in labels(world.history)
+
+        world.stuck = set()
+        assert drive(world) == Settled()
+        assert "EnableDowngrade" in labels(world.history)
+
+    def test_a_pod_that_waits_for_a_node_proves_no_broken_image(self) -> None:
+        """It has run 3.7 a moment ago, and the way back is still on record."""
+        world = changing(MIDDLE, NEW, 1)
+        world.apply(until(world, "restart c-0"))
+        for _ in range(4):
+            world.turn()
+        assert world.etcd.minor == "3.7"
+        assert world.record.before == MIDDLE
+        world.stuck = {0}
+        world.restart_pod(0)
+        world.turn()
+        world.edit(version=MIDDLE)
 
         drive(world)
         assert f"version {MIDDLE}" not in labels(world.history)

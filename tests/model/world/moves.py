@@ -147,7 +147,9 @@ def _refuses_to_run(world: World, pod: Pod, content: Content) -> bool:
 
 
 def _is_removed(world: World, etcd: Etcd, content: Content) -> bool:
-    """It hears so from peers; without any it goes on alone."""
+    """It hears so from peers; without any, or among strangers, it goes on alone."""
+    if content.cluster != etcd.cluster:
+        return False
     gone = all(one.member != content.member for one in etcd.members)
     return gone and etcd.leader != 0 and has_quorum(world.now())
 
@@ -206,7 +208,8 @@ def _bootstrap(world: World, ordinal: int, content: Content) -> None:
 def _begin(world: World, content: Content) -> None:
     for ordinal in range(len(world.pods)):
         other = world.content(ordinal)
-        if other and other.log and other.cluster != content.cluster:
+        formed = other is not None and other.cluster == world.told
+        if other and other.log and formed and other.cluster != content.cluster:
             raise Broken(f"I11: a second etcd cluster begins beside the data of ordinal {ordinal}")
     members = tuple(
         Member(member, ordinal, learner=False, started=True, matched=True)

@@ -99,6 +99,7 @@ def _pod(state: State, ordinal: int, *, led: bool) -> Visible | None:
     found = volume.finding(ordinal, content) if answers else None
     refuses = pod.where == CRASH and content is not None and content.harm == DATABASE
     slow = bool(state.slow >> ordinal & 1)
+    runs = pod.where in (ETCD, CRASH) and content is not None
     return (
         ordinal,
         pod.where,
@@ -110,6 +111,7 @@ def _pod(state: State, ordinal: int, *, led: bool) -> Visible | None:
         gone,
         found,
         refuses,
+        content.member if runs and content else 0,
         _is_ready(state, ordinal, led=led),
         pod.where == PENDING and (slow or bool(claim and claim.lost)),
     )
@@ -216,6 +218,7 @@ def _as_pod(
     gone: bool,
     found: Any,
     refuses: bool,
+    ran_as: int,
     ready: bool,
     slow: bool,
 ) -> Pod:
@@ -241,6 +244,7 @@ def _as_pod(
         image_missing=where == IMAGE,
         damage=DAMAGE if refuses else "",
         node_gone=gone and where == PENDING,
+        ran_as=ran_as,
         overdue=deleting and away,
     )
 

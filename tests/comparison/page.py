@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +32,10 @@ COLUMNS = (
 )
 HEAD = (f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|")
 MIB = 2**20
+EVERYWHERE = ("ours", "random", "random-fast")
+LOCAL_ONLY = "power cut of a node"
+WHOLE_RUNS = 3
+QUIET_LOAD = 1.0
 
 
 def write(report: Json, docs: Path) -> None:
@@ -67,7 +72,8 @@ def page(report: Json) -> str:
     before, after = ((HERE / name).read_text() for name in ("before.md", "after.md"))
     table = "\n".join([*HEAD, *rows])
     notes = "\n".join(_notes(report))
-    parts = [before, _place(report), "![seconds](comparison.svg)", table, notes, after]
+    caveats = "\n".join(_caveats(report))
+    parts = [before, _place(report), caveats, "![seconds](comparison.svg)", table, notes, after]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -120,6 +126,29 @@ def summary(report: Json) -> str:
     )
 
 
+def _caveats(report: Json) -> list[str]:
+    """What keeps these figures from being the last word, found in the report itself."""
+    deeds = by_deed(report)
+    said = []
+    wanted = dict.fromkeys((*deeds, LOCAL_ONLY))
+    for side in EVERYWHERE:
+        absent = [deed for deed in wanted if side not in deeds.get(deed, {})]
+        if absent:
+            words = "no deed at all" if len(absent) == len(wanted) else ", ".join(absent)
+            said.append(f"- **Not measured**: {NAMES[side]}: {words}.")
+    fewest = min(Counter((life["scenario"], life["side"]) for life in report["lives"]).values())
+    if fewest < WHOLE_RUNS:
+        said.append(
+            f"- **Only {fewest} of {WHOLE_RUNS} runs** of some deeds: no range to judge by."
+        )
+    if max(life["at"]["load_before"] for life in report["lives"]) > QUIET_LOAD:
+        said.append(
+            "- **The machine was busy** with other work, not equally for all sides: seconds are "
+            "too\n  long, and small differences mean nothing. Losses do not come from that."
+        )
+    return said
+
+
 def _notes(report: Json) -> list[str]:
     """What has no column of its own."""
     deeds = by_deed(report)
@@ -128,10 +157,30 @@ def _notes(report: Json) -> list[str]:
         absent = {side: lives for side, lives in sides.items() if "waited_for_node" in lives[0]}
         if absent:
             said.append(f"- {deed}: whole again only once the node was back: {_waited(absent)}.")
+    said += [f"- Faster than ours: {words}." for words in _faster(deeds)]
     measured = [one for sides in deeds.values() for lives in sides.values() for one in lives]
     wrong = sum(one.get("contradictions", 0) for one in measured)
     said.append(f"- Answers that contradict a linearizable store, on all sides together: {wrong}.")
     return said
+
+
+def _faster(deeds: dict[str, dict[str, list[Json]]]) -> list[str]:
+    """Deeds that a side of the other approach did in less time, whatever the loop."""
+    found = []
+    for deed, sides in deeds.items():
+        middle = {side: _median(lives) for side, lives in sides.items()}
+        ours = middle.get("ours")
+        for side in ("random", "random-fast"):
+            theirs = middle.get(side)
+            if ours and theirs and theirs < ours:
+                found.append(f"{deed}, {NAMES[side]}: {theirs:.1f} s, ours {ours:.1f} s")
+    return found
+
+
+def _median(lives: list[Json]) -> float | None:
+    """None where it did not come back every time."""
+    took = [one["seconds"] for one in lives]
+    return None if None in took else median(took)
 
 
 def _firsts(sides: dict[str, list[Json]]) -> str:

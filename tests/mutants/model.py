@@ -27,6 +27,7 @@ NAMES = (
 )
 SEARCHES = [one for name in NAMES for one in QUICK if one.name == name]
 MOST = 4
+LONGEST = 160
 
 
 def broken(scenario: Scenario) -> list[str]:
@@ -38,8 +39,8 @@ def broken(scenario: Scenario) -> list[str]:
             state = perform(state, action, planner) or state
         report = Search(scenario, planner, failures=MOST).run(state)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is noticed
-        return [f"{type(error).__name__}: {error}"]
-    return sorted({trace.broken for trace in report.failures})
+        return [f"{type(error).__name__}: {error}"[:LONGEST]]
+    return sorted({trace.broken[:LONGEST] for trace in report.failures})
 
 
 def main(known: set[str]) -> list[str]:

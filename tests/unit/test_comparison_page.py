@@ -104,6 +104,27 @@ def test_what_has_no_column_is_said_below():
     assert "contradict a linearizable store, on all sides together: 3." in text
 
 
+def test_the_page_says_what_it_does_not_know(report: Json):
+    """One run of random names, none of its fast loop, no power cut, on a machine that is quiet."""
+    text = page.page(report)
+
+    assert "**Not measured**: operator: power cut of a node." in text
+    assert "**Not measured**: random names, 1 s loop: no deed at all." in text
+    assert "**Only 1 of 3 runs**" in text
+    assert "machine was busy" not in text
+    report["lives"][0]["at"] = {**AT, "load_before": 8.0}
+    assert "**The machine was busy**" in page.page(report)
+
+
+def test_where_the_other_approach_is_faster_it_is_said():
+    lives = [life("ours", "drain", seconds=23.0), life("random", "drain", seconds=9.0)]
+
+    text = page.page({"lives": lives})
+
+    assert "Faster than ours: drain, random names: 9.0 s, ours 23.0 s." in text
+    assert "Faster than ours: create" not in text
+
+
 def test_the_page_is_written_with_its_plot(report: Json, tmp_path: Path):
     page.write(report, tmp_path)
 

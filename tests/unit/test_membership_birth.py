@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from dataclasses import replace
 
 import pytest
+from views import with_pod
 from worlds import (
     Conflict,
     Data,
@@ -23,7 +25,8 @@ from worlds import (
     until,
 )
 
-from etcd_stateful.membership import identity
+from etcd_stateful.membership import blocked, identity
+from etcd_stateful.membership.observation import StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -35,6 +38,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.ticket import Finding
 
 SIZES = range(1, 8)
 STORAGE = pytest.mark.parametrize(
@@ -433,3 +437,13 @@ def test_the_first_step_of_all_is_the_secret_with_the_record() -> None:
     assert step.record.cluster_id == identity.cluster_id(
         identity.member_id([cluster().peer_url(ordinal)], step.record.token) for ordinal in range(3)
     )
+
+
+def test_a_pod_that_is_taken_away_anyway_is_nobodys_concern() -> None:
+    """Its volume cannot be read, and the StatefulSet no longer asks for it."""
+    seen = formed(3).observe()
+    answer = StartAnswer("a-run", Finding("unreadable", "input/output error"))
+    found = with_pod(seen, 2, in_start=True, etcd_started=False, ready=False, answer=answer)
+    assert blocked.starts(found) is not None
+
+    assert blocked.starts(replace(found, stateful_set={"spec": {"replicas": 2}})) is None

@@ -49,7 +49,8 @@ def next_pod(seen: Observation) -> Step | None:
 
 
 def _in_turn(seen: Observation, seat: Seat) -> Step | None:
-    holds = roster.rest_holds(seen, seat)
+    voters = roster.voters(seen)
+    others = [one for one in voters if one.serves and one.ordinal != seat.ordinal]
     few = seen.cluster.size < SPARING
     if not seat.durable and few:
         return Hold(
@@ -57,7 +58,7 @@ def _in_turn(seen: Observation, seat: Seat) -> Step | None:
             f"pod {seat.name} is to be restarted for a change of the spec, and its data is in an "
             "emptyDir: with fewer than three members it would be lost. Set spec.size to 3",
         )
-    if not few and not holds:
+    if not few and not roster.is_quorum(others, voters):
         return Wait(f"a quorum to serve without {seat.name}", soon=True)
     if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be restarted")):
         return step

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful import naming
-from etcd_stateful.membership import changes, roll, roster
+from etcd_stateful.membership import changes, roster
 from etcd_stateful.membership.bootstrap import as_running, running_version
 from etcd_stateful.membership.observation import MemberStatus, Observation, is_latched, recorded
 from etcd_stateful.membership.records import Bootstrap
@@ -61,16 +61,16 @@ def go_back(seen: Observation) -> Step | None:
 
 
 def prepare(seen: Observation) -> Step | None:
-    """Asked before each restart: no member goes down a minor while all others are above it.
+    """Asked before members are added or restarted: none may begin below the format of the data.
 
-    Going back from half-way, the last member of the older minor may be lost; the cluster then is
-    of the newer one, and must be told first.
+    That of the members' data follows the cluster's version. Going back from half-way, the last
+    member of the older minor may be lost; the cluster then is of the newer, and must be told first.
     """
-    now = _minor_of(running_version(seen))
-    above = any((_minor(status.version) or now) > now for status in _statuses(seen))
-    if roll.is_over(seen) or not above or _some_run(seen, running_version(seen)):
-        return None
-    return _ready_to_go_down(seen, running_version(seen))
+    now = running_version(seen)
+    formats = (_minor(status.storage_version) for status in _statuses(seen))
+    if any(one and one > _minor_of(now) for one in formats):
+        return _ready_to_go_down(seen, now)
+    return None
 
 
 def finish(seen: Observation) -> Step | None:

@@ -43,6 +43,7 @@ comparison: venv install ## The same deeds done to pods with random names; write
 mutants: venv ## Seeds bugs, one at a time: which check catches which, as a table
 	@$(PYTHON) tests/mutants/run.py
 verify: venv install ## The long campaigns; their reports are checked in
+	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) -m pytest -q -m verify tests/e2e
 

@@ -36,9 +36,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "    if not few and not holds:\n",
+        "    if not few and not roster.is_quorum(others, voters):\n",
         "    if False:\n",
         "a restart costs the quorum (I1)",
+    ),
+    Mutant(
+        _ROLL,
+        "    if not few and not roster.is_quorum(others, voters):\n",
+        "    if not few and not roster.is_quorum(others, others):\n",
+        "the quorum is counted without the member that is restarted (I1)",
     ),
     Mutant(
         _ROLL,
@@ -96,8 +102,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _every_pod_serves,\n    blocked.unformed,\n    upgrade.prepare,\n    roll.next_pod,\n",
-        "    blocked.unformed,\n    upgrade.prepare,\n    roll.next_pod,\n    _every_pod_serves,\n",
+        "    _every_pod_serves,\n    blocked.unformed,\n    roll.next_pod,\n",
+        "    blocked.unformed,\n    roll.next_pod,\n    _every_pod_serves,\n",
         "the next pod is restarted before the last one serves",
     ),
     Mutant(

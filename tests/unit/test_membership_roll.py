@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from views import seat, with_claim, with_pod, without_status
+from views import seat, with_claim, with_members, with_pod, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
@@ -202,6 +202,16 @@ class TestOrder:
         step = roll.next_pod(without_status(seen, 1))
 
         assert step == Wait("a quorum to serve without c-2", soon=True)
+
+    def test_one_of_two_that_are_left_of_three_is_no_quorum(self) -> None:
+        """I1"""
+        seen = edited(3).observe()
+        first, second, _ = seen.etcd.members
+
+        step = roll.next_pod(with_members(seen, first, second))
+
+        assert isinstance(step, Wait)
+        assert step.reason.startswith("a quorum to serve without")
 
     def test_never_two_at_once(self) -> None:
         world = edited(7)

@@ -298,7 +298,8 @@ class TestDowngrade:
         etcd = await cluster.ready() and client(cluster)
         await eventually(lambda: _stores(etcd, cluster, cluster.minor))
         await done(etcd, EnableDowngrade(await leader(cluster, etcd), older, "down"))
-        await eventually(lambda: _stores(etcd, cluster, older))
+        # etcd looks every few seconds, first at the cluster's version and then at the data's.
+        await eventually(lambda: _stores(etcd, cluster, older), seconds=60)
 
         first = cluster.first[0]
         first.kill()

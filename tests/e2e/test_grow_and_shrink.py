@@ -11,7 +11,7 @@ from harness.membership import settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
-LONGEST_GAP = 3.0
+LONGEST_GAP = 6.0
 """Seconds. All clients may be on members that are removed; each then tries for one second."""
 
 SOON = 10

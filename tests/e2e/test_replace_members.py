@@ -27,7 +27,7 @@ from harness.operator import Operator
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
-LONGEST_GAP = 4.0
+LONGEST_GAP = 6.0
 """Seconds. A leader whose pod dies with its volume is missed for an election, 1 to 2 s."""
 
 REPLACE_SECONDS = 60

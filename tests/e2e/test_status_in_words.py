@@ -140,7 +140,7 @@ def test_a_running_cluster_survives_a_spec_that_is_refused(place: Place):
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "kept")
 
-    cluster.change(version="3.2.13")
+    cluster.change(version="3.7.0")
 
     cluster.holds("UnsupportedVersion", kind="Accepted", seconds=SOON)
     assert cluster.status()["phase"] == "Running"

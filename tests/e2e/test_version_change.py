@@ -10,7 +10,7 @@ from harness.place import Place
 from harness.story import story_of
 from harness.waiting import eventually, steadily
 
-LONGEST_GAP = 2.0
+LONGEST_GAP = 6.0
 ROLL_SECONDS = 120
 PULL_SECONDS = 40
 

@@ -2,158 +2,206 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import bare
-from harness.api import CLAIMS, PODS, SERVICES, STATEFUL_SETS
-from harness.clusters import is_ready
+from harness.api import CLAIMS, PODS, SERVICES, STATEFUL_SETS, Kube
+from harness.clusters import is_ready, state_of
 from harness.etcd import Etcd, EtcdError
 from harness.waiting import eventually
 from measure import NAME, Bench, Watched
 
 Json = dict[str, Any]
 
-SIZE = 3
+LARGEST = 7
 HEALTH_SECONDS = 6.0
 """etcd lets members be added once all have been connected for 5 seconds."""
 
 
-def scale(bench: Bench, size: int, to: int) -> float:
-    with settled(bench, size) as (namespace, timeline):
-        start = time.monotonic()
-        for ordinal in range(size, to):
-            _add(bench, namespace, ordinal, replicas=ordinal + 1)
-        for ordinal in reversed(range(to, size)):
-            _remove(bench, namespace, ordinal)
-            _patch(bench, namespace, {"spec": {"replicas": ordinal}})
-        wanted = {f"{NAME}-{ordinal}" for ordinal in range(to)}
-        if to < size:
-            return time.monotonic() - start
-        return timeline.until(
-            f"{to} are Ready",
-            lambda seen: sum(is_ready(pod) for pod in seen.pods()) == len(wanted),
-            start,
-        )
-
-
-def replace(bench: Bench, ordinal: int) -> float:
-    with settled(bench, SIZE) as (namespace, timeline):
-        name = f"{NAME}-{ordinal}"
-        old = timeline.get(PODS, name)["metadata"]["uid"]
-        start = time.monotonic()
-        bench.kube.delete(CLAIMS, namespace, f"data-{name}")
-        _remove(bench, namespace, ordinal)
-        _add(
-            bench,
-            namespace,
-            ordinal,
-            replicas=SIZE,
-            restart=lambda: bench.kube.delete(PODS, namespace, name),
-        )
-        return timeline.until(
-            "all are Ready",
-            lambda seen: (
-                seen.get(PODS, name).get("metadata", {}).get("uid", old) != old
-                and sum(is_ready(pod) for pod in seen.pods()) == SIZE
-            ),
-            start,
-        )
-
-
-def roll(bench: Bench) -> float:
-    """`kubectl rollout restart`: the StatefulSet's own rolling update, one pod after the other."""
-    with settled(bench, SIZE) as (namespace, timeline):
-        old = {pod["metadata"]["uid"] for pod in timeline.pods()}
-        start = time.monotonic()
-        again = {"metadata": {"annotations": {"restarted": "now"}}}
-        _patch(bench, namespace, {"spec": {"template": again}})
-        return timeline.until(
-            "all are new and Ready",
-            lambda seen: (
-                len(seen.pods()) == SIZE
-                and all(is_ready(pod) and pod["metadata"]["uid"] not in old for pod in seen.pods())
-            ),
-            start,
-        )
-
-
 @contextmanager
-def settled(bench: Bench, size: int) -> Iterator[tuple[str, Watched]]:
+def running(bench: Bench, size: int) -> Iterator[ByHand]:
     with bench.namespace() as namespace:
         bench.kube.create(SERVICES, bare.service(NAME), namespace)
         bench.kube.create(STATEFUL_SETS, bare.bare(NAME, namespace, size), namespace)
-        timeline = bench.timeline(namespace)
-        timeline.until(
-            "the bare members are Ready",
-            lambda seen: sum(is_ready(pod) for pod in seen.pods()) == size,
-            time.monotonic(),
+        hand = ByHand(bench, namespace, bench.timeline(namespace), size)
+        hand.all_ready(time.monotonic())
+        yield hand
+
+
+class ByHand:
+    """A bare StatefulSet, and what the script does to it."""
+
+    def __init__(self, bench: Bench, namespace: str, timeline: Watched, size: int) -> None:
+        self.bench = bench
+        self.kube = bench.kube
+        self.namespace = namespace
+        self.timeline = timeline
+        self.size = size
+
+    def settle(self, size: int) -> None:
+        """At that size; the volumes of members that were removed are cleared away."""
+        if size != self.size:
+            time.sleep(HEALTH_SECONDS)
+            self.scale(size)
+        self.all_ready(time.monotonic())
+        for ordinal in range(size, LARGEST):
+            if self.timeline.get(CLAIMS, f"data-{NAME}-{ordinal}"):
+                self.kube.delete(CLAIMS, self.namespace, f"data-{NAME}-{ordinal}")
+        eventually(
+            "claims and pods of removed members are gone",
+            lambda: len(self.kube.list(CLAIMS, self.namespace)) == size,
+            seconds=60,
         )
-        time.sleep(HEALTH_SECONDS)
-        yield namespace, timeline
+
+    def scale(self, to: int) -> float:
+        start = time.monotonic()
+        for ordinal in range(self.size, to):
+            self._add(ordinal, replicas=ordinal + 1)
+        for ordinal in reversed(range(to, self.size)):
+            self._remove(ordinal)
+            self._patch({"spec": {"replicas": ordinal}})
+        shrunk, self.size = to < self.size, to
+        return time.monotonic() - start if shrunk else self.all_ready(start)
+
+    def replace(self, ordinal: int) -> float:
+        name = f"{NAME}-{ordinal}"
+        old = self.timeline.get(PODS, name)["metadata"]["uid"]
+        start = time.monotonic()
+        self.kube.delete(CLAIMS, self.namespace, f"data-{name}")
+        self._remove(ordinal)
+        self._add(ordinal, self.size, lambda: self.kube.delete(PODS, self.namespace, name))
+        self.timeline.until(
+            "the pod is new",
+            lambda seen: seen.get(PODS, name).get("metadata", {}).get("uid", old) != old,
+            start,
+        )
+        return self.all_ready(start)
+
+    def back(self) -> float:
+        """What the StatefulSet alone takes to bring a pod back whose volume is lost.
+
+        What that pod has written by then is of a member that is about to be removed: replaced.
+        """
+        took = lose(self.kube, self.timeline, self.namespace, 1, has_begun)
+        self.replace(1)
+        return took
+
+    def roll(self) -> float:
+        """`kubectl rollout restart`: the StatefulSet's own rolling update, one pod at a time."""
+        old = {pod["metadata"]["uid"] for pod in self.timeline.pods()}
+        start = time.monotonic()
+        again = {"metadata": {"annotations": {"restarted": secrets.token_hex(3)}}}
+        self._patch({"spec": {"updateStrategy": {"type": "RollingUpdate"}, "template": again}})
+        self.timeline.until(
+            "all are new",
+            lambda seen: not old & {pod["metadata"]["uid"] for pod in seen.pods()},
+            start,
+        )
+        return self.all_ready(start)
+
+    def all_ready(self, start: float) -> float:
+        return self.timeline.until(
+            f"{self.size} bare members are Ready",
+            lambda seen: (
+                len(seen.pods()) == self.size and all(is_ready(pod) for pod in seen.pods())
+            ),
+            start,
+        )
+
+    def _add(self, ordinal: int, replicas: int, restart: Callable[[], None] | None = None) -> None:
+        """Learner first; the template tells the pod whom to join, OnDelete spares the others."""
+        asked = self._any_member(but=ordinal)
+        url = f"http://{self._host(ordinal)}:2380"
+        eventually(
+            "etcd takes the learner",
+            lambda: _done(lambda: asked.add_learner(url)),
+            seconds=30,
+            every=0.05,
+        )
+        self._patch(self._joining(asked.members().hosts, replicas))
+        if restart is not None:
+            restart()
+        found = next(one for one in asked.members().members if one.learner)
+        eventually(
+            "the learner may vote",
+            lambda: _done(lambda: asked.promote(found.member_id)),
+            seconds=60,
+            every=0.05,
+        )
+
+    def _joining(self, hosts: list[str], replicas: int) -> Json:
+        found = self.kube.get(STATEFUL_SETS, self.namespace, NAME)
+        assert found is not None
+        container = found["spec"]["template"]["spec"]["containers"][0]
+        initial = ",".join(
+            f"{host}=http://{host}.{NAME}.{self.namespace}.svc:2380" for host in hosts
+        )
+        kept = [
+            word
+            for word in container["args"]
+            if not word.startswith(("--initial-cluster=", "--initial-cluster-state="))
+        ]
+        told = [*kept, f"--initial-cluster={initial}", "--initial-cluster-state=existing"]
+        template = {"spec": {"containers": [{**container, "args": told}]}}
+        return {
+            "spec": {
+                "replicas": replicas,
+                "updateStrategy": {"type": "OnDelete", "rollingUpdate": None},
+                "template": template,
+            }
+        }
+
+    def _remove(self, ordinal: int) -> None:
+        asked = self._any_member(but=ordinal)
+        name = f"{NAME}-{ordinal}"
+        found = next(one for one in asked.members().members if _leads_to(one.peer_urls, name))
+        eventually(
+            "etcd lets it go", lambda: _done(lambda: asked.remove(found.member_id)), every=0.05
+        )
+
+    def _any_member(self, but: int) -> Etcd:
+        ordinal = 0 if but else 1
+        return Etcd(lambda: self.bench.reach.pod(self.namespace, f"{NAME}-{ordinal}", 2379), 5)
+
+    def _host(self, ordinal: int) -> str:
+        return f"{NAME}-{ordinal}.{NAME}.{self.namespace}.svc"
+
+    def _patch(self, patch: Json) -> None:
+        self.kube.patch(STATEFUL_SETS, self.namespace, NAME, patch)
 
 
-def _add(
-    bench: Bench,
-    namespace: str,
-    ordinal: int,
-    replicas: int,
-    restart: Callable[[], None] = lambda: None,
-) -> None:
-    """Learner first; the template tells the new pod whom to join, OnDelete spares the others."""
-    asked = _any_member(bench, namespace, but=ordinal)
-    url = f"http://{_host(namespace, ordinal)}:2380"
-    eventually("etcd takes the learner", lambda: _done(lambda: asked.add_learner(url)), every=0.05)
-    hosts = asked.members().hosts
-    _patch(bench, namespace, _joining(bench, namespace, hosts, replicas))
-    restart()
-    found = next(one for one in asked.members().members if one.learner)
-    eventually(
-        "the learner may vote", lambda: _done(lambda: asked.promote(found.member_id)), every=0.05
+def lose(
+    kube: Kube, timeline: Watched, namespace: str, ordinal: int, good: Callable[[Json], bool]
+) -> float:
+    """Claim and pod deleted, until the pod is back and `good`, and all others are Ready."""
+    name = f"{NAME}-{ordinal}"
+    old = timeline.get(PODS, name)["metadata"]["uid"]
+    start = time.monotonic()
+    kube.delete(CLAIMS, namespace, f"data-{name}")
+    kube.delete(PODS, namespace, name)
+    return timeline.until(
+        f"{name} is back",
+        lambda seen: (
+            bool(pod := seen.get(PODS, name))
+            and pod["metadata"]["uid"] != old
+            and good(pod)
+            and all(is_ready(one) for one in seen.pods() if one["metadata"]["name"] != name)
+        ),
+        start,
     )
 
 
-def _joining(bench: Bench, namespace: str, hosts: list[str], replicas: int) -> Json:
-    found = bench.kube.get(STATEFUL_SETS, namespace, NAME)
-    assert found is not None
-    container = found["spec"]["template"]["spec"]["containers"][0]
-    initial = ",".join(f"{host}=http://{host}.{NAME}.{namespace}.svc:2380" for host in hosts)
-    kept = [
-        word
-        for word in container["args"]
-        if not word.startswith(("--initial-cluster=", "--initial-cluster-state="))
-    ]
-    told = [*kept, f"--initial-cluster={initial}", "--initial-cluster-state=existing"]
-    template = {"spec": {"containers": [{**container, "args": told}]}}
-    return {
-        "spec": {
-            "replicas": replicas,
-            "updateStrategy": {"type": "OnDelete", "rollingUpdate": None},
-            "template": template,
-        }
-    }
+def _leads_to(peer_urls: tuple[str, ...], name: str) -> bool:
+    return peer_urls[0].startswith(f"http://{name}.")
 
 
-def _remove(bench: Bench, namespace: str, ordinal: int) -> None:
-    asked = _any_member(bench, namespace, but=ordinal)
-    name = f"{NAME}-{ordinal}"
-    found = next(one for one in asked.members().members if one.name == name)
-    eventually("etcd lets it go", lambda: _done(lambda: asked.remove(found.member_id)), every=0.05)
-
-
-def _any_member(bench: Bench, namespace: str, but: int) -> Etcd:
-    ordinal = 0 if but else 1
-    return Etcd(lambda: bench.reach.pod(namespace, f"{NAME}-{ordinal}", 2379), 5)
-
-
-def _host(namespace: str, ordinal: int) -> str:
-    return f"{NAME}-{ordinal}.{NAME}.{namespace}.svc"
-
-
-def _patch(bench: Bench, namespace: str, patch: Json) -> None:
-    bench.kube.patch(STATEFUL_SETS, namespace, NAME, patch)
+def has_begun(pod: Json) -> bool:
+    """Its container runs or has run; on a new claim the bare one only fails from then on."""
+    return state_of(pod, "etcd") in ("running", "terminated")
 
 
 def _done(change: Callable[[], None]) -> bool:

@@ -14,8 +14,9 @@ from statistics import median
 from typing import Any
 
 import by_hand
-from harness.api import CLAIMS, CLUSTERS, PODS, STATEFUL_SETS
-from harness.clusters import Cluster, is_ready, state_of
+from by_hand import ByHand, lose
+from harness.api import PODS, STATEFUL_SETS
+from harness.clusters import Cluster, is_ready
 from harness.history import longest_gap
 from harness.load import Load, under_load
 from harness.waiting import eventually
@@ -26,138 +27,101 @@ Json = dict[str, Any]
 
 SIZE = 3
 OLDER, NEWER = "3.6.16", "3.7.3"
+CYCLE = "one pod deleted, until it is Ready again"
+BACK = "bare: claim and pod deleted, until the pod runs"
+
+Deed = Callable[[], float]
+"""Does it; seconds."""
 
 
 class Operations:
+    """One cluster on each side lives through all deeds, run after run, and the sides take turns."""
+
     def __init__(self, bench: Bench, runs: int) -> None:
         self.bench = bench
         self.kube = bench.kube
         self.runs = runs
 
     def measure(self) -> Json:
-        cycle = self._median("one pod deleted, until it is Ready again", self._pod_cycle)
-        back = self._median("bare: claim and pod deleted, until the pod runs", self._bare_back)
-        parts: dict[str, tuple[Callable[[], float], Callable[[], float] | None, float]] = {
-            "3 -> 5": (lambda: self._scale(3, 5), lambda: by_hand.scale(self.bench, 3, 5), 4.5),
-            "5 -> 3": (lambda: self._scale(5, 3), lambda: by_hand.scale(self.bench, 5, 3), 1.5),
-            "3 -> 7": (lambda: self._scale(3, 7), lambda: by_hand.scale(self.bench, 3, 7), 13),
-            "lost volume of ordinal 1": (
-                lambda: self._replace(1),
-                lambda: by_hand.replace(self.bench, 1),
-                back["median"] + 2,
-            ),
-            "lost volume of the leader": (lambda: self._replace(None), None, back["median"] + 2),
-            "rolling restart of 3": (
-                self._roll,
-                lambda: by_hand.roll(self.bench),
-                3 * cycle["median"] + 3,
-            ),
+        with self._ours() as ours, by_hand.running(self.bench, SIZE) as hand:
+            found = self._side_by_side(ours, hand)
+        return found | {"under load": self._under_load(3 * found["pod_cycle_seconds"] + 3)}
+
+    def _side_by_side(self, ours: Ours, hand: ByHand) -> Json:
+        deeds: dict[str, tuple[int, Deed, Deed | None]] = {
+            CYCLE: (SIZE, ours.cycle, None),
+            BACK: (SIZE, hand.back, None),
+            "3 -> 5": (3, lambda: ours.scale(5), lambda: hand.scale(5)),
+            "5 -> 3": (5, lambda: ours.scale(3), lambda: hand.scale(3)),
+            "3 -> 7": (3, lambda: ours.scale(7), lambda: hand.scale(7)),
+            "lost volume of ordinal 1": (SIZE, lambda: ours.replace(1), lambda: hand.replace(1)),
+            "lost volume of the leader": (SIZE, lambda: ours.replace(ours.leader()), None),
+            "rolling restart of 3": (SIZE, ours.restart, hand.roll),
         }
-        found: Json = {"pod_cycle": cycle, "bare_pod_back": back}
-        for what, (ours, hand, target) in parts.items():
-            found[what] = {
-                "target_seconds": round(target, 1),
-                "ours": self._median(what, ours),
-                "by_hand": self._median(f"{what}, by hand", hand) if hand else None,
-            }
-        found["under load"] = self._under_load(cycle["median"])
-        return found
-
-    def _median(self, what: str, once: Callable[[], float]) -> Json:
-        seconds = []
+        took: dict[str, tuple[list[float], list[float]]] = {what: ([], []) for what in deeds}
         for run in range(self.runs):
-            seconds.append(round(once(), 2))
-            say(f"  {what} {run + 1}/{self.runs}: {seconds[-1]:.2f} s")
-        return {"seconds": seconds, "median": round(median(seconds), 2)}
+            for what, (size, *sides) in deeds.items():
+                ours.settle(size)
+                hand.settle(size)
+                time.sleep(by_hand.HEALTH_SECONDS)
+                for seconds, side in zip(took[what], sides, strict=True):
+                    if side is not None:
+                        seconds.append(round(side(), 2))
+                last = " / ".join(f"{one[-1]:.2f} s" for one in took[what] if one)
+                say(f"  {what} {run + 1}/{self.runs}: {last}")
+        return self._held_against(took)
 
-    # Ours.
+    def _held_against(self, took: dict[str, tuple[list[float], list[float]]]) -> Json:
+        cycle, back = median(took.pop(CYCLE)[0]), median(took.pop(BACK)[0])
+        target = {
+            "3 -> 5": 4.5,
+            "5 -> 3": 1.5,
+            "3 -> 7": 13,
+            "rolling restart of 3": 3 * cycle + 3,
+        }
+        return {
+            "pod_cycle_seconds": cycle,
+            "bare_pod_back_seconds": back,
+            **{
+                what: {
+                    "target_seconds": round(target.get(what, back + 2), 1),
+                    "ours": summary(ours),
+                    "by_hand": summary(hand) if hand else None,
+                }
+                for what, (ours, hand) in took.items()
+            },
+        }
 
-    def _scale(self, size: int, to: int) -> float:
-        """Grown: until all are Ready. Shrunk: until list and replicas say so."""
-        with self._settled(size) as (cluster, timeline):
-            start = time.monotonic()
-            self.kube.patch(CLUSTERS, cluster.namespace, NAME, {"spec": {"size": to}})
-            took = timeline.until(f"{to} members", lambda seen: is_sized(seen, to), start)
-            names = cluster.client.members().names
-            assert len(names) == to, f"{to} are declared, etcd lists {names}"
-            return took
-
-    def _replace(self, ordinal: int | None) -> float:
-        with self._settled(SIZE) as (cluster, timeline):
-            gone = cluster.leader() if ordinal is None else ordinal
-            return self._lose(cluster.namespace, timeline, gone, is_ready)
-
-    def _roll(self) -> float:
-        with self._settled(SIZE) as (cluster, timeline):
-            return self._restart(cluster, timeline)
-
-    def _restart(self, cluster: Cluster, timeline: Watched) -> float:
-        old = set(cluster.pod_uids().values())
-        start = time.monotonic()
-        again = {"spec": {"pod": {"annotations": {"restarted": secrets.token_hex(3)}}}}
-        self.kube.patch(CLUSTERS, cluster.namespace, NAME, again)
-        return timeline.until("all are new and Ready", lambda seen: are_new(seen, old), start)
-
-    # What they are held against.
-
-    def _pod_cycle(self) -> float:
-        with self._settled(SIZE) as (cluster, timeline):
-            old = set(cluster.pod_uids().values())
-            start = time.monotonic()
-            self.kube.delete(PODS, cluster.namespace, f"{NAME}-1")
-            return timeline.until(
-                "it is Ready again",
-                lambda seen: is_new(seen.get(PODS, f"{NAME}-1"), old),
-                start,
-            )
-
-    def _bare_back(self) -> float:
-        with by_hand.settled(self.bench, SIZE) as (namespace, timeline):
-            return self._lose(namespace, timeline, 1, has_begun)
-
-    def _lose(
-        self, namespace: str, timeline: Watched, ordinal: int, good: Callable[[Json], bool]
-    ) -> float:
-        name = f"{NAME}-{ordinal}"
-        old = timeline.get(PODS, name)["metadata"]["uid"]
-        start = time.monotonic()
-        self.kube.delete(CLAIMS, namespace, f"data-{name}")
-        self.kube.delete(PODS, namespace, name)
-        return timeline.until(
-            f"{name} is back",
-            lambda seen: (
-                bool(pod := seen.get(PODS, name))
-                and pod["metadata"]["uid"] != old
-                and good(pod)
-                and all(is_ready(one) for one in seen.pods() if one["metadata"]["name"] != name)
-            ),
-            start,
-        )
+    @contextmanager
+    def _ours(self, **spec: Any) -> Iterator[Ours]:
+        with self.bench.namespace() as namespace:
+            cluster = Cluster(self.kube, self.bench.reach, namespace, NAME)
+            cluster.declare(SIZE, **spec).comes_up()
+            yield Ours(cluster, self.bench.timeline(namespace))
 
     # Under load.
 
-    def _under_load(self, cycle: float) -> Json:
+    def _under_load(self, target: float) -> Json:
         """Restart and minor upgrade while clients write: gaps, and leaders moved by us."""
         found: Json = {}
-        changes: dict[str, Callable[[Cluster, Watched], float]] = {
-            "rolling restart of 3": self._restart,
-            f"upgrade {OLDER} -> {NEWER}": self._upgrade,
+        changes: dict[str, Callable[[Ours], float]] = {
+            "rolling restart of 3": lambda ours: ours.restart(),
+            f"upgrade {OLDER} -> {NEWER}": lambda ours: ours.upgrade(NEWER),
         }
         for what, change in changes.items():
             times, gaps, moved = [], [], []
             for run in range(self.runs):
-                with self._settled(SIZE, version=OLDER) as (cluster, timeline):
-                    with under_load(cluster) as load:
+                with self._ours(version=OLDER) as ours:
+                    time.sleep(by_hand.HEALTH_SECONDS)
+                    with under_load(ours.cluster) as load:
                         time.sleep(1)
-                        times.append(round(change(cluster, timeline), 2))
+                        times.append(round(change(ours), 2))
                     gaps.append(round(gap_of(load), 2))
-                    said = [one for one in cluster.events() if one["reason"] == "LeaderMoved"]
-                    moved.append(sum(int(one.get("count") or 1) for one in said))
+                    moved.append(ours.leaders_moved())
                 say(f"  {what} under load {run + 1}/{self.runs}: {times[-1]} s, gap {gaps[-1]} s")
             found[what] = {
-                "seconds": times,
-                "median": median(times),
-                "target_seconds": round(3 * cycle + 3, 1),
+                **summary(times),
+                "target_seconds": round(target, 1),
                 "longest_gap_seconds": gaps,
                 "target_gap_seconds": 1,
                 "leaders_moved": moved,
@@ -165,22 +129,69 @@ class Operations:
             }
         return found
 
-    def _upgrade(self, cluster: Cluster, timeline: Watched) -> float:
-        old = set(cluster.pod_uids().values())
-        start = time.monotonic()
-        self.kube.patch(CLUSTERS, cluster.namespace, NAME, {"spec": {"version": NEWER}})
-        return timeline.until("all are new and Ready", lambda seen: are_new(seen, old), start)
 
-    @contextmanager
-    def _settled(self, size: int, **spec: Any) -> Iterator[tuple[Cluster, Watched]]:
-        """A cluster whose members have known each other for etcd's health interval."""
-        with self.bench.namespace() as namespace:
-            cluster = Cluster(self.kube, self.bench.reach, namespace, NAME)
-            cluster.declare(size, **spec).comes_up()
-            time.sleep(by_hand.HEALTH_SECONDS)
-            timeline = self.bench.timeline(namespace)
-            eventually("the timeline has every pod", lambda: len(timeline.pods()) == size)
-            yield cluster, timeline
+class Ours:
+    """A cluster of the operator's: what a user does to it, and how long that takes."""
+
+    def __init__(self, cluster: Cluster, timeline: Watched) -> None:
+        self.cluster = cluster
+        self.timeline = timeline
+        eventually("the timeline has every pod", lambda: len(timeline.pods()) == SIZE)
+
+    def settle(self, size: int) -> None:
+        self.cluster.scale(size)
+        self.cluster.comes_up()
+        eventually(
+            "no pod or claim is left of members that were removed",
+            lambda: len(self.cluster.pods()) == len(self.cluster.claims()) == size,
+            seconds=60,
+        )
+
+    def leader(self) -> int:
+        return self.cluster.leader()
+
+    def scale(self, to: int) -> float:
+        """Grown: until all are Ready. Shrunk: until list and replicas say so."""
+        start = self._changed({"size": to})
+        took = self.timeline.until(f"{to} members", lambda seen: is_sized(seen, to), start)
+        names = self.cluster.client.members().names
+        assert len(names) == to, f"{to} are declared, etcd lists {names}"
+        return took
+
+    def replace(self, ordinal: int) -> float:
+        return lose(self.cluster.kube, self.timeline, self.cluster.namespace, ordinal, is_ready)
+
+    def cycle(self) -> float:
+        """One pod deleted, until it is Ready again."""
+        old = set(self.cluster.pod_uids().values())
+        start = time.monotonic()
+        self.cluster.kube.delete(PODS, self.cluster.namespace, f"{NAME}-1")
+        again = lambda seen: is_new(seen.get(PODS, f"{NAME}-1"), old)  # noqa: E731
+        return self.timeline.until("it is Ready again", again, start)
+
+    def restart(self) -> float:
+        return self._all_new({"pod": {"annotations": {"restarted": secrets.token_hex(3)}}})
+
+    def upgrade(self, version: str) -> float:
+        return self._all_new({"version": version})
+
+    def leaders_moved(self) -> int:
+        said = [one for one in self.cluster.events() if one["reason"] == "LeaderMoved"]
+        return sum(int(one.get("count") or 1) for one in said)
+
+    def _all_new(self, spec: Json) -> float:
+        old = set(self.cluster.pod_uids().values())
+        start = self._changed(spec)
+        return self.timeline.until("all are new and Ready", lambda seen: are_new(seen, old), start)
+
+    def _changed(self, spec: Json) -> float:
+        start = time.monotonic()
+        self.cluster.change(**spec)
+        return start
+
+
+def summary(seconds: list[float]) -> Json:
+    return {"seconds": seconds, "median": round(median(seconds), 2)}
 
 
 def is_sized(seen: Timeline, size: int) -> bool:
@@ -196,11 +207,6 @@ def are_new(seen: Timeline, old: set[str]) -> bool:
 
 def gap_of(load: Load) -> float:
     return longest_gap(load.history, load.began, load.ended).seconds
-
-
-def has_begun(pod: Json) -> bool:
-    """Its container runs or has run; on a new claim the bare one only fails from then on."""
-    return state_of(pod, "etcd") in ("running", "terminated")
 
 
 def is_new(pod: Json, old: set[str]) -> bool:

@@ -1,7 +1,8 @@
 """`make bench`: how fast, how quiet and how big, on this machine, now. Never a test.
 
-Writes build/bench/report.json. With --keep it also replaces tests/bench/report.json, and
-docs/benchmarks.md with its plots, which are made from that report and from nothing else.
+Writes build/bench/report.json. With --keep the parts that were measured also replace theirs in
+tests/bench/report.json, and docs/benchmarks.md with its plots is made anew from that, and from
+nothing else.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,22 +49,40 @@ def main() -> int:
         "memory": lambda: bench.memory(options.fleet),
         "operations": lambda: Operations(bench, options.operations).measure(),
     }
-    report: dict[str, Any] = {"machine": machine(kube), "load_before": quiet(options.wait)}
+    report: dict[str, Any] = {"machine": machine(kube)}
     for name in options.only or parts:
-        say(f"== {name}")
-        began = time.monotonic()
-        report[name] = parts[name]()
-        say(f"   {name}: {time.monotonic() - began:.0f} s")
+        report[name] = measured(name, parts[name], options.wait)
     reach.close()
-    report["load_after"] = os.getloadavg()[0]
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(json.dumps(report, indent=1) + "\n")
     say(f"\n{document.summary(report)}\n\nreport: {OUTPUT.relative_to(ROOT)}")
     if options.keep:
-        KEPT.write_text(OUTPUT.read_text())
-        document.write(report, ROOT / "docs")
-        say("kept, with docs/benchmarks.md made anew")
+        keep(report)
     return 0
+
+
+def measured(name: str, part: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:
+    """The part's figures, with when and how they were taken."""
+    before = quiet(wait)
+    say(f"== {name}")
+    began = time.monotonic()
+    figures = part()
+    say(f"   {name}: {time.monotonic() - began:.0f} s")
+    how = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "load_before": round(before, 1),
+        "load_after": round(os.getloadavg()[0], 1),
+    }
+    return {**figures, "how": how}
+
+
+def keep(report: dict[str, Any]) -> None:
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    kept.update(report)
+    KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    document.write(kept, ROOT / "docs")
+    say("kept, with docs/benchmarks.md made anew")
 
 
 def parse() -> argparse.Namespace:
@@ -75,26 +95,30 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fleet", type=int, default=20, help="clusters for the memory; 1: skip")
     parser.add_argument("--wait", type=int, default=QUIET_SECONDS, help="seconds for quiet")
     parser.add_argument("--only", nargs="*", help="parts; all by default")
-    parser.add_argument("--keep", action="store_true", help="replace the report that is checked in")
+    parser.add_argument(
+        "--keep", action="store_true", help="put them into the report that is checked in"
+    )
     return parser.parse_args()
 
 
 def machine(kube: Kube) -> dict[str, Any]:
-    commit = subprocess.run(
+    return {
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "kubernetes": kube.request("GET", "/version")["gitVersion"],
+        "nodes": len(kube.request("GET", "/api/v1/nodes")["items"]),
+    }
+
+
+def commit() -> str:
+    described = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": commit.stdout.strip(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "kubernetes": kube.request("GET", "/version")["gitVersion"],
-        "nodes": len(kube.request("GET", "/api/v1/nodes")["items"]),
-    }
+    return described.stdout.strip()
 
 
 def quiet(seconds: int) -> float:

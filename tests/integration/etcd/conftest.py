@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,9 @@ from etcd_live import MINORS, Cluster, binary
 
 
 @pytest.fixture(params=MINORS)
-def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    found = Cluster(binary(request.param), tmp_path, f"token-{request.param}")
+def cluster(request: pytest.FixtureRequest, data: Path) -> Iterator[Cluster]:
+    found = Cluster(binary(request.param), data, f"token-{request.param}")
     yield found
     for member in found.members:
+        print(member.last_words)  # shown where the test failed
         member.kill()
-    shutil.rmtree(tmp_path, ignore_errors=True)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Awaitable, Callable
@@ -14,10 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from addresses import own_address
 from aetcd import rpc
 
 from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
 from etcd_stateful.membership import identity
+from etcd_stateful.naming import CLIENT_PORT, PEER_PORT
 
 BINARIES = Path(__file__).parents[3] / "build" / "bin"
 MINORS = ("3.5", "3.6", "3.7")
@@ -32,7 +33,7 @@ class Member:
     folder: Path
     client_port: int
     peer_port: int
-    host: str = "127.0.0.1"
+    host: str
     flags: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
 
@@ -47,6 +48,12 @@ class Member:
     @property
     def log(self) -> Path:
         return self.folder.parent / f"{self.name}.log"
+
+    @property
+    def last_words(self) -> str:
+        said = self.log.read_text(errors="replace").splitlines()[-5:] if self.log.exists() else []
+        ended = self.process.poll() if self.process else "killed"
+        return "\n".join([f"{self.name} (ended: {ended}) said last:", *said])
 
     def start(self, initial_cluster: str, token: str, state: str) -> None:
         client_url = f"http://{self.url_host}:{self.client_port}"
@@ -92,14 +99,14 @@ class Cluster:
     members: list[Member] = field(default_factory=list)
     first: list[Member] = field(default_factory=list)
 
-    def new_member(self, host: str = "127.0.0.1") -> Member:
+    def new_member(self, host: str | None = None) -> Member:
         name = f"m{len(self.members)}"
-        client, peer = free_port(host), free_port(host)
-        member = Member(self.binary, name, self.folder / name, client, peer, host)
+        host = host or own_address()
+        member = Member(self.binary, name, self.folder / name, CLIENT_PORT, PEER_PORT, host)
         self.members.append(member)
         return member
 
-    def begin(self, size: int, host: str = "127.0.0.1", **flags: str) -> None:
+    def begin(self, size: int, host: str | None = None, **flags: str) -> None:
         self.first = [self.new_member(host) for _ in range(size)]
         for member in self.first:
             member.flags = {name.replace("_", "-"): value for name, value in flags.items()}
@@ -152,13 +159,6 @@ async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 20) 
                 return
         assert time.monotonic() < deadline, "it never came true"
         await asyncio.sleep(0.05)
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 def binary(minor: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +14,11 @@ from start_pods import MINORS, World, binary
 
 
 @pytest.fixture(params=MINORS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, data: Path) -> Iterator[World]:
     """Leaves no process behind, whatever the test did."""
-    made = World(tmp_path, binary(request.param))
+    made = World(data, binary(request.param))
     try:
         yield made
     finally:
         for pod in made.pods:
             pod.stop()
-        for pod in made.pods:
-            shutil.rmtree(pod.volume, ignore_errors=True)  # 64 MB each

@@ -7,13 +7,11 @@ does.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from addresses import own_address
 from start_helpers import KEY, Operator, eventually, listening
 
 from etcd_operator.start.process import Place
@@ -36,8 +35,6 @@ BINARIES = Path(os.environ.get("ETCD_BIN_DIR", ROOT / "build/bin"))
 MINORS = ("3.5", "3.6", "3.7")
 PATIENCE = 60
 """Seconds for anything to happen on a busy machine; nothing waits that long when all is well."""
-
-_addresses = itertools.count(1)
 
 
 def binary(minor: str) -> str:
@@ -227,11 +224,8 @@ class World:
 
     def pod(self, member: str, **changes: Any) -> Pod:
         """A pod that has not started yet, on a new volume."""
-        number = next(_addresses)
-        # An address and ports of its own: other test runs share this machine.
-        host = f"127.{100 + os.getpid() % 100}.{number // 250}.{number % 250 + 1}"
-        start_port, client, peer, metrics = _free_ports(host, 4)
-        folder = self.root / f"{number}-{member}"
+        host = own_address()
+        folder = self.root / f"{host}-{member}"
         (folder / "volume").mkdir(parents=True)
         (folder / "key").write_bytes(KEY)
         (folder / "message").touch()
@@ -239,13 +233,13 @@ class World:
             cluster_uid="uid-1",
             epoch=1,
             member=member,
-            pod_uid=f"pod-{number}",
+            pod_uid=f"pod-{host}",
             pod_ip=host,
             host=host,
             listen_host=host,
-            client_port=client,
-            peer_port=peer,
-            metrics_port=metrics,
+            client_port=naming.CLIENT_PORT,
+            peer_port=naming.PEER_PORT,
+            metrics_port=naming.METRICS_PORT,
             data_directory=str(folder / "volume/data"),
             options={"log-level": "info", "quota-backend-bytes": 8589934592},
         )
@@ -254,7 +248,7 @@ class World:
             key_file=str(folder / "key"),
             termination_log=str(folder / "message"),
             addresses=(host,),
-            port=start_port,
+            port=naming.START_PORT,
         )
         made = Pod(self, self.etcd, replace(settings, **changes), place, folder / "log")
         made.log.touch()
@@ -309,14 +303,3 @@ def settled(pods: list[Pod]) -> bool:
 
 def _encode(text: str) -> str:
     return b64encode(text.encode()).decode()
-
-
-def _free_ports(host: str, count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((host, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

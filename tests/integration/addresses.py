@@ -1,0 +1,35 @@
+"""An IP address of its own for every server of these tests, so that ports can be etcd's usual ones.
+
+A port that is free now may be taken by the next outgoing connection of anybody on this machine,
+while the server that is to have it is down; an address of 127.0.0.0/8 that nobody else uses cannot.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+
+LOCK_PORT = 2378
+BLOCKS = range(64, 255)
+"""Second bytes of the addresses; each run of the tests has one to itself."""
+
+
+def _own_block() -> tuple[int, socket.socket]:
+    for block in BLOCKS:
+        lock = socket.socket()
+        try:
+            lock.bind((f"127.{block}.255.254", LOCK_PORT))
+        except OSError:
+            lock.close()
+        else:
+            return block, lock
+    raise OSError(f"all of 127.{BLOCKS.start}.0.0 to 127.{BLOCKS.stop - 1}.0.0 are in use by tests")
+
+
+BLOCK, _LOCK = _own_block()
+_numbers = itertools.count()
+
+
+def own_address() -> str:
+    number = next(_numbers)
+    return f"127.{BLOCK}.{number // 250}.{number % 250 + 1}"

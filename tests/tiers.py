@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 COUNTS = re.compile(r"(\d+) (passed|failed|error|skipped)")
+FAILURE = re.compile(r"(FAILED|ERROR) \S+::")
 
 
 Command = tuple[str, ...]
@@ -67,35 +68,52 @@ class Result:
     seconds: float
     ok: bool
     counts: Counter[str]
+    failures: tuple[str, ...]
+    """Which tests failed, and the first line of why."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    ok: bool
+    counts: dict[str, int]
+    failures: tuple[str, ...]
 
 
 def run(tier: Tier) -> Result:
     """All commands of the tier, their output passed on as it comes."""
     print(f"\n== {tier.name}", flush=True)
-    began, ok, counts = time.monotonic(), True, Counter[str]()
+    began, ended = time.monotonic(), list[Ended]()
     for stage in tier.stages:
         with ThreadPoolExecutor(len(stage)) as threads:
-            for good, found in threads.map(carry_out, stage):
-                ok = ok and good
-                counts.update(found)
-    return Result(tier.name, time.monotonic() - began, ok, counts)
+            ended += threads.map(carry_out, stage)
+    return Result(
+        tier.name,
+        time.monotonic() - began,
+        ok=all(one.ok for one in ended),
+        counts=sum((Counter(one.counts) for one in ended), Counter[str]()),
+        failures=tuple(line for one in ended for line in one.failures),
+    )
 
 
-def carry_out(command: Command) -> tuple[bool, dict[str, int]]:
-    """Whether it succeeded, and what pytest counted."""
+def carry_out(command: Command) -> Ended:
+    """Passes on what it prints, and keeps what pytest counted."""
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
-        last = ""
+        last, failures = "", list[str]()
         for line in process.stdout or ():
             print(line, end="", flush=True)
             last = line if COUNTS.search(line) else last
-    return process.returncode == 0, {word: int(number) for number, word in COUNTS.findall(last)}
+            failures += [line.rstrip()] if FAILURE.match(line) else []
+    counts = {word: int(number) for number, word in COUNTS.findall(last)}
+    return Ended(process.returncode == 0, counts, tuple(failures))
 
 
 def main(chosen: str) -> int:
     wanted = {chosen, *NEEDS.get(chosen, ())}
     results = [run(tier) for tier in TIERS if chosen == "all" or tier.name in wanted]
+    if failures := [line for one in results for line in one.failures]:
+        print("\n== failures", *failures, sep="\n")
     print("\n== tiers")
     for one in results:
         counts = ", ".join(f"{number} {word}" for word, number in one.counts.items())

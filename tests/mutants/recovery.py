@@ -200,8 +200,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        "        replace(claim.record, epoch=record.epoch),",
-        "        claim.record,",
+        "(claim, replace(claim.record, epoch=record.epoch), reason)",
+        "(claim, claim.record, reason)",
         "the claim does not remember the epoch",
     ),
     Mutant(

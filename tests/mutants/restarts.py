@@ -187,8 +187,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "    return WriteBootstrap(name, version, record, reason, final=True)\n",
-        "    return WriteBootstrap(name, version, record, reason)\n",
+        "    return WriteBootstrap.of(seen, record, words, final=True)\n",
+        "    return WriteBootstrap.of(seen, record, words)\n",
         "the version moves on the word of an old view (I9)",
     ),
     Mutant(

@@ -68,7 +68,7 @@ def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
     if claim is None:
         return Wait(f"claim {name} of pod {pod.name} to be seen")
     reason = f"pod {pod.name} waits on claim {name}, which is being deleted: made again"
-    return DeletePod(pod.name, pod.uid, pod.resource_version, reason)
+    return DeletePod.of(pod, reason)
 
 
 def _foreign_data(seen: Observation, pod: Pod, finding: Finding) -> Hold:

@@ -21,7 +21,7 @@ from etcd_stateful.membership.observation import (
     is_latched,
     recorded,
 )
-from etcd_stateful.membership.records import Bootstrap, MemberRecord
+from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
     CreateSecret,
     Hold,
@@ -148,7 +148,8 @@ def keep_size(seen: Observation) -> Step | None:
     record, size = recorded(seen), replicas(seen)
     if seen.etcd is None or size == (record.size or len(record.members)):
         return None
-    return _write(seen, replace(record, size=size), f"the cluster has {size} members now")
+    reason = f"the cluster has {size} members now"
+    return WriteBootstrap.of(seen, replace(record, size=size), reason)
 
 
 def _first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
@@ -167,7 +168,8 @@ def latch(seen: Observation) -> Step | None:
         )
     if seen.etcd is None or record.latched:
         return None
-    return _write(seen, records.latch(record), "the cluster has formed; clients are let in")
+    reason = "the cluster has formed; clients are let in"
+    return WriteBootstrap.of(seen, records.latch(record), reason)
 
 
 def tickets(seen: Observation) -> Step | None:
@@ -177,7 +179,8 @@ def tickets(seen: Observation) -> Step | None:
         return None
     if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
         names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
-        return _write(seen, records.issue(recorded(seen), fresh), f"tickets are due to {names}")
+        reason = f"tickets are due to {names}"
+        return WriteBootstrap.of(seen, records.issue(recorded(seen), fresh), reason)
     return next((step for pod in waiting if (step := _ticket(seen, pod))), None)
 
 
@@ -310,25 +313,11 @@ def _record_then_push(
 def _record_step(seen: Observation, pod: Pod, record: MemberRecord) -> Step | None:
     member = identity.to_hex(record.member_id)
     if not seen.cluster.durable:
-        return RecordMember(
-            "Pod",
-            pod.name,
-            pod.uid,
-            pod.resource_version,
-            record,
-            f"pod {pod.name} is recorded as member {member}",
-        )
+        return RecordMember.of(pod, record, f"pod {pod.name} is recorded as member {member}")
     claim = seen.claim(pod.ordinal)
     if claim is None or claim.deleting:
         return None
-    return RecordMember(
-        "PersistentVolumeClaim",
-        claim.name,
-        claim.uid,
-        claim.resource_version,
-        record,
-        f"claim {claim.name} is recorded as member {member}",
-    )
+    return RecordMember.of(claim, record, f"claim {claim.name} is recorded as member {member}")
 
 
 def another_attempt(seen: Observation) -> Step | None:
@@ -344,7 +333,7 @@ def another_attempt(seen: Observation) -> Step | None:
     size = max(len(pods), seen.cluster.size)
     following = records.next_attempt(bootstrap, _first_peers(seen.cluster, size))
     reason = f"attempt {bootstrap.attempt} left only empty volumes"
-    return _write(seen, following, reason, final=True)
+    return WriteBootstrap.of(seen, following, reason, final=True)
 
 
 def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
@@ -386,9 +375,3 @@ def _member_record(seen: Observation, pod: Pod) -> MemberRecord | None:
 def _claim_uid(seen: Observation, pod: Pod) -> str:
     claim = seen.claim(pod.ordinal)
     return claim.uid if claim and seen.cluster.durable else pod.uid
-
-
-def _write(seen: Observation, record: Bootstrap, reason: str, *, final: bool = False) -> Step:
-    version = seen.secret.resource_version if seen.secret else ""
-    name = naming.start_secret(seen.cluster.name)
-    return WriteBootstrap(name, version, record, reason, final)

@@ -62,24 +62,15 @@ def of_removed_members(seen: Observation) -> Step | None:
             if claim.ordinal < replicas(seen):
                 return Wait(f"claim {claim.name} to be gone")
         elif is_removed_members(seen, claim):
-            return DeleteClaim(
-                claim.name,
-                claim.uid,
-                claim.resource_version,
-                f"claim {claim.name} is deleted: its member was removed",
-            )
+            return DeleteClaim.of(claim, f"claim {claim.name} is deleted: its member was removed")
     return None
 
 
 def _discard(claim: Claim) -> Step:
     if claim.deleting:
         return Wait(f"claim {claim.name} to be gone")
-    return DeleteClaim(
-        claim.name,
-        claim.uid,
-        claim.resource_version,
-        f"claim {claim.name} is discarded: spec.retainedClaims.discard names its cluster",
-    )
+    reason = f"claim {claim.name} is discarded: spec.retainedClaims.discard names its cluster"
+    return DeleteClaim.of(claim, reason)
 
 
 def _adoptable(seen: Observation, old: tuple[Claim, ...]) -> bool:

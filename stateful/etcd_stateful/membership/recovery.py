@@ -49,13 +49,13 @@ def decline(seen: Observation) -> Step | None:
     record, asked = recorded(seen), survivor.asked_for(seen)
     if record.declined and asked is None:
         words = "spec.recovery is gone: it may be asked for again"
-        return _write(seen, records.decline(record, declined=False), words)
+        return WriteBootstrap.of(seen, records.decline(record, declined=False), words)
     if seen.etcd is None or asked is None or record.declined:
         return None
     if asked.cluster_id != record.cluster_id:
         return None
     words = "spec.recovery is declined: a quorum answers"
-    return _write(seen, records.decline(record, declined=True), words)
+    return WriteBootstrap.of(seen, records.decline(record, declined=True), words)
 
 
 def refused(seen: Observation) -> Step | None:
@@ -86,13 +86,10 @@ def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
     """Nobody may run the volumes of before any more."""
     for pod in seen.pods:
         if pod.name in fenced and pod.deleting and pod.overdue:
-            return DeletePod(
-                pod.name,
-                pod.uid,
-                pod.resource_version,
-                f"pod {pod.name} is given up: spec.recovery.fenced says that it is off for good",
-                force=True,
+            reason = (
+                f"pod {pod.name} is given up: spec.recovery.fenced says that it is off for good"
             )
+            return DeletePod.of(pod, reason, force=True)
     if seen.pods:
         return Wait(f"{', '.join(_stopping(pod) for pod in seen.pods)} to stop", soon=True)
     others = [name for name in seen.occupants if not _is_of_job(seen, name)]
@@ -114,7 +111,7 @@ def _is_of_job(seen: Observation, name: str) -> bool:
 
 def _raise_epoch(seen: Observation, asked: Recovery) -> Step:
     record = records.recovering(recorded(seen), asked.survivor)
-    return _write(
+    return WriteBootstrap.of(
         seen,
         record,
         f"epoch {record.epoch} begins with the data of {asked.survivor}; from here on the recovery "
@@ -162,10 +159,10 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
             f"Job {job.name} belongs to {job.stranger}. It is left alone; delete or rename it",
         )
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
-        return _delete(job, f"Job {job.name} is deleted: it is of an earlier recovery")
+        return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")
     edited = job.spec_hash != bootstrap.as_running(seen).template_hash
     if edited and job.state != "complete":
-        return _delete(job, f"Job {job.name} is made again: the spec has been edited")
+        return DeleteJob.of(job, f"Job {job.name} is made again: the spec has been edited")
     return None
 
 
@@ -189,28 +186,22 @@ def _record(seen: Observation, claim: Claim) -> Step:
     record = recorded(seen)
     if claim.record is None:
         return _failed(seen, f"claim {claim.name} has no record")
-    return RecordMember(
-        "PersistentVolumeClaim",
-        claim.name,
-        claim.uid,
-        claim.resource_version,
-        replace(claim.record, epoch=record.epoch),
-        f"claim {claim.name} is recorded as of epoch {record.epoch}",
-    )
+    reason = f"claim {claim.name} is recorded as of epoch {record.epoch}"
+    return RecordMember.of(claim, replace(claim.record, epoch=record.epoch), reason)
 
 
 def _clear_up(seen: Observation, kept: Claim) -> Step:
     if (job := seen.job) is not None and not job.stranger:
         if job.deleting:
             return Wait(f"Job {job.name} to be gone", soon=True)
-        return _delete(job, f"Job {job.name} is deleted: it has done its work")
+        return DeleteJob.of(job, f"Job {job.name} is deleted: it has done its work")
     for claim in seen.claims:
         if claim.ordinal != kept.ordinal and _is_of_before(seen, claim):
             return _discard(claim)
     record = recorded(seen)
     size = max(kept.ordinal + 1, seen.cluster.size)
     words = f"{record.survivor} goes on alone, and is joined by others as spec.size says"
-    return _write(seen, records.recovered(record, size), words)
+    return WriteBootstrap.of(seen, records.recovered(record, size), words)
 
 
 def _is_of_before(seen: Observation, claim: Claim) -> bool:
@@ -228,12 +219,8 @@ def _is_of_before(seen: Observation, claim: Claim) -> bool:
 def _discard(claim: Claim) -> Step:
     if claim.deleting:
         return Wait(f"claim {claim.name} to be gone", soon=True)
-    return DeleteClaim(
-        claim.name,
-        claim.uid,
-        claim.resource_version,
-        f"claim {claim.name} is deleted: its member ended with the recovery",
-    )
+    reason = f"claim {claim.name} is deleted: its member ended with the recovery"
+    return DeleteClaim.of(claim, reason)
 
 
 def _failed(seen: Observation, why: str) -> Hold:
@@ -245,15 +232,3 @@ def _failed(seen: Observation, why: str) -> Hold:
         f"now, so no member starts as it is: {again}name another survivor in spec.recovery, with "
         f"epoch {record.epoch}",
     )
-
-
-def _delete(job: Job, why: str) -> DeleteJob:
-    return DeleteJob(job.name, job.uid, job.resource_version, why)
-
-
-def _write(
-    seen: Observation, record: records.Bootstrap, reason: str, *, final: bool = False
-) -> Step:
-    version = seen.secret.resource_version if seen.secret else ""
-    name = naming.start_secret(seen.cluster.name)
-    return WriteBootstrap(name, version, record, reason, final)

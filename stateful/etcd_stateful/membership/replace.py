@@ -65,12 +65,8 @@ def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Ste
     if not (runs or pod.node_gone or claim.phase == "Lost" or seat.found == "damaged"):
         return None
     if leftovers.is_removed_members(seen, claim):
-        return DeleteClaim(
-            claim.name,
-            claim.uid,
-            claim.resource_version,
-            f"claim {claim.name} is deleted: the member that it belongs to was removed",
-        )
+        reason = f"claim {claim.name} is deleted: the member that it belongs to was removed"
+        return DeleteClaim.of(claim, reason)
     what = "runs etcd" if runs else "cannot use its volume"
     return Hold(
         "ClaimUnrecorded",
@@ -80,20 +76,13 @@ def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Ste
 
 
 def _delete(pod: Pod, why: str) -> DeletePod:
-    return DeletePod(
-        pod.name, pod.uid, pod.resource_version, f"pod {pod.name} is made again: {why}"
-    )
+    return DeletePod.of(pod, f"pod {pod.name} is made again: {why}")
 
 
 def _force(pod: Pod) -> DeletePod:
     """Its node does not confirm that it stopped; it is no member any more, so it can do no harm."""
-    return DeletePod(
-        pod.name,
-        pod.uid,
-        pod.resource_version,
-        f"pod {pod.name} is given up: its member was removed, and its node does not answer",
-        force=True,
-    )
+    reason = f"pod {pod.name} is given up: its member was removed, and its node does not answer"
+    return DeletePod.of(pod, reason, force=True)
 
 
 def not_replaceable(seen: Observation) -> Step | None:

@@ -102,5 +102,4 @@ def _may_go(seat: Seat, pod: Pod) -> bool:
 
 
 def _restart(pod: Pod, why: str) -> DeletePod:
-    reason = f"pod {pod.name} is restarted: {why}"
-    return DeletePod(pod.name, pod.uid, pod.resource_version, reason)
+    return DeletePod.of(pod, f"pod {pod.name} is restarted: {why}")

@@ -1,9 +1,15 @@
-"""The steps a planner may choose. Each is at most one write; `reason` is what the user reads."""
+"""The steps a planner may choose. Each is at most one write; `reason` is what the user reads.
+
+A write to an object that is there is made by `of`: to exactly the object that was seen, as it was.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
+from etcd_stateful import naming
+from etcd_stateful.membership.observation import Claim, Job, Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
 
@@ -40,6 +46,11 @@ class WriteBootstrap:
     final: bool = False
     """It moves the version, which is not always to be had back, or the epoch, which never is."""
 
+    @classmethod
+    def of(cls, seen: Observation, record: Bootstrap, reason: str, *, final: bool = False) -> Self:
+        version = seen.secret.resource_version if seen.secret else ""
+        return cls(naming.start_secret(seen.cluster.name), version, record, reason, final)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordMember:
@@ -51,6 +62,11 @@ class RecordMember:
     resource_version: str
     record: MemberRecord
     reason: str
+
+    @classmethod
+    def of(cls, holder: Claim | Pod, record: MemberRecord, reason: str) -> Self:
+        kind = "Pod" if isinstance(holder, Pod) else "PersistentVolumeClaim"
+        return cls(kind, holder.name, holder.uid, holder.resource_version, record, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,10 @@ class DeleteClaim:
     resource_version: str
     reason: str
 
+    @classmethod
+    def of(cls, claim: Claim, reason: str) -> Self:
+        return cls(claim.name, claim.uid, claim.resource_version, reason)
+
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
@@ -86,6 +106,10 @@ class DeletePod:
     resource_version: str
     reason: str
     force: bool = False
+
+    @classmethod
+    def of(cls, pod: Pod, reason: str, *, force: bool = False) -> Self:
+        return cls(pod.name, pod.uid, pod.resource_version, reason, force)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +129,10 @@ class DeleteJob:
     uid: str
     resource_version: str
     reason: str
+
+    @classmethod
+    def of(cls, job: Job, reason: str) -> Self:
+        return cls(job.name, job.uid, job.resource_version, reason)
 
 
 @dataclass(frozen=True, slots=True)

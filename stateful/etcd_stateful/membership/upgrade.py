@@ -16,11 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful import naming
 from etcd_stateful.membership import changes, roster
 from etcd_stateful.membership.bootstrap import as_running, running_version
 from etcd_stateful.membership.observation import MemberStatus, Observation, is_latched, recorded
-from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
     EnableDowngrade,
@@ -137,7 +135,8 @@ def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
     before = Version(lower.major, lower.minor - 1, 0)
     if step := _ready_to_go_down(seen, before):
         return step
-    return _update(seen, replace(record, oldest=str(lower)), "no log has entries of etcd 3.5 now")
+    reason = "no log has entries of etcd 3.5 now"
+    return WriteBootstrap.of(seen, replace(record, oldest=str(lower)), reason, final=True)
 
 
 def _of_one_format(seen: Observation, now: Version) -> Step | None:
@@ -203,23 +202,15 @@ def _before(seen: Observation) -> Version | None:
 
 def _write(seen: Observation, wanted: Version, before: Version | None, reason: str = "") -> Step:
     record, now = recorded(seen), running_version(seen)
-    return _update(
-        seen,
-        replace(
-            record,
-            version=str(wanted),
-            before=str(before or ""),
-            oldest=min(record.oldest, str(wanted), key=_age) if record.oldest else "",
-        ),
-        reason or f"the cluster goes from etcd {now} to {wanted}",
+    record = replace(
+        record,
+        version=str(wanted),
+        before=str(before or ""),
+        oldest=min(record.oldest, str(wanted), key=_age) if record.oldest else "",
     )
+    words = reason or f"the cluster goes from etcd {now} to {wanted}"
+    return WriteBootstrap.of(seen, record, words, final=True)
 
 
 def _age(version: str) -> tuple[int, int]:
     return _minor(version) or (0, 0)
-
-
-def _update(seen: Observation, record: Bootstrap, reason: str) -> Step:
-    version = seen.secret.resource_version if seen.secret else ""
-    name = naming.start_secret(seen.cluster.name)
-    return WriteBootstrap(name, version, record, reason, final=True)

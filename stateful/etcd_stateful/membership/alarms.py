@@ -25,8 +25,5 @@ def _all_agree(seen: Observation) -> bool:
 
 
 def _disarm(seen: Observation, member_id: int) -> Step:
-    asked = changes.leader(seen)
-    if asked is None:
-        return changes.NO_LEADER
-    reason = f"the CORRUPT alarm of member {to_hex(member_id)} is over: all members agree again"
-    return DisarmAlarm(asked, member_id, reason)
+    words = f"the CORRUPT alarm of member {to_hex(member_id)} is over: all members agree again"
+    return changes.ask(seen, lambda asked: DisarmAlarm(asked, member_id, words))

@@ -6,13 +6,15 @@ enough; a follower would refuse, or hang over a leader that is lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from etcd_stateful import naming
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
-from etcd_stateful.membership.steps import Leader, MemberRemove, MoveLeader, Wait
+from etcd_stateful.membership.steps import EtcdChange, Leader, MemberRemove, MoveLeader, Wait
 
 NO_LEADER = Wait("the leader to answer", soon=True)
 
@@ -31,15 +33,21 @@ def leader(seen: Observation) -> Leader | None:
     return Leader(address, status.member_id, status.cluster_id)
 
 
-def remove(seen: Observation, seat: Seat, why: str) -> MemberRemove | MoveLeader | Wait:
-    """The member off the list; one that leads hands over first, where there is somebody to."""
+def ask(seen: Observation, change: Callable[[Leader], EtcdChange]) -> EtcdChange | Wait:
+    """The change, asked of the leader once it answers."""
     asked = leader(seen)
-    if asked is None or seat.member is None:
+    return NO_LEADER if asked is None else change(asked)
+
+
+def remove(seen: Observation, seat: Seat, why: str) -> EtcdChange | Wait:
+    """The member off the list; one that leads hands over first, where there is somebody to."""
+    if seat.member is None:
         return NO_LEADER
     if seat.leads and (step := hand_over(seen, seat, f"{seat.name} is to be removed")):
         return step
-    member = to_hex(seat.member.member_id)
-    return MemberRemove(asked, seat.member.member_id, f"{seat.name} ({member}) is removed: {why}")
+    member = seat.member.member_id
+    words = f"{seat.name} ({to_hex(member)}) is removed: {why}"
+    return ask(seen, lambda asked: MemberRemove(asked, member, words))
 
 
 def hand_over(seen: Observation, seat: Seat, why: str) -> MoveLeader | None:

@@ -45,8 +45,5 @@ def _add(seen: Observation, seat: Seat) -> Step:
         return Wait(
             f"{roster.not_serving(voters)} to serve, so that {seat.name} can be added", soon=True
         )
-    asked = changes.leader(seen)
-    if asked is None:
-        return changes.NO_LEADER
-    url = seen.cluster.peer_url(seat.ordinal)
-    return MemberAddLearner(asked, url, f"{seat.name} is added as a learner")
+    url, words = seen.cluster.peer_url(seat.ordinal), f"{seat.name} is added as a learner"
+    return changes.ask(seen, lambda asked: MemberAddLearner(asked, url, words))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from etcd_stateful.membership import changes, replace, roster
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.observation import Member, Observation
 from etcd_stateful.membership.roll import CRASH_SECONDS
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberPromote, Step, Wait
@@ -15,7 +15,7 @@ from etcd_stateful.membership.steps import MemberPromote, Step, Wait
 
 def promote_or_drop(seen: Observation) -> Step | None:
     seat = roster.learner(seen)
-    if seat is None:
+    if seat is None or seat.member is None:
         return None
     if seat.ordinal >= seen.cluster.size:
         return changes.remove(seen, seat, f"spec.size is {seen.cluster.size}")
@@ -23,7 +23,7 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
-    return _promote(seen, seat) if _is_ready(seen, seat) else None
+    return _promote(seen, seat.name, seat.member) if _is_ready(seen, seat) else None
 
 
 def in_flight(seen: Observation) -> Step | None:
@@ -58,8 +58,6 @@ def _keeps_quorum(seen: Observation) -> bool:
     return sum(seat.serves for seat in voters) + 1 >= roster.quorum(len(voters) + 1)
 
 
-def _promote(seen: Observation, seat: Seat) -> Step:
-    asked = changes.leader(seen)
-    if asked is None or seat.member is None:
-        return changes.NO_LEADER
-    return MemberPromote(asked, seat.member.member_id, f"{seat.name} has caught up and may vote")
+def _promote(seen: Observation, name: str, learner: Member) -> Step:
+    words = f"{name} has caught up and may vote"
+    return changes.ask(seen, lambda asked: MemberPromote(asked, learner.member_id, words))

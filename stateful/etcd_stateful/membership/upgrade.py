@@ -112,10 +112,8 @@ def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
     """What comes first; None once every member's data has the older format."""
     minor, said, lower = f"{wanted.major}.{wanted.minor}", _statuses(seen), _minor_of(wanted)
     if any(_minor(status.downgrade_target) != lower for status in said):
-        asked = changes.leader(seen)
-        if asked is None:
-            return changes.NO_LEADER
-        return EnableDowngrade(asked, minor, f"etcd is told that it goes down to {minor}")
+        words = f"etcd is told that it goes down to {minor}"
+        return changes.ask(seen, lambda asked: EnableDowngrade(asked, minor, words))
     if any(_minor(status.storage_version) != lower for status in said):
         return Wait(f"every member to write its data in the format of etcd {minor}", soon=True)
     return None
@@ -152,10 +150,8 @@ def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
     down = {_minor(status.downgrade_target) for status in _statuses(seen)} - {None}
     if not down - {_minor_of(wanted)}:
         return None
-    asked = changes.leader(seen)
-    if asked is None:
-        return changes.NO_LEADER
-    return CancelDowngrade(asked, "the downgrade is called off: the spec goes back up")
+    words = "the downgrade is called off: the spec goes back up"
+    return changes.ask(seen, lambda asked: CancelDowngrade(asked, words))
 
 
 def _cannot_be_had(seen: Observation) -> bool:

@@ -311,8 +311,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEFTOVERS,
-        "or claim.damage or record.claim_uid != claim.uid:",
-        "or claim.damage:",
+        "    record, bootstrap = claim.own_record, recorded(seen)\n",
+        "    record, bootstrap = claim.record, recorded(seen)\n",
         "a restored claim is deleted by the record of another (I6)",
     ),
     Mutant(

@@ -41,8 +41,8 @@ def before_anything(seen: Observation) -> Step | None:
 
 def is_removed_members(seen: Observation, claim: Claim) -> bool:
     """Whether it is on record, and on the linearizable list, that its member is no more (I6)."""
-    record, bootstrap = claim.record, recorded(seen)
-    if seen.etcd is None or record is None or claim.damage or record.claim_uid != claim.uid:
+    record, bootstrap = claim.own_record, recorded(seen)
+    if seen.etcd is None or record is None:
         return False
     ours = {seen.cluster.uid, seen.cluster.retained_claims.adopt} - {""}
     listed = {member.member_id for member in seen.etcd.members}

@@ -53,6 +53,12 @@ class Claim:
     phase: str = "Bound"
     labelled: bool = True
 
+    @property
+    def own_record(self) -> MemberRecord | None:
+        """Its record, where it was written for this very claim: not restored, cloned or damaged."""
+        own = self.record and not self.damage and self.record.claim_uid == self.uid
+        return self.record if own else None
+
 
 @dataclass(frozen=True, slots=True)
 class Pod:

@@ -206,14 +206,8 @@ def _clear_up(seen: Observation, kept: Claim) -> Step:
 
 def _is_of_before(seen: Observation, claim: Claim) -> bool:
     """On record as a volume of an epoch that a human's recovery has ended (I6)."""
-    record = claim.record
-    return bool(
-        record
-        and survivor.is_ours(seen, claim)
-        and not claim.damage
-        and record.claim_uid == claim.uid
-        and record.epoch < recorded(seen).epoch
-    )
+    record = claim.own_record
+    return bool(record and survivor.is_ours(seen, claim) and record.epoch < recorded(seen).epoch)
 
 
 def _discard(claim: Claim) -> Step:

@@ -292,8 +292,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _CHANGES,
-        "if not why_lost(seen, other) and not (other.pod and other.pod.deleting)",
-        "if not (other.pod and other.pod.deleting)",
+        "        if not why_lost(seen, other)\n",
+        "",
         "a lost member that still serves is made the leader",
     ),
     Mutant(

@@ -63,7 +63,7 @@ def hand_over(seen: Observation, seat: Seat, why: str) -> MoveLeader | None:
         )
         for other in roster.voters(seen)
         if other.serves and other.status and other.member and other.ordinal != seat.ordinal
-        if not why_lost(seen, other) and not (other.pod and other.pod.deleting)
+        if not why_lost(seen, other)
     ]
     if asked is None or not heirs:
         return None

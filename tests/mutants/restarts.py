@@ -66,14 +66,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "            and not pod.damage\n",
-        "",
+        "return pod.crashing and not pod.damage and",
+        "return pod.crashing and",
         "a pod on damaged data is made again every minute",
     ),
     Mutant(
         _ROLL,
-        "            and pod.age > CRASH_SECONDS\n",
-        "",
+        " and pod.age > CRASH_SECONDS\n",
+        "\n",
         "a pod that fails is deleted again and again, without pause",
     ),
     Mutant(

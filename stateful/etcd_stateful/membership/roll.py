@@ -73,16 +73,14 @@ def crashing(seen: Observation) -> Step | None:
     for seat in roster.seats(seen):
         pod = seat.pod
         meant = seat.is_voter or not is_latched(seen)
-        if (
-            meant
-            and pod
-            and pod.crashing
-            and not pod.damage
-            and pod.age > CRASH_SECONDS
-            and _may_go(seat, pod)
-        ):
+        if meant and pod and _keeps_failing(pod) and _may_go(seat, pod):
             return _restart(pod, "etcd keeps failing in it")
     return None
+
+
+def _keeps_failing(pod: Pod) -> bool:
+    """For a cause that is not known yet: etcd itself says that the data is damaged."""
+    return pod.crashing and not pod.damage and pod.age > CRASH_SECONDS
 
 
 def is_over(seen: Observation) -> bool:

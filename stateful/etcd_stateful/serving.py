@@ -54,7 +54,8 @@ def not_serving(seen: Observation, stored: Mapping[str, Any]) -> str:
 
 
 def _why(seen: Observation, ordinal: int) -> str:
-    if lost := _lost(seen, ordinal):
+    seat = roster.named(seen, naming.pod(seen.cluster.name, ordinal))
+    if seat and (lost := why_lost(seen, seat)):
         return lost
     pod = seen.pod(ordinal)
     if pod is None:
@@ -73,8 +74,3 @@ def _of_start(pod: Pod) -> str:
     finding = pod.answer.finding
     words = _FOUND.get(finding.found, finding.found)
     return f"{words}: {finding.detail}" if finding.detail else words
-
-
-def _lost(seen: Observation, ordinal: int) -> str:
-    seat = next((seat for seat in roster.seats(seen) if seat.ordinal == ordinal), None)
-    return why_lost(seen, seat) if seat else ""

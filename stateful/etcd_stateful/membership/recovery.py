@@ -17,7 +17,7 @@ from dataclasses import replace
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.recovery_job import recovery_job
-from etcd_stateful.membership import bootstrap, records, survivor
+from etcd_stateful.membership import bootstrap, records, roster, survivor
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -122,8 +122,8 @@ def _raise_epoch(seen: Observation, asked: Recovery) -> Step:
 
 def _finish(seen: Observation) -> Step:
     record = recorded(seen)
-    ordinal = naming.ordinal_of(seen.cluster.name, record.survivor)
-    claim = seen.claim(ordinal) if ordinal is not None else None
+    seat = roster.named(seen, record.survivor)
+    claim = seat.claim if seat else None
     if claim is None:
         return _failed(seen, f"{record.survivor} has no claim")
     if why := survivor.why_no_claim(seen, claim):

@@ -139,6 +139,11 @@ def voters(seen: Observation) -> list[Seat]:
     return [seat for seat in seats(seen) if seat.is_voter]
 
 
+def named(seen: Observation, name: str) -> Seat | None:
+    """The seat of a pod's or member's name; None for a name that nothing has or should have."""
+    return next((seat for seat in seats(seen) if seat.name == name), None)
+
+
 def learner(seen: Observation) -> Seat | None:
     return next((seat for seat in seats(seen) if seat.is_learner), None)
 

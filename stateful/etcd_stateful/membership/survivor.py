@@ -69,8 +69,7 @@ def why_not(seen: Observation, asked: Recovery) -> str:
         return "another etcd cluster answers in its pods"
     if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _speaks(seen, pod)]:
         return f"it calls {', '.join(alive)} fenced, and {', '.join(alive)} answers"
-    seat = next((one for one in roster.seats(seen) if one.name == asked.survivor), None)
-    return _why_no_survivor(seen, asked.survivor, seat)
+    return _why_no_survivor(seen, asked.survivor, roster.named(seen, asked.survivor))
 
 
 def _why_not_meant(seen: Observation, asked: Recovery) -> str:

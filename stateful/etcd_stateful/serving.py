@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from etcd_stateful import naming
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.bootstrap import replicas
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation, Pod
-
-_FOUND: Final = {
-    "no-data": "its volume is empty",
-    "foreign-data": "its volume holds other data",
-    "unreadable": "its volume cannot be read",
-    "damaged": "its log is damaged",
-    "ticketed": "it is starting",
-}
+from etcd_stateful.membership.quorum import VOLUMES
 
 
 def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:
@@ -72,5 +65,5 @@ def _of_start(pod: Pod) -> str:
     if pod.answer is None:
         return "in its init container start"
     finding = pod.answer.finding
-    words = _FOUND.get(finding.found, finding.found)
+    words = VOLUMES.get(finding.found, "it is starting")
     return f"{words}: {finding.detail}" if finding.detail else words

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from etcd_stateful.membership import roster, survivor
 from etcd_stateful.membership.bootstrap import replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.records import FIRST_EPOCH
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold, Step, Wait
+
+VOLUMES: Final[Mapping[str, str]] = {
+    "no-data": "its volume is empty",
+    "foreign-data": "its volume holds other data",
+    "unreadable": "its volume cannot be read",
+    "damaged": "its log is damaged",
+}
+"""What keeps `start` waiting, by what it found; one that has its ticket is starting."""
 
 
 def missing(seen: Observation) -> Step | None:
@@ -51,19 +62,9 @@ def _why(seat: Seat) -> str:
     if pod.trouble:
         return f"{seat.name}: {pod.trouble}"
     if seat.found:
+        words = VOLUMES.get(seat.found, "is starting")
         detail = pod.answer.finding.detail if pod.answer else ""
-        return (
-            f"{seat.name}: {_FOUND.get(seat.found, seat.found)}{f' ({detail})' if detail else ''}"
-        )
+        return f"{seat.name}: {words} ({detail})" if detail else f"{seat.name}: {words}"
     if seat.status is not None:
         return f"{seat.name} runs without a leader"
     return f"{seat.name} does not answer"
-
-
-_FOUND = {
-    "no-data": "its volume is empty",
-    "foreign-data": "its volume holds other data",
-    "unreadable": "its volume cannot be read",
-    "damaged": "its log is damaged",
-    "ticketed": "is starting",
-}

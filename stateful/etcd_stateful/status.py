@@ -11,7 +11,7 @@ from etcd_stateful.conditions import all_conditions, dated
 from etcd_stateful.member_status import member_status
 from etcd_stateful.membership import identity, upgrade
 from etcd_stateful.membership.observation import Observation, is_latched
-from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.membership.steps import Hold
 from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.outcome import Outcome
 
@@ -68,15 +68,9 @@ def _plan(outcome: Outcome) -> str:
         return "nothing until the spec is mended"
     if outcome.failure:
         return f"try again: {outcome.failure}"[:1024]
-    match outcome.step:
-        case None | Settled():
-            return "nothing to do"
-        case Wait(reason=words):
-            return f"waiting for {words}"
-        case Hold(reason=reason):
-            return f"nothing until a human acts ({reason})"
-        case write:
-            return write.reason
+    if isinstance(outcome.step, Hold):
+        return f"nothing until a human acts ({outcome.step.reason})"
+    return outcome.words or "nothing to do"
 
 
 def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:

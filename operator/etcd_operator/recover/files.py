@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from etcd_operator.start.volume import sync
 from etcd_stateful import marker
 
 
@@ -18,7 +19,7 @@ def read_marker(root: str, name: str) -> bytes | None:
 
 def set_aside(root: str, name: str, place: str) -> None:
     os.rename(os.path.join(root, name), os.path.join(root, place))
-    _sync(root)
+    sync(root)
 
 
 def remove(root: str, name: str) -> None:
@@ -27,12 +28,4 @@ def remove(root: str, name: str) -> None:
         os.unlink(os.path.join(root, name))
     except FileNotFoundError:
         return
-    _sync(root)
-
-
-def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(root)

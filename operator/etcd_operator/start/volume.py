@@ -68,7 +68,16 @@ def write(volume: str, name: str, content: bytes) -> None:
     finally:
         os.close(file)
     os.rename(temporary, path)
-    _sync(volume)
+    sync(volume)
+
+
+def sync(folder: str) -> None:
+    """What was made, renamed or removed in a folder, for good; raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def reason(error: OSError) -> str:
@@ -188,7 +197,7 @@ def _move_aside(volume: str, name: str) -> None:
     taken = [name[len(_ASIDE) :] for name in os.listdir(volume) if name.startswith(_ASIDE)]
     number = max((int(text) for text in taken if text.isascii() and text.isdigit()), default=0)
     os.rename(os.path.join(volume, name), os.path.join(volume, f"{_ASIDE}{number + 1}"))
-    _sync(volume)
+    sync(volume)
 
 
 def _make_folders(volume: str, path: str) -> None:
@@ -199,7 +208,7 @@ def _make_folders(volume: str, path: str) -> None:
             os.mkdir(folder, 0o700)
         except FileExistsError:
             continue
-        _sync(parent)
+        sync(parent)
 
 
 def _link_log(volume: str) -> None:
@@ -209,12 +218,4 @@ def _link_log(volume: str) -> None:
         os.symlink(start_config.LINK, os.path.join(member, "wal"))
     except FileExistsError:  # of an earlier ticket: anything else was moved aside
         return
-    _sync(member)
-
-
-def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(member)

@@ -144,9 +144,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROSTER,
-        "    for url in member.peer_urls:\n"
-        '        pod = (urlsplit(url).hostname or "").partition(".")[0]\n',
-        "    for pod in (member.name,):\n",
+        "    return _ordinal_in(seen.cluster.name, member.peer_urls)\n",
+        "    return naming.ordinal_of(seen.cluster.name, member.name)\n",
         "F10: members are told apart by what they call themselves",
     ),
     Mutant(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -108,9 +109,15 @@ def seats(seen: Observation) -> tuple[Seat, ...]:
 
 def ordinal_of(seen: Observation, member: Member) -> int | None:
     """The ordinal whose host a peer URL of the member names; None for a member that is no pod's."""
-    for url in member.peer_urls:
+    return _ordinal_in(seen.cluster.name, member.peer_urls)
+
+
+@lru_cache(maxsize=8192)
+def _ordinal_in(cluster: str, peer_urls: tuple[str, ...]) -> int | None:
+    """Kept, as one look at a cluster of seven asks some 150 times: a fifth of its time."""
+    for url in peer_urls:
         pod = (urlsplit(url).hostname or "").partition(".")[0]
-        ordinal = naming.ordinal_of(seen.cluster.name, pod)
+        ordinal = naming.ordinal_of(cluster, pod)
         if ordinal is not None and ordinal < naming.MAX_SIZE:
             return ordinal
     return None

@@ -15,7 +15,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the harness, which the benchmarks share
 
-from harness.api import KUBECONFIG, LOCAL_KUBECONFIG, ROOT, Kube
+from harness import machines
+from harness.api import KUBECONFIG, LOCAL_KUBECONFIG, NODES, ROOT, Kube
 from harness.audit import Audit
 from harness.invariants import Ledger
 from harness.operator import Operator
@@ -133,6 +134,19 @@ def local_node() -> None:
     """
     if KUBECONFIG.resolve() != LOCAL_KUBECONFIG.resolve():
         pytest.skip("reaches into the node from outside, which only the local cluster allows")
+
+
+@pytest.fixture
+def three_nodes(kube: Kube, local_node: None) -> Iterator[None]:
+    """All of them on and free for pods again afterwards."""
+    if len(kube.list(NODES)) < 3:
+        pytest.skip("NOT RUN: needs three nodes, which `make cluster NODES=3` brings up")
+    yield
+    if not machines.nodes_ready(kube):
+        machines.power_on(kube)
+    for node in kube.list(NODES):
+        if node["spec"].get("unschedulable"):
+            machines.cordon(kube, node["metadata"]["name"], on=False)
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from harness import machines
-from harness.api import CLAIMS, NODES, PODS, Kind, Kube
+from harness.api import CLAIMS, NODES, PODS, Kind
 from harness.clusters import PREFIX, Cluster, is_waiting_in_start
 from harness.machines import node_of
 from harness.membership import settles
@@ -83,19 +82,6 @@ def test_while_a_quorum_answers_it_is_declined_for_good(place: Place):
     cluster.comes_up()
     assert cluster.record()["declined"] is False
     assert cluster.pod_uids() == pods
-
-
-@pytest.fixture
-def three_nodes(kube: Kube, local_node: None) -> Iterator[None]:
-    """All of them on and free for pods again afterwards."""
-    if len(kube.list(NODES)) < 3:
-        pytest.skip("NOT RUN: needs three nodes, which `make cluster NODES=3` brings up")
-    yield
-    if not machines.nodes_ready(kube):
-        machines.power_on(kube)
-    for node in kube.list(NODES):
-        if node["spec"].get("unschedulable"):
-            machines.cordon(kube, node["metadata"]["name"], on=False)
 
 
 @pytest.mark.verify

@@ -6,11 +6,10 @@ Needs three nodes of the local cluster: `make cluster NODES=3`, as `make test` d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from harness import machines
-from harness.api import CLAIMS, NODES, Kube
+from harness.api import CLAIMS, NODES
 from harness.clusters import Cluster, is_ready, restarts
 from harness.load import under_load
 from harness.machines import node_of
@@ -18,7 +17,7 @@ from harness.membership import settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("three_nodes")]
 
 GATEWAY = "node-1"
 """This machine reaches Services by way of it, so it stays up."""
@@ -29,19 +28,6 @@ LONGEST_GAP = 6.0
 SAYS_SECONDS = 30
 HEALS_SECONDS = 120
 GONE_SECONDS = 450
-
-
-@pytest.fixture(autouse=True)
-def three_nodes(kube: Kube, local_node: None) -> Iterator[None]:
-    """All of them on and free for pods again afterwards."""
-    if len(kube.list(NODES)) < 3:
-        pytest.skip("NOT RUN: needs three nodes, which `make cluster NODES=3` brings up")
-    yield
-    if not machines.nodes_ready(kube):
-        machines.power_on(kube)
-    for node in kube.list(NODES):
-        if node["spec"].get("unschedulable"):
-            machines.cordon(kube, node["metadata"]["name"], on=False)
 
 
 def test_members_spread_over_nodes(place: Place):

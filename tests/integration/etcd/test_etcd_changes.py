@@ -259,20 +259,28 @@ async def _look(etcd, cluster, last=corruption.NONE):
     return await corruption.look_into(etcd, places[0], places, statuses, last=last, now=0.0)
 
 
+LOWER = {"3.6": "3.5", "3.7": "3.6"}
+with_downgrades = pytest.mark.parametrize("cluster", LOWER, indirect=True)
+
+
 class TestDowngrade:
+    @pytest.mark.parametrize("cluster", ["3.5"], indirect=True)
+    async def test_is_not_spoken_of_before_3_6(self, cluster):
+        cluster.begin(3)
+        etcd = await cluster.ready() and client(cluster)
+        status = await etcd.status(_at(cluster, await leader(cluster, etcd)))
+        assert (status.storage_version, status.downgrade_target) == ("", "")
+
+    @with_downgrades
     async def test_is_told_of_and_called_off(self, cluster):
         """Fields 11 and 13 of the status, which came with 3.6 and which aetcd does not know."""
         cluster.begin(3)
         etcd = await cluster.ready() and client(cluster)
         asked = await leader(cluster, etcd)
         at = _at(cluster, asked)
-        if cluster.minor == "3.5":
-            status = await etcd.status(at)
-            assert (status.storage_version, status.downgrade_target) == ("", "")
-            return
         await eventually(lambda: _stores(etcd, cluster, cluster.minor))
         assert (await etcd.status(at)).downgrade_target == ""
-        lower = {"3.6": "3.5", "3.7": "3.6"}[cluster.minor]
+        lower = LOWER[cluster.minor]
 
         refused = await change(etcd, EnableDowngrade(asked, "3.4", "two at once"))
         assert refused == Declined("invalid downgrade target version")
@@ -289,11 +297,10 @@ class TestDowngrade:
         await eventually(lambda: _stores(etcd, cluster, cluster.minor))
         assert (await etcd.status(at)).downgrade_target == ""
 
+    @with_downgrades
     async def test_is_on_while_members_of_both_minors_run(self, cluster):
         """The whole way down of one member, and what the older one says of it."""
-        older = {"3.6": "3.5", "3.7": "3.6"}.get(cluster.minor)
-        if older is None:
-            pytest.skip("3.5 is the lowest")
+        older = LOWER[cluster.minor]
         cluster.begin(3)
         etcd = await cluster.ready() and client(cluster)
         await eventually(lambda: _stores(etcd, cluster, cluster.minor))

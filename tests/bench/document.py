@@ -62,7 +62,7 @@ def rows(report: Json) -> list[tuple[str, str, str]]:
         for count, size in part["resident_mib_by_clusters"].items():
             target = f"<= {part['target_mib']} MiB" if count == "1" else "-"
             found.append((f"resident memory, {count} clusters", f"{size:.0f} MiB", target))
-    return found + _operation_rows(report.get("operations") or {})
+    return found + _operation_rows(report.get("operations") or {}) + _fleet_rows(report)
 
 
 def _operation_rows(part: Json) -> list[tuple[str, str, str]]:
@@ -78,6 +78,19 @@ def _operation_rows(part: Json) -> list[tuple[str, str, str]]:
             ("  leaders moved by us", str(max(one["leaders_moved"])), "<= 1"),
         ]
     return found
+
+
+def _fleet_rows(report: Json) -> list[tuple[str, str, str]]:
+    if not (part := report.get("fleet")):
+        return []
+    return [
+        (
+            f"restart, {part['clusters']} clusters: {what}",
+            f"{one['median']['first correct decision']:.2f} s",
+            f"<= {part['target_seconds']:g} s",
+        )
+        for what, one in part["changes"].items()
+    ]
 
 
 def ms(seconds: float | None) -> str:
@@ -249,6 +262,37 @@ def _memory(part: Json) -> list[str]:
     ]
 
 
+def _fleet(part: Json) -> list[str]:
+    changes = part["changes"]
+    moments = list(next(iter(changes.values()))["median"])
+    runs = len(next(iter(changes.values()))["seconds"][moments[0]])
+    return [
+        "## Operator restart with a fleet",
+        "",
+        f"{part['clusters']} settled clusters of three in a kube-apiserver of their own; pods and",
+        "members are played (tests/bench/fleet_pods.py, and etcd_standin.py, which an integration",
+        "test holds against the real etcd). The operator is killed without notice, the last",
+        "cluster in order of names is changed, and a new process begins as the same pod, as when",
+        "the kubelet starts its container again. From the start of that process, in seconds,",
+        f"median of {runs} (worst):",
+        "",
+        f"| changed meanwhile | {' | '.join(moments)} |",
+        f"|---|{'---|' * len(moments)}",
+        *(f"| {what} | {_with_worst(one, moments)} |" for what, one in changes.items()),
+        "",
+        "The decision is the write that answers the change, as a watch tells of it. Looked at",
+        "means that objects and members have been asked and a step decided.",
+        f"All {part['clusters']} were created, at once, in {part['created_seconds']:.0f} s.",
+        "",
+    ]
+
+
+def _with_worst(one: Json, moments: list[str]) -> str:
+    return " | ".join(
+        f"{one['median'][moment]:.2f} ({max(one['seconds'][moment]):.2f})" for moment in moments
+    )
+
+
 SECTIONS: dict[str, Callable[[Json], list[str]]] = {
     "creation": _creation,
     "again": _again,
@@ -256,6 +300,7 @@ SECTIONS: dict[str, Callable[[Json], list[str]]] = {
     "operations": _operations,
     "settled": _settled,
     "memory": _memory,
+    "fleet": _fleet,
 }
 
 

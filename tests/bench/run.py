@@ -21,9 +21,11 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(HERE.parent / "e2e"), str(ROOT / "operator"), str(ROOT / "stateful")]
+TESTS = (HERE, HERE.parent / "e2e", HERE.parent / "cluster")
+sys.path[:0] = [str(each) for each in (*TESTS, ROOT / "operator", ROOT / "stateful")]
 
 import document  # noqa: E402
+from fleet import Fleet  # noqa: E402
 from harness.api import Kube  # noqa: E402
 from harness.operator import Operator  # noqa: E402
 from harness.reach import Reach  # noqa: E402
@@ -48,6 +50,7 @@ def main() -> int:
         "settled": lambda: bench.settled(options.settled),
         "memory": lambda: bench.memory(options.fleet),
         "operations": lambda: Operations(bench, options.operations).measure(),
+        "fleet": lambda: Fleet(options.fleet_size, options.fleet_runs).measure(),
     }
     report: dict[str, Any] = {"machine": machine(kube)}
     for name in options.only or parts:
@@ -93,6 +96,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--operations", type=int, default=5, help="of each operation, each side")
     parser.add_argument("--settled", type=float, default=600, help="seconds of watching")
     parser.add_argument("--fleet", type=int, default=20, help="clusters for the memory; 1: skip")
+    parser.add_argument("--fleet-size", type=int, default=100, help="clusters at a restart")
+    parser.add_argument("--fleet-runs", type=int, default=5, help="restarts after each change")
     parser.add_argument("--wait", type=int, default=QUIET_SECONDS, help="seconds for quiet")
     parser.add_argument("--only", nargs="*", help="parts; all by default")
     parser.add_argument(

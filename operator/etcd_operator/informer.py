@@ -19,6 +19,7 @@ from collections.abc import Callable
 from etcd_operator.health import Health
 from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, Rejected, Resource
 from etcd_operator.metrics import Metrics
+from etcd_operator.order import by_need
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store, key_of, owner_of, version_of
 from etcd_operator.watches import SELECTORS, Connection, Scope, Watches, scopes
@@ -72,6 +73,7 @@ class Informer:
         """Fill the store, start the watches, keep both honest; for ever."""
         # Before kopf starts: it ignores for good what the API server does not serve by then.
         await self._until_listed()
+        self._ask_for_the_rest()
         self.synced.set()
         self._watches.start()
         try:
@@ -115,7 +117,7 @@ class Informer:
             different += await self._list_if_allowed(scope)
         if len(self._refused) == len(self._scopes):
             raise Rejected("none of the namespaces may be read", status=403)
-        for key in self._store.clusters():
+        for key in by_need(self._store):
             self._enqueue(ETCD_CLUSTERS, key)
         self._health.resynced = self._health.clock()
         self._metrics.resync_time.set_to_current_time()
@@ -143,12 +145,21 @@ class Informer:
         listing = await self._kube.list_at(resource, namespace, SELECTORS[resource])
         self._refused.pop(scope.path, None)
         owners = self._store.replace(resource, namespace, listing.items, listing.version)
+        if not self.synced.is_set():
+            return len(owners)  # all are asked for once everything is known, in order of need
         for owner in owners:
             self._enqueue(resource, owner)
-        if owners and self.synced.is_set():
+        if owners:
             self._metrics.ahead.labels(resource.plural).inc(len(owners))
             log.info("a LIST of %s was ahead of its watch for %d owners", scope.path, len(owners))
         return len(owners)
+
+    def _ask_for_the_rest(self) -> None:
+        """What a resync does not ask for, as it was listed at the beginning."""
+        for resource in SELECTORS:
+            if resource.group == ETCD_CLUSTERS.group and resource != ETCD_CLUSTERS:
+                for key in self._store.keys(resource):
+                    self._enqueue(resource, key)
 
     async def _until_listed(self) -> None:
         delay = FIRST_RETRY

@@ -12,9 +12,10 @@ resource serves the whole fleet, and brings to light what the watches did not te
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from etcd_operator.health import Health
 from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, Rejected, Resource
@@ -30,6 +31,9 @@ RELIST_SECONDS = 1.0
 """After a LIST of kopf's: time for the events that it leads to, and for other watches' LISTs."""
 
 AGAIN_SECONDS = 4.0
+FIRST_ROUND_SECONDS = 2.0
+"""The longest that the watches wait for it: another may hold the Lease, and members not answer."""
+
 SUPERVISE_SECONDS = 10.0
 FIRST_RETRY = 1.0
 LAST_RETRY = 30.0
@@ -46,12 +50,15 @@ class Informer:
         metrics: Metrics,
         health: Health,
         enqueue: Callable[[Resource, Key], None],
+        first_round: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`first_round` waits until all that was asked for at the beginning is being worked on."""
         self._kube = kube
         self._store = store
         self._metrics = metrics
         self._health = health
         self._enqueue = enqueue
+        self._first_round = first_round
         self._seconds = settings.resync_seconds
         self._scopes = scopes(settings.watch_namespaces)
         self._due: set[Scope] = set()
@@ -75,6 +82,7 @@ class Informer:
         await self._until_listed()
         self._ask_for_the_rest()
         self.synced.set()
+        await self._let_them_begin()
         self._watches.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -153,6 +161,14 @@ class Informer:
             self._metrics.ahead.labels(resource.plural).inc(len(owners))
             log.info("a LIST of %s was ahead of its watch for %d owners", scope.path, len(owners))
         return len(owners)
+
+    async def _let_them_begin(self) -> None:
+        """kopf lists everything once more and copies each object several times, which for a fleet
+        takes longer than the first pass over all of it. Its own LIST tells what it missed."""
+        if self._first_round is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_ROUND_SECONDS):
+                    await self._first_round()
 
     def _ask_for_the_rest(self) -> None:
         """What a resync does not ask for, as it was listed at the beginning."""

@@ -84,6 +84,7 @@ class Operator:
             metrics=metrics,
             health=self.health,
             enqueue=self._enqueue,
+            first_round=self.queues[ETCD_CLUSTERS].all_taken_up,
         )
         self.health.ready = self.informer.not_ready
         self.lock = lease.Lock(

@@ -93,6 +93,10 @@ class WorkQueue:
         for _ in range(self._workers):
             self._ready.put_nowait(None)
 
+    async def all_taken_up(self) -> None:
+        """Waits until no key waits for a worker."""
+        await self._ready.join()
+
     async def run(self, worker: Worker) -> None:
         async with asyncio.TaskGroup() as group:
             for number in range(self._workers):
@@ -110,6 +114,7 @@ class WorkQueue:
     async def _work(self, worker: Worker) -> None:
         while not self._stopped:
             key = await self._ready.get()
+            self._ready.task_done()
             if key is None or self._stopped:
                 return
             await self._pass(key, worker)

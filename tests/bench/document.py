@@ -83,6 +83,15 @@ def _operation_rows(part: Json) -> list[tuple[str, str, str]]:
 def _fleet_rows(report: Json) -> list[tuple[str, str, str]]:
     if not (part := report.get("fleet")):
         return []
+    delay = part["step_delay"]
+    return [
+        *_restart_rows(part),
+        (f"event to our write, {part['clusters']} clusters, p50", ms(delay["p50"]), "<= 50 ms"),
+        (f"event to our write, {part['clusters']} clusters, p99", ms(delay["p99"]), "<= 250 ms"),
+    ]
+
+
+def _restart_rows(part: Json) -> list[tuple[str, str, str]]:
     return [
         (
             f"restart, {part['clusters']} clusters: {what}",
@@ -263,7 +272,7 @@ def _memory(part: Json) -> list[str]:
 
 
 def _fleet(part: Json) -> list[str]:
-    changes = part["changes"]
+    changes, delay = part["changes"], part["step_delay"]
     moments = list(next(iter(changes.values()))["median"])
     runs = len(next(iter(changes.values()))["seconds"][moments[0]])
     return [
@@ -283,6 +292,11 @@ def _fleet(part: Json) -> list[str]:
         "The decision is the write that answers the change, as a watch tells of it. Looked at",
         "means that objects and members have been asked and a step decided.",
         f"All {part['clusters']} were created, at once, in {part['created_seconds']:.0f} s.",
+        "",
+        "Then the client Service of each was deleted, one after the other. From the event to the",
+        f"answer to our write, by the operator's own histogram: p50 {ms(delay['p50'])}, p99",
+        f"{ms(delay['p99'])}; from the deletion to the watch's word of the new one",
+        f"{ms(delay['seen_seconds'])} (median).",
         "",
     ]
 

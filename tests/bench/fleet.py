@@ -21,6 +21,7 @@ from fleet_operator import OperatorProcess
 from fleet_plane import Plane, control_plane, process
 from harness.api import CLAIMS, CLUSTERS, PODS, SERVICES, STATEFUL_SETS
 from harness.waiting import eventually
+from measure import difference, quantile, step_delays
 from timeline import Timeline
 
 Json = dict[str, Any]
@@ -31,6 +32,7 @@ PLAY = Path(__file__).with_name("fleet_pods.py")
 CREATION_SECONDS = 300
 LONGEST_SECONDS = 60
 AWAY_SECONDS = 2
+SETTLE_SECONDS = 10
 TARGET_SECONDS = 2
 
 
@@ -79,6 +81,7 @@ class _Restarts:
                 "target_seconds": TARGET_SECONDS,
                 "created_seconds": round(created, 1),
                 "changes": {what: self._restarts(what, one) for what, one in self._changes()},
+                "step_delay": self._put_back(),
             }
         finally:
             self._operator.kill()
@@ -138,6 +141,28 @@ class _Restarts:
             "from the Lease to it": decided - leading,
             "all looked at": max(operator.looked_at.values()) - operator.began,
         }
+
+    def _put_back(self) -> Json:
+        """The client Service of each in turn is deleted; how long the operator itself takes."""
+        time.sleep(SETTLE_SECONDS)
+        before = step_delays(self._operator.page())
+        timeline = Timeline(self._kube, NAMESPACE)
+        time.sleep(AWAY_SECONDS)
+        seconds = [self._is_back(timeline, f"{name}-client") for name in self._names]
+        delays = difference(step_delays(self._operator.page()), before)
+        found = {"p50": quantile(delays, 0.5), "p99": quantile(delays, 0.99)}
+        return found | {"steps": delays["+Inf"], "seen_seconds": round(median(seconds), 3)}
+
+    def _is_back(self, timeline: Timeline, service: str) -> float:
+        uid = timeline.get(SERVICES, service)["metadata"]["uid"]
+        start = time.monotonic()
+        self._kube.delete(SERVICES, NAMESPACE, service)
+
+        def is_another(seen: Timeline) -> bool:
+            body = seen.get(SERVICES, service)
+            return bool(body) and body["metadata"]["uid"] != uid
+
+        return timeline.wait(f"{service} is there again", is_another, LONGEST_SECONDS, start)
 
     def _grow(self, name: str) -> None:
         self._kube.patch(CLUSTERS, NAMESPACE, name, {"spec": {"size": LARGER}})

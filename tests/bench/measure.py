@@ -50,7 +50,7 @@ class Bench:
 
     def creation(self, runs: int) -> Json:
         """Fresh names in a fresh namespace each time; the sides take turns, so load hits both."""
-        before = self.histogram("etcd_operator_step_delay_seconds")
+        before = step_delays(self.operator_page())
         found: dict[str, list[float]] = {side: [] for side in SIDES}
         when: dict[str, list[Json]] = {side: [] for side in SIDES}
         for run in range(runs):
@@ -60,7 +60,7 @@ class Bench:
                     found[side].append(self._create(side, namespace, timeline))
                     when[side].append(timeline.phases)
                 say(f"  {run + 1}/{runs} {side}: {found[side][-1]:.2f} s")
-        delays = difference(self.histogram("etcd_operator_step_delay_seconds"), before)
+        delays = difference(step_delays(self.operator_page()), before)
         return {
             **compare(found),
             "target_ratio": 1.1,
@@ -292,15 +292,6 @@ class Bench:
         with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as page:
             return str(page.read().decode())
 
-    def histogram(self, name: str) -> dict[str, float]:
-        """Cumulated counts by upper bound, labels added up."""
-        found: dict[str, float] = {}
-        for line in self.operator_page().splitlines():
-            match = re.match(rf'{name}_bucket{{.*le="([^"]+)".*}} (\S+)', line)
-            if match:
-                found[match[1]] = found.get(match[1], 0.0) + float(match[2])
-        return found
-
 
 class Watched(Timeline):
     """A timeline that has seen what is there before anything is measured."""
@@ -372,6 +363,16 @@ def medians(runs: list[Json]) -> dict[str, float]:
     names = {name: None for run in runs for name in run}
     middle = {name: median([run[name] for run in runs if name in run]) for name in names}
     return dict(sorted(middle.items(), key=lambda item: item[1]))
+
+
+def step_delays(page: str) -> dict[str, float]:
+    """Cumulated counts by upper bound, all steps added up, of a page of the operator's metrics."""
+    found: dict[str, float] = {}
+    for line in page.splitlines():
+        match = re.match(r'etcd_operator_step_delay_seconds_bucket{.*le="([^"]+)".*} (\S+)', line)
+        if match:
+            found[match[1]] = found.get(match[1], 0.0) + float(match[2])
+    return found
 
 
 def difference(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:

@@ -106,7 +106,7 @@ def metrics():
 def make(monkeypatch, kube, keys, metrics):
     monkeypatch.setattr(informer_module, "Watches", Watches)
 
-    def make(**settings):
+    def make(first_round=None, **settings):
         return Informer(
             kube,
             None,
@@ -115,6 +115,7 @@ def make(monkeypatch, kube, keys, metrics):
             metrics=metrics,
             health=Health(600, clock=itertools.count().__next__),
             enqueue=lambda resource, key: keys.append((resource.plural, key)),
+            first_round=first_round,
         )
 
     return make
@@ -266,6 +267,30 @@ async def test_at_the_beginning_who_needs_something_is_asked_for_first(informer,
     clusters = [name for resource, (_, name) in keys if resource == "etcdclusters"]
     assert clusters == ["z", *resting]
     assert [key for key in keys if key[0] != "etcdclusters"] == [("etcdbackups", ("ns", "b"))]
+
+
+@jumping
+async def test_the_watches_let_the_first_round_go_first(make):
+    """They list all of a fleet once more, and take more of the processor than all its passes."""
+    begun = asyncio.Event()
+    informer = make(begun.wait)
+    async with running(informer):
+        await informer.synced.wait()
+        await asyncio.sleep(0.5)
+        assert informer._watches.started == 0
+        begun.set()
+        await asyncio.sleep(0.1)
+        assert informer._watches.started == 1
+
+
+@jumping
+async def test_the_watches_do_not_wait_for_one_that_never_leads(make):
+    """A standby's queue is not worked; it has to be up to date all the same."""
+    informer = make(asyncio.Event().wait)
+    async with running(informer):
+        await informer.synced.wait()
+        await asyncio.sleep(informer_module.FIRST_ROUND_SECONDS + 0.1)
+        assert informer._watches.started == 1
 
 
 @jumping

@@ -342,6 +342,18 @@ async def test_a_pass_knows_since_when_it_is_asked_for(metrics):
 
 
 @jumping
+async def test_all_are_taken_up_when_none_waits_though_the_last_are_being_worked_on(queue):
+    for key in (A, B, C):
+        queue.add(key)
+    all_taken_up = asyncio.create_task(queue.all_taken_up())
+    async with working(queue, Passes(seconds=10)):
+        await asyncio.sleep(9)
+        assert not all_taken_up.done()
+        await asyncio.sleep(2)
+        assert all_taken_up.done()
+
+
+@jumping
 async def test_the_metrics_tell_what_client_gos_do(metrics):
     queue = WorkQueue("clusters", metrics, workers=1, jitter=lambda: 0.5)
     passes = Passes(seconds=10, answers=[Unavailable("away")])

@@ -19,6 +19,8 @@ from etcd_operator.etcd import Etcd
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
     PODS,
     SECRETS,
     SERVICES,
@@ -50,7 +52,16 @@ from etcd_stateful.membership.steps import (
 KEY_BYTES: Final = 32
 
 _RESOURCES: Final = {
-    resource.kind: resource for resource in (STATEFUL_SETS, SERVICES, SECRETS, CLAIMS, PODS)
+    resource.kind: resource
+    for resource in (
+        STATEFUL_SETS,
+        SERVICES,
+        SECRETS,
+        CLAIMS,
+        PODS,
+        DISRUPTION_BUDGETS,
+        NETWORK_POLICIES,
+    )
 }
 
 

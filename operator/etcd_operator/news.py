@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
+from etcd_stateful.manifests.disruption_budget import least_of
 from etcd_stateful.membership.observation import Live, Observation, is_latched
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -45,6 +46,9 @@ _REASONS: Final[Mapping[type[Write], str]] = {
     CreateJob: "RecoveryRuns",
 }
 """What is always worth an Event."""
+
+_LATER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
+"""Children that a running cluster may lack because an older operator made none."""
 
 
 def news_of(
@@ -94,11 +98,24 @@ def _of_record(step: WriteBootstrap, seen: Observation) -> str | None:
 def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> News:
     """A child that is made while the cluster forms is new; the client Service comes right after."""
     first = not is_latched(seen) or seen.client_service is None
-    if created and first:
+    later = step.kind in _LATER
+    if created and (first or later):
         return "Normal", "Created", f"created {step.kind} {step.name}"
+    if step.kind == "PodDisruptionBudget" and seen.disruption_budget is not None:
+        return _of_budget(step, seen.disruption_budget)
     if step.kind == "StatefulSet" and seen.stateful_set is not None:
         return _of_stateful_set(step, seen, seen.stateful_set)
     return _put_back(step)
+
+
+def _of_budget(step: ApplyChild, live: Live) -> News:
+    """What the number of members asks for is no repair."""
+    wanted: dict[str, Any] = {**step.manifest}
+    before, now = least_of(dict(live)), least_of(wanted)
+    if before == now:
+        return _put_back(step)
+    words = f"minAvailable of {step.name} goes from {before} to {now}, a quorum of the members"
+    return "Normal", "BudgetChanged", words
 
 
 def _of_stateful_set(step: ApplyChild, seen: Observation, live: Live) -> News:

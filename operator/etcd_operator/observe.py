@@ -17,7 +17,9 @@ from etcd_operator import corruption, reading
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
+    DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,
+    NETWORK_POLICIES,
     PODS,
     SECRETS,
     SERVICES,
@@ -31,6 +33,7 @@ from etcd_operator.store import Store
 from etcd_operator.sweep import Network, Shape, Sweep, shape_of
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.observation import Foreign, Observation, Pod
 
 
@@ -58,6 +61,8 @@ class _Children:
     headless_service: Json | None
     client_service: Json | None
     secret: Json | None
+    disruption_budget: Json | None
+    network_policy: Json | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,7 @@ class Observer:
         operator_image: str,
         recoveries: Recoveries | None = None,
         *,
+        operator: OperatorPods | None = None,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -85,6 +91,7 @@ class Observer:
         self._finder = finder
         self._network = network
         self._operator_image = operator_image
+        self._operator = operator
         self._recoveries = recoveries
         self._wall_clock = wall_clock
         self._clock = clock
@@ -101,6 +108,8 @@ class Observer:
             self._finder.known(SERVICES, where, naming.headless_service(cluster.name)),
             self._finder.known(SERVICES, where, naming.client_service(cluster.name)),
             self._finder.known(SECRETS, where, naming.start_secret(cluster.name)),
+            self._finder.known(DISRUPTION_BUDGETS, where, naming.disruption_budget(cluster.name)),
+            self._finder.known(NETWORK_POLICIES, where, naming.network_policy(cluster.name)),
         )
         claims = self._store.of_cluster(CLAIMS, where, cluster.name)
         return self._assemble(body, cluster, children, claims)
@@ -162,19 +171,25 @@ class Observer:
         )
 
     async def _children(self, cluster: EtcdCluster) -> _Children:
-        """The client Service is not looked for before it is due: clusters may wait for long."""
-        where, client = cluster.namespace, naming.client_service(cluster.name)
-        names = (
+        """What a formed cluster has is not looked for before it is due: that may take long."""
+        where = cluster.namespace
+        names: tuple[tuple[Resource, str], ...] = (
             (STATEFUL_SETS, cluster.name),
             (SERVICES, naming.headless_service(cluster.name)),
             (SECRETS, naming.start_secret(cluster.name)),
         )
-        stateful_set, headless, secret = await self._find_all(where, names)
+        if self._operator is not None:
+            names = (*names, (NETWORK_POLICIES, naming.network_policy(cluster.name)))
+        stateful_set, headless, secret, *policy = await self._find_all(where, names)
+        later = (
+            (SERVICES, naming.client_service(cluster.name)),
+            (DISRUPTION_BUDGETS, naming.disruption_budget(cluster.name)),
+        )
         if secret is not None and _is_latched(secret):
-            service = await self._finder.find(SERVICES, where, client)
+            client, budget = await self._find_all(where, later)
         else:
-            service = self._finder.known(SERVICES, where, client)
-        return _Children(stateful_set, headless, service, secret)
+            client, budget = (self._finder.known(kind, where, name) for kind, name in later)
+        return _Children(stateful_set, headless, client, secret, budget, next(iter(policy), None))
 
     async def _claims(self, cluster: EtcdCluster) -> list[Json]:
         """Labelled claims, and such that have only the name of an ordinal that has or needs one."""
@@ -216,11 +231,14 @@ class Observer:
             stateful_set=own.stateful_set,
             headless_service=own.headless_service,
             client_service=own.client_service,
+            disruption_budget=own.disruption_budget,
+            network_policy=own.network_policy,
             claims=tuple(sorted((one for one in read if one), key=lambda one: one.ordinal)),
             pods=self._pods(cluster, own.stateful_set, by_name),
             predecessors=self._predecessors(cluster, own.stateful_set),
             foreign=foreign,
             operator_image=self._operator_image,
+            operator=self._operator,
             last_cluster_id=reading.last_cluster_id(body),
         )
 
@@ -271,5 +289,7 @@ def _sort_out(cluster: EtcdCluster, children: _Children) -> tuple[_Children, tup
         own("Service", children.headless_service),
         own("Service", children.client_service),
         own("Secret", children.secret),
+        own("PodDisruptionBudget", children.disruption_budget),
+        own("NetworkPolicy", children.network_policy),
     )
     return kept, tuple(foreign)

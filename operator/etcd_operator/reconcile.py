@@ -92,6 +92,7 @@ class Reconciler:
             Network(start, etcd, clock),
             settings.operator_image,
             Recoveries(kube, store, wall_clock),
+            operator=settings.operator_pods,
             wall_clock=wall_clock,
             clock=clock,
         )

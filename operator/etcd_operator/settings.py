@@ -12,8 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from etcd_stateful.manifests.network_policy import OperatorPods
+
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 LEASE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+LABEL = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 IMAGE = re.compile(r"[!-~]+")
 
 
@@ -36,6 +40,9 @@ class Settings:
     operator_image: str = ""
     """Image of the init container `start`, this operator's own. The one that has to be set."""
 
+    operator_pod_labels: tuple[tuple[str, str], ...] = ()
+    """By which network policies know the operator's pods; without any no policy is made."""
+
     log_level: str = "INFO"
     log_format: str = "text"
     resync_seconds: float = 600.0
@@ -55,6 +62,12 @@ class Settings:
         """Holder of the Lease: a container that restarts in the same pod takes it again at once."""
         return f"{self.pod_name}_{self.pod_uid}" if self.pod_uid else self.pod_name
 
+    @property
+    def operator_pods(self) -> OperatorPods | None:
+        if not self.operator_pod_labels:
+            return None
+        return OperatorPods(self.pod_namespace, dict(self.operator_pod_labels))
+
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Raises `BadSettings`. A variable that is missing or empty leaves its default."""
@@ -64,6 +77,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         "POD_NAMESPACE": ("pod_namespace", _like(NAMESPACE, "the name of a namespace")),
         "POD_UID": ("pod_uid", str),
         "OPERATOR_IMAGE": ("operator_image", _like(IMAGE, "the name of an image")),
+        "OPERATOR_POD_LABELS": ("operator_pod_labels", _labels),
         "LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR", fold=str.upper)),
         "LOG_FORMAT": ("log_format", _one_of("text", "json", fold=str.lower)),
         "RESYNC_SECONDS": ("resync_seconds", _between(10, 86400)),
@@ -99,6 +113,13 @@ def _namespaces(text: str) -> tuple[str, ...] | None:
         if not NAMESPACE.fullmatch(name):
             raise ValueError("must be names of namespaces, separated by commas, or *")
     return tuple(dict.fromkeys(names))
+
+
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [part.strip().partition("=") for part in text.split(",")]
+    if not all(LABEL.fullmatch(key) and VALUE.fullmatch(value) for key, _, value in pairs):
+        raise ValueError("must be labels like app=etcd-operator, separated by commas")
+    return tuple((key, value) for key, _, value in pairs)
 
 
 def _like(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:

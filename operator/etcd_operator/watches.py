@@ -26,9 +26,11 @@ import kopf
 
 from etcd_operator.kube import (
     CLAIMS,
+    DISRUPTION_BUDGETS,
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
+    NETWORK_POLICIES,
     PODS,
     SECRETS,
     SERVICES,
@@ -50,6 +52,8 @@ SELECTORS: dict[Resource, str] = {
     SECRETS: OURS,
     PODS: OURS,
     CLAIMS: OURS,
+    DISRUPTION_BUDGETS: OURS,
+    NETWORK_POLICIES: OURS,
 }
 """What is watched. Others' pods and Secrets never come near this process."""
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from etcd_stateful.changing import recovering, scaling, upgrading
+from etcd_stateful.disruptions import drains_blocked
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Wait
@@ -127,6 +128,7 @@ _ALL: Final = (
     upgrading,
     blocked,
     paused,
+    drains_blocked,
 )
 
 

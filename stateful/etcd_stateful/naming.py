@@ -84,6 +84,14 @@ def client_service(cluster: str) -> str:
     return f"{cluster}-client"
 
 
+def disruption_budget(cluster: str) -> str:
+    return cluster
+
+
+def network_policy(cluster: str) -> str:
+    return cluster
+
+
 def recovery_job(cluster: str) -> str:
     """Name of the Job that makes a cluster of one out of a survivor; at most 61 characters."""
     return f"{cluster}-recovery"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness.api import PODS, SECRETS, SERVICES, STATEFUL_SETS, Json, Kind
+from harness.api import BUDGETS, PODS, POLICIES, SECRETS, SERVICES, STATEFUL_SETS, Json, Kind
 from harness.clusters import Cluster
 from harness.place import Place
 from harness.waiting import eventually, steadily
@@ -20,6 +20,10 @@ ALTERATIONS: dict[str, tuple[Kind, str, Json]] = {
     "headless-label": (SERVICES, "etcd", {"metadata": {"labels": {INSTANCE: None}}}),
     "client-selector": (SERVICES, "etcd-client", {"spec": {"selector": {INSTANCE: "other"}}}),
     "client-label": (SERVICES, "etcd-client", {"metadata": {"labels": {INSTANCE: "other"}}}),
+    "budget-least": (BUDGETS, "etcd", {"spec": {"minAvailable": 0}}),
+    "budget-label": (BUDGETS, "etcd", {"metadata": {"labels": {INSTANCE: None}}}),
+    "policy-pods": (POLICIES, "etcd", {"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}),
+    "policy-rules": (POLICIES, "etcd", {"spec": {"ingress": [{}]}}),
     "stateful-set-label": (STATEFUL_SETS, "etcd", {"metadata": {"labels": {INSTANCE: None}}}),
     "stateful-set-strategy": (
         STATEFUL_SETS,
@@ -66,10 +70,10 @@ def test_a_template_image_is_put_back_and_no_pod_is_restarted(place: Place):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(SERVICES, "etcd"), (SERVICES, "etcd-client")],
-    ids=["headless-service", "client-service"],
+    [(SERVICES, "etcd"), (SERVICES, "etcd-client"), (BUDGETS, "etcd"), (POLICIES, "etcd")],
+    ids=["headless-service", "client-service", "disruption-budget", "network-policy"],
 )
-def test_a_deleted_service_is_put_back(place: Place, kind: Kind, name: str):
+def test_a_deleted_child_is_put_back(place: Place, kind: Kind, name: str):
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "kept")
     before = cluster.get(kind, name)

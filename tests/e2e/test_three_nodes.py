@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 from harness import machines
-from harness.api import CLAIMS, NODES
+from harness.api import CLAIMS, NODES, PODS, ApiError, Kube
 from harness.clusters import Cluster, is_ready, restarts
 from harness.load import under_load
 from harness.machines import node_of
@@ -81,12 +81,53 @@ def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
             seconds=SAYS_SECONDS,
         )
         steadily("it is a member", cluster.client.members, lambda now: now == before, seconds=4)
+        another = next(one for one in nodes(cluster).values() if one and one != node)
+        with pytest.raises(ApiError, match="disruption budget"):
+            machines.drain(place.kube, another, seconds=6, pods=mine(cluster))
+        machines.cordon(place.kube, another, on=False)
 
         machines.cordon(place.kube, node, on=False)
         settles(cluster, 3, HEALS_SECONDS)
 
     assert cluster.client.members() == before
     assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(300)
+def test_drains_of_all_nodes_go_one_by_one(place: Place):
+    """As an upgrade of all nodes does, as fast as the budget lets it."""
+    cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()
+    before = cluster.client.members()
+
+    with under_load(cluster) as load:
+        for node in sorted(nodes(cluster).values()):
+            # The next node's turn is while this one's member is still on its way back.
+            machines.drain(place.kube, node, pods=mine(cluster))
+            machines.cordon(place.kube, node, on=False)
+        settles(cluster, 3, HEALS_SECONDS)
+
+    assert cluster.client.members() == before
+    assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(180)
+def test_a_drain_of_the_only_member_waits_and_says_what_to_do(place: Place):
+    cluster = place.declare(size=1).comes_up()
+    cluster.client.put("before", "kept")
+    node = nodes(cluster)["etcd-0"]
+    told = cluster.condition("DrainsBlocked")
+
+    with pytest.raises(ApiError, match="disruption budget"):
+        machines.drain(place.kube, node, seconds=6, pods=mine(cluster))
+    assert told["status"] == "True"
+    assert "delete the pod by hand" in told["message"]
+
+    place.kube.delete(PODS, place.namespace, "etcd-0")
+    machines.drain(place.kube, node, seconds=40, pods=mine(cluster))
+
+    machines.cordon(place.kube, node, on=False)
+    settles(cluster, 1, HEALS_SECONDS)
+    assert cluster.client.get("before") == "kept"
 
 
 @pytest.mark.timeout(240)
@@ -171,6 +212,11 @@ def test_two_nodes_fail_and_their_return_heals(place: Place):
 
 def nodes(cluster: Cluster) -> dict[str, str]:
     return {name: node_of(pod) for name, pod in cluster.pods().items()}
+
+
+def mine(cluster: Cluster) -> str:
+    """So that the operator, or who else runs there, is not drained along."""
+    return f"etcd_cluster={cluster.name}"
 
 
 def per_node(cluster: Cluster) -> list[int]:

@@ -121,7 +121,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "planner._deleting": "the model's cluster is never deleted",
     "planner._names_taken": "objects of other owners: tests/unit",
     "planner._name_taken": "objects of other owners: tests/unit",
-    "planner._client_service_taken": "objects of other owners: tests/unit",
+    "planner._lesser_name_taken": "objects of other owners: tests/unit",
     "planner._unknown_members": "members at other hosts: tests/unit",
     "planner._child: Wait": "foreground deletion of a child: tests/unit",
     "leftovers._discard": "claims of a deleted cluster: tests/unit",

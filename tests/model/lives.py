@@ -155,4 +155,14 @@ def _end(state: State) -> tuple[object, ...]:
         claim and (claim.record is not None, claim.deleting, claim.content is not None)
         for claim in state.claims
     )
-    return (state.spec, state.told, state.sts, state.headless, state.client, listed, pods, claims)
+    return (
+        state.spec,
+        state.told,
+        state.sts,
+        state.headless,
+        state.client,
+        state.budget,
+        listed,
+        pods,
+        claims,
+    )

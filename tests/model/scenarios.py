@@ -47,6 +47,7 @@ PASSING: Final = (
     "operator_cut_off",
     "stateful_set_deleted",
     "stateful_set_orphaned",
+    "budget_deleted",
     "status_lost",
     "secret_lost",
 )

@@ -30,12 +30,21 @@ READS: Final[dict[str, tuple[int, ...]]] = {
     "statuses": (8,),
     "member list": (9, 10),
     "all of etcd": (8, 9, 10),
-    "all of Kubernetes": (0, 1, 2, 3, 4, 5, 6, 7, 11),
-    "everything": tuple(range(12)),
+    "disruption budget": (12,),
+    "all of Kubernetes": (0, 1, 2, 3, 4, 5, 6, 7, 11, 12),
+    "everything": tuple(range(13)),
 }
 """By name: the places in `visible` that one read fills."""
 
-_PLACES: Final[dict[object, int]] = {"secret": 2, "object": 3, "claim": 6, "pod": 7, "pod uid": 7}
+_PLACES: Final[dict[object, int]] = {
+    "secret": 2,
+    "StatefulSet": 3,
+    "Service": 4,
+    "claim": 6,
+    "pod": 7,
+    "pod uid": 7,
+    "PodDisruptionBudget": 12,
+}
 """Which of them shows the object that a precondition is of."""
 
 AGES: Final = (1, 2, 3, 5, 8)
@@ -126,8 +135,12 @@ def _with_runs_gone(step: WriteBootstrap, state: State, gone: set[str]) -> Write
 
 def _part(state: State, guard: steps_held.Guard) -> object:
     match guard:
-        case ("object", name):
-            return (state.sts, state.headless) if name == tables.NAME else state.client
+        case ("StatefulSet", _):
+            return state.sts
+        case ("PodDisruptionBudget", _):
+            return state.budget
+        case ("Service", name):
+            return state.headless if name == tables.NAME else state.client
         case ("secret",):
             return state.secret
         case ("claim", int(ordinal)):

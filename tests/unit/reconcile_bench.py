@@ -49,7 +49,7 @@ class Bench:
             self.kube,
             self.store,
             self.metrics,
-            Settings(operator_image="operator:1"),
+            Settings(operator_image="operator:1", operator_pod_labels=(("app", "etcd-operator"),)),
             start=self.start,
             etcd=self.etcd,
             events=self.events,

@@ -457,3 +457,29 @@ class TestDates:
 
         assert len(before[0]["message"]) == 1024
         assert self.dated(long, before=before) == before
+
+
+class TestDrainsBlocked:
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_a_cluster_that_can_spare_none_says_so_and_what_to_do(self, size: int) -> None:
+        condition = of(formed(size), "DrainsBlocked")
+
+        assert (condition.status, condition.reason) == ("True", "NoMemberToSpare")
+        assert "the drain of a node that runs one waits" in condition.message
+        assert "spec.size to 3" in condition.message
+        assert "delete the pod by hand" in condition.message
+
+    def test_nobody_is_told_to_delete_the_only_data(self) -> None:
+        condition = of(formed(2, pod={"emptyDir": {}}), "DrainsBlocked")
+
+        assert "delete" not in condition.message
+
+    def test_three_say_nothing(self) -> None:
+        assert "DrainsBlocked" not in conditions(outcome(formed(3)))
+
+    def test_nor_one_that_has_not_formed_as_it_has_no_budget(self) -> None:
+        world = World(body(1))
+        world.cut_off = True
+        drive(world)
+
+        assert "DrainsBlocked" not in conditions(outcome(world))

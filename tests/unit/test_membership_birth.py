@@ -70,6 +70,7 @@ def test_the_whole_chain_of_a_cluster_of_three() -> None:
         "push c-1 new",
         "latch",
         "Service c-client",
+        "PodDisruptionBudget c",
         "record data-c-2",
         "push c-2 existing",
     ]
@@ -85,6 +86,7 @@ def test_with_an_empty_dir_the_pod_is_recorded_in_place_of_the_claim() -> None:
         "push c-0 new",
         "latch",
         "Service c-client",
+        "PodDisruptionBudget c",
     ]
 
 

@@ -32,6 +32,7 @@ def test_the_whole_chain() -> None:
     assert labels(world.history) == [
         "StatefulSet c",
         "add c-3",
+        "PodDisruptionBudget c",
         "ledger 4",
         "record data-c-3",
         "push c-3 existing",

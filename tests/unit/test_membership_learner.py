@@ -69,9 +69,11 @@ class TestPromoted:
 
         assert drive(world) == Settled()
         steps = labels(world.history)
-        assert steps[steps.index("remove c-1") :][:6] == [
+        assert steps[steps.index("remove c-1") :][:8] == [
             "remove c-1",
+            "PodDisruptionBudget c",
             "add c-1",
+            "PodDisruptionBudget c",
             "ledger 3",
             "record data-c-1",
             "push c-1 existing",

@@ -120,6 +120,7 @@ class TestAdopt:
             "Service c",
             "StatefulSet c",
             "Service c-client",
+            "PodDisruptionBudget c",
             "record data-c-0",
             "push c-0 adopt",
             "record data-c-1",

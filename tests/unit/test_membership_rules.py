@@ -424,7 +424,11 @@ class TestI5ReplicasAreNotLowered:
 
         assert drive(world) == Settled()
 
-        assert labels(world.history)[-2:] == ["remove c-4", "StatefulSet c"]
+        assert labels(world.history)[-3:] == [
+            "remove c-4",
+            "StatefulSet c",
+            "PodDisruptionBudget c",
+        ]
         assert self.replicas(world) == 3
 
     def test_a_claim_with_a_member_keeps_its_pod_while_nobody_knows_the_members(self) -> None:
@@ -957,10 +961,17 @@ class TestOneWriteAtATime:
             world.apply(step)
             done.append(step)
 
-        assert labels(done) == ["Service c", "StatefulSet c", "Service c-client"]
+        first = ["Service c", "StatefulSet c"]
+        assert labels(done) == [*first, "Service c-client", "PodDisruptionBudget c"]
 
     @pytest.mark.parametrize(
-        ("kind", "name"), [("Service", "c"), ("StatefulSet", "c"), ("Service", "c-client")]
+        ("kind", "name"),
+        [
+            ("Service", "c"),
+            ("StatefulSet", "c"),
+            ("Service", "c-client"),
+            ("PodDisruptionBudget", "c"),
+        ],
     )
     def test_a_child_that_is_being_deleted_is_waited_for(self, kind: str, name: str) -> None:
         world = formed(3)

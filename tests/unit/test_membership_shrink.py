@@ -41,6 +41,7 @@ def test_the_whole_chain() -> None:
         "StatefulSet c",
         "remove c-3",
         "StatefulSet c",
+        "PodDisruptionBudget c",
         "size 3",
         "delete data-c-3",
         "delete data-c-4",

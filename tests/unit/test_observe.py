@@ -10,12 +10,21 @@ from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
 from etcd_operator.apply import Applier
 from etcd_operator.etcd import Hash
 from etcd_operator.finder import ABSENT_SECONDS, Finder
-from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, SERVICES, STATEFUL_SETS
+from etcd_operator.kube import (
+    CLAIMS,
+    DISRUPTION_BUDGETS,
+    ETCD_CLUSTERS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+)
 from etcd_operator.observe import Observer
 from etcd_operator.store import Store
 from etcd_operator.sweep import Network
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
@@ -36,6 +45,7 @@ class World:
             self.finder,
             Network(self.start, self.etcd, self.clock),
             "operator:1",
+            operator=OperatorPods("operators", {"app": "etcd-operator"}),
             wall_clock=self.clock,
             clock=self.clock,
         )
@@ -95,6 +105,8 @@ async def test_a_settled_cluster_in_full(settled):
     assert seen.stateful_set
     assert seen.headless_service
     assert seen.client_service
+    assert seen.disruption_budget
+    assert seen.network_policy
 
 
 class TestCost:
@@ -171,6 +183,7 @@ class TestNames:
             "get StatefulSet": 1,
             "get Service": 1,
             "get Secret": 1,
+            "get NetworkPolicy": 1,
             "get PersistentVolumeClaim": 3,
         }
 
@@ -178,6 +191,13 @@ class TestNames:
         settled.kube.remove(SERVICES, "default", "a-client")
         await settled.see()
         assert settled.kube.calls == {"get Service": 1}
+
+    async def test_of_the_budget_is_not_read_before_it_is_due(self, settled, world):
+        await world.see()
+        assert "get PodDisruptionBudget" not in world.kube.calls
+        settled.kube.remove(DISRUPTION_BUDGETS, "default", "a")
+        await settled.see()
+        assert settled.kube.calls == {"get PodDisruptionBudget": 1}
 
     async def test_are_read_again_after_a_while(self, world):
         await world.see()

@@ -58,6 +58,8 @@ class TestCreation:
             "create Secret": 1,
             "apply Service": 2,
             "apply StatefulSet": 1,
+            "apply PodDisruptionBudget": 1,
+            "apply NetworkPolicy": 1,
             "patch Secret": 2,
             "patch PersistentVolumeClaim": 3,
         }
@@ -82,7 +84,7 @@ class TestCreation:
         await bench.run()
         reasons = bench.events.reasons()
         assert reasons.count("TicketGiven") == 3
-        assert reasons.count("Created") == 3
+        assert reasons.count("Created") == 5
         assert reasons.count("Formed") == 1
         assert reasons[-1] == "AsDeclared"
         assert not [kind for kind, *_ in bench.events.posted if kind == "Warning"]

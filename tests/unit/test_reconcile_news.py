@@ -120,3 +120,24 @@ def test_a_stateful_set_made_again_is_put_back():
     step = ApplyChild("StatefulSet", "a", stateful_set(), "x")
     found = news_of(None, step, seen(stateful_set=None), created=True)
     assert found == ("Normal", "PutBack", "put back StatefulSet a: x")
+
+
+def budget(least):
+    return {"metadata": {"name": "a"}, "spec": {"minAvailable": least}}
+
+
+@pytest.mark.parametrize(
+    ("live", "news"),
+    [
+        (
+            budget(2),
+            ("BudgetChanged", "minAvailable of a goes from 2 to 3, a quorum of the members"),
+        ),
+        (budget(3), ("PutBack", "put back PodDisruptionBudget a: x")),
+        (None, ("Created", "created PodDisruptionBudget a")),
+    ],
+)
+def test_a_budget_that_follows_the_members_is_no_repair(live, news):
+    step = ApplyChild("PodDisruptionBudget", "a", budget(3), "x")
+    told = news_of(None, step, seen(disruption_budget=live), created=live is None)
+    assert told == ("Normal", *news)

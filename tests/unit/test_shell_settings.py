@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from etcd_operator.settings import BadSettings, Settings, from_environment
+from etcd_stateful.manifests.network_policy import OperatorPods
 
 IMAGE = {"OPERATOR_IMAGE": "example.org/operator:1"}
 
@@ -29,6 +30,7 @@ def test_everything_can_be_set():
         "POD_NAMESPACE": "etcd-system",
         "POD_UID": "12-34",
         "OPERATOR_IMAGE": "example.org/operator:1",
+        "OPERATOR_POD_LABELS": "app.kubernetes.io/name=etcd-operator, app.kubernetes.io/instance=a",
         "LOG_LEVEL": "debug",
         "LOG_FORMAT": "JSON",
         "RESYNC_SECONDS": "90.5",
@@ -45,6 +47,10 @@ def test_everything_can_be_set():
         pod_namespace="etcd-system",
         pod_uid="12-34",
         operator_image="example.org/operator:1",
+        operator_pod_labels=(
+            ("app.kubernetes.io/name", "etcd-operator"),
+            ("app.kubernetes.io/instance", "a"),
+        ),
         log_level="DEBUG",
         log_format="json",
         resync_seconds=90.5,
@@ -53,6 +59,15 @@ def test_everything_can_be_set():
         lease_name="other",
         workers=3,
         request_seconds=7.0,
+    )
+
+
+def test_network_policies_know_the_operator_by_namespace_and_labels():
+    labels = {"OPERATOR_POD_LABELS": "app=etcd-operator", "POD_NAMESPACE": "etcd-system"}
+
+    assert from_environment(IMAGE).operator_pods is None
+    assert from_environment(IMAGE | labels).operator_pods == OperatorPods(
+        "etcd-system", {"app": "etcd-operator"}
     )
 
 

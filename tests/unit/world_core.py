@@ -17,6 +17,7 @@ from world_rules import RuleBroken, rule
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
+from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Foreign, Member, Observation
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
@@ -64,6 +65,7 @@ class World:
         self.hasty = False
         """A pod is made again before the claim of the one before is gone, and bound to that."""
         self.foreign: tuple[Foreign, ...] = ()
+        self.operator: OperatorPods | None = None
         self.etcds: dict[int, Etcd] = {}
         """By etcd cluster ID."""
         self.history: list[Step] = []
@@ -218,6 +220,7 @@ class World:
                 etcd.add_learner(url, self.alive())
             case MemberPromote(member_id=member):
                 rules.promotion(self, etcd, member)
+                rules.budget_before_promotion(self, etcd)
                 etcd.promote(member)
             case MemberRemove(member_id=member):
                 rules.removal(self, etcd, member)
@@ -246,11 +249,13 @@ class World:
             raise Conflict("another resourceVersion, or there is one by now")
         if step.kind == "StatefulSet":
             rules.stateful_set(self, manifest)
+        if step.kind == "PodDisruptionBudget":
+            rules.disruption_budget(self, manifest)
         stored = with_defaults(manifest)
         if live:
             changed = stored["spec"] != live["spec"]
             stored["metadata"]["generation"] = live["metadata"]["generation"] + changed
-            stored["status"] = live["status"]
+            stored["status"] = live.get("status", {})
         stored["metadata"]["uid"] = live["metadata"]["uid"] if live else f"u{self._next()}"
         stored["metadata"]["resourceVersion"] = str(self._next())
         self.objects[step.kind, step.name] = stored

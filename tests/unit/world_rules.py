@@ -157,6 +157,19 @@ def promotion(world: World, etcd: Etcd, member_id: int) -> None:
     rule(bool(data and data.applied >= 0.9 * etcd.index), "promote", "far behind")
 
 
+def disruption_budget(world: World, manifest: dict[str, Any]) -> None:
+    """What it lets go leaves a quorum, whoever votes when it is written."""
+    least, voters = manifest["spec"]["minAvailable"], len(world.etcd.voters) if world.etcd else 0
+    rule(least >= voters // 2 + 1, "I1", f"a budget of {least} for {voters} voters")
+
+
+def budget_before_promotion(world: World, etcd: Etcd) -> None:
+    live = world.objects.get(("PodDisruptionBudget", world.cluster.name))
+    least, voters = live["spec"]["minAvailable"] if live else 0, len(etcd.voters) + 1
+    taken = any(one.kind == "PodDisruptionBudget" for one in world.foreign)
+    rule(taken or least >= voters // 2 + 1, "I1", f"{voters} voters before a budget of {least}")
+
+
 def removal(world: World, etcd: Etcd, member_id: int) -> None:
     member = etcd.members.get(member_id)
     if member is None or member.learner:

@@ -18,6 +18,16 @@ app.kubernetes.io/name: {{ include "etcd-operator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* The same for an environment variable: network policies let in whoever bears them. */}}
+{{- define "etcd-operator.podLabels" -}}
+{{- $labels := include "etcd-operator.selector" . | fromYaml }}
+{{- $pairs := list }}
+{{- range $key, $value := $labels }}
+{{- $pairs = append $pairs (printf "%s=%s" $key $value) }}
+{{- end }}
+{{- join "," $pairs }}
+{{- end }}
+
 {{- define "etcd-operator.labels" -}}
 {{ include "etcd-operator.selector" . }}
 app.kubernetes.io/component: operator

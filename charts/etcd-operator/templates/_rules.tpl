@@ -19,6 +19,14 @@ which makes what is not there yet.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]
+# How many members a drain must leave.
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch]
+# Who may reach the members.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch]
 # The key of the start tickets and the bootstrap record of each cluster.
 - apiGroups: [""]
   resources: [secrets]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
+from etcd_stateful.api.access import OPEN, Access, read_access
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.recovery import Recovery, read_recovery
@@ -96,6 +97,7 @@ class EtcdCluster:
     etcd: EtcdOptions
     retained_claims: RetainedClaims
     recovery: Recovery | None = None
+    access: Access = OPEN
     version_declared: bool = True
     """False where the spec leaves it to the operator: then a running cluster stays as it is."""
     spec_hash: str = ""
@@ -146,6 +148,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     if retained.adopt and policy.empty_dir is not None:
         spec.problem("retainedClaims.adopt", "a cluster with pod.emptyDir has no claims to adopt")
     recovery = read_recovery(spec.object("recovery"), str(metadata.get("name", "")))
+    access = read_access(spec.object("networkPolicy"))
     repository = _repository(spec)
     paused, tls = spec.flag("paused"), spec.object("TLS")
     if spec.problems or version is None:
@@ -165,6 +168,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         etcd=options,
         retained_claims=retained,
         recovery=recovery,
+        access=access,
         version_declared=spec.has("version"),
         spec_hash=_spec_hash(body["spec"]),
         deleting=bool(metadata.get("deletionTimestamp")),

@@ -21,6 +21,10 @@ _WHOLE: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
 """Maps of text where one more entry changes what all of them mean."""
 
 
+_EXACT: Final = frozenset({"ingress", "podSelector"})
+"""Where one more entry lets somebody in, or leaves pods out. Nothing in them is defaulted."""
+
+
 def drift(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
     """Path of the first field of the manifest that the live object does not have; None if none."""
     return _of_object(live, manifest, "")
@@ -43,6 +47,10 @@ def _of_object(
     for key, value in wanted.items():
         inner = f"{path}.{key}" if path else str(key)
         measured = quantity or key in _QUANTITIES
+        if key in _EXACT:
+            if live.get(key) != value:
+                return inner
+            continue
         if key in _WHOLE and _has_more(live.get(key), value):
             return inner
         if found := _of_value(live.get(key), value, inner, quantity=measured):

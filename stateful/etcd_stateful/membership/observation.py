@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Finding
 
@@ -197,6 +198,8 @@ class Observation:
     stateful_set: Live | None
     headless_service: Live | None
     client_service: Live | None
+    disruption_budget: Live | None = None
+    network_policy: Live | None = None
     claims: tuple[Claim, ...] = ()
     pods: tuple[Pod, ...] = ()
     etcd: EtcdView | None = None
@@ -215,6 +218,8 @@ class Observation:
     """Pods that are none of `pods` and may use the cluster's volumes: its Job's, strangers under
     names of ours. Asked for only while a recovery is under way."""
     operator_image: str = ""
+    operator: OperatorPods | None = None
+    """None where it runs outside the cluster, or makes no network policies."""
     last_cluster_id: int | None = None
     """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
 

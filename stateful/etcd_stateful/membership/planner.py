@@ -13,12 +13,14 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
+from etcd_stateful.manifests.network_policy import network_policy
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.membership import (
     alarms,
     blocked,
     bootstrap,
+    budget,
     grow,
     learner,
     leftovers,
@@ -43,6 +45,9 @@ from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
 
 Question = Callable[[Observation], Step | None]
 
+_LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
+"""Kinds of children that members form and serve without."""
+
 
 def decide(seen: Observation) -> Step:
     """The next step."""
@@ -65,7 +70,7 @@ def _paused(seen: Observation) -> Step | None:
 
 def _names_taken(seen: Observation) -> Step | None:
     """Another owner's object under a name that the cluster cannot do without."""
-    vital = [foreign for foreign in seen.foreign if foreign.name != _client_name(seen)]
+    vital = [foreign for foreign in seen.foreign if not _is_lesser(seen, foreign)]
     if passing := next((foreign for foreign in vital if foreign.passing), None):
         return Wait(f"{passing.kind} {passing.name} of {passing.owner} to be gone")
     return _name_taken(vital[0]) if vital else None
@@ -86,8 +91,15 @@ def _children(seen: Observation) -> Step | None:
         (seen.headless_service, headless_service(cluster)),
         (seen.stateful_set, _stateful_set(seen)),
     ]
-    if is_latched(seen) and not _client_name_taken(seen):
-        wanted.append((seen.client_service, client_service(cluster)))
+    if seen.operator is not None:
+        wanted.append((seen.network_policy, network_policy(cluster, seen.operator)))
+    if is_latched(seen):
+        wanted += [
+            (seen.client_service, client_service(cluster)),
+            (seen.disruption_budget, budget.manifest(seen)),
+        ]
+    taken = {(foreign.kind, foreign.name) for foreign in seen.foreign}
+    wanted = [one for one in wanted if _kind_and_name(one[1]) not in taken]
     return next((step for live, manifest in wanted if (step := _child(live, manifest))), None)
 
 
@@ -115,7 +127,7 @@ def _stateful_set(seen: Observation) -> Manifest:
 
 
 def _child(live: Live | None, manifest: Manifest) -> Step | None:
-    kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
+    kind, name = _kind_and_name(manifest)
     if live is None:
         return ApplyChild(kind, name, manifest, f"{kind} {name} is not there")
     if live["metadata"].get("deletionTimestamp"):
@@ -123,9 +135,24 @@ def _child(live: Live | None, manifest: Manifest) -> Step | None:
     if where := drift(live, manifest):
         # Of this very version: an old view must not undo what came after it, replicas least of all.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
-        lowers = kind == "StatefulSet" and manifest["spec"]["replicas"] < live["spec"]["replicas"]
-        return ApplyChild(kind, name, manifest, f"{kind} {name} differs at {where}", lowers)
+        reason = f"{kind} {name} differs at {where}"
+        return ApplyChild(kind, name, manifest, reason, _lowers(live, manifest))
     return None
+
+
+def _lowers(live: Live, manifest: Manifest) -> bool:
+    """Whether pods go by it, or may go by others' hands."""
+    match manifest["kind"]:
+        case "StatefulSet":
+            return bool(manifest["spec"]["replicas"] < live["spec"]["replicas"])
+        case "PodDisruptionBudget":
+            return budget.is_lowered(live, manifest)
+        case _:
+            return False
+
+
+def _kind_and_name(manifest: Manifest) -> tuple[str, str]:
+    return str(manifest["kind"]), str(manifest["metadata"]["name"])
 
 
 def _every_pod_serves(seen: Observation) -> Step | None:
@@ -182,9 +209,9 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     return f"pod {name} to become ready"
 
 
-def _client_service_taken(seen: Observation) -> Step | None:
+def _lesser_name_taken(seen: Observation) -> Step | None:
     """Last, as members do without it."""
-    taken = next((foreign for foreign in seen.foreign if foreign.name == _client_name(seen)), None)
+    taken = next((foreign for foreign in seen.foreign if _is_lesser(seen, foreign)), None)
     if taken is None:
         return None
     if taken.passing:
@@ -192,12 +219,9 @@ def _client_service_taken(seen: Observation) -> Step | None:
     return _name_taken(taken)
 
 
-def _client_name_taken(seen: Observation) -> bool:
-    return any(foreign.name == _client_name(seen) for foreign in seen.foreign)
-
-
-def _client_name(seen: Observation) -> str:
-    return naming.client_service(seen.cluster.name)
+def _is_lesser(seen: Observation, foreign: Foreign) -> bool:
+    client = foreign.name == naming.client_service(seen.cluster.name)
+    return client or foreign.kind in _LESSER
 
 
 def _version_first(seen: Observation) -> Step | None:
@@ -269,7 +293,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     roll.next_pod,
     upgrade.finish,
     bootstrap.keep_size,
-    _client_service_taken,
+    _lesser_name_taken,
     upgrade.go_on,
     upgrade.impossible,
     recovery.not_needed,

@@ -23,7 +23,7 @@ class ApplyChild:
     manifest: dict[str, object]
     reason: str
     final: bool = False
-    """It lowers the StatefulSet's replicas, which takes pods away (I5)."""
+    """It lowers the StatefulSet's replicas (I5) or the disruption budget: pods go, or may go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ import json
 from typing import Any
 
 from harness.api import (
+    BUDGETS,
     CLAIMS,
     CLUSTERS,
     EVENTS,
     PODS,
+    POLICIES,
     SECRETS,
     SERVICES,
     STATEFUL_SETS,
@@ -108,7 +110,7 @@ class Cluster:
     def children(self) -> dict[str, Json]:
         """Every object that the cluster owns, by kind and name."""
         uid = self.uid
-        kinds = (STATEFUL_SETS, SERVICES, SECRETS)
+        kinds = (STATEFUL_SETS, SERVICES, SECRETS, BUDGETS, POLICIES)
         found = [(kind, one) for kind in kinds for one in self.kube.list(kind, self.namespace)]
         return {
             f"{kind.kind}/{one['metadata']['name']}": one

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from urllib3.exceptions import HTTPError
 
-from harness.api import CLAIMS, CLUSTERS, ApiError, Json, Kube
+from harness.api import BUDGETS, CLAIMS, CLUSTERS, ApiError, Json, Kube
 from harness.clusters import PREFIX, Cluster, is_ready
-from harness.etcd import Members
+from harness.etcd import Etcd, Members
 from harness.reach import Reach
 from harness.waiting import eventually
 
@@ -69,6 +69,13 @@ def _check_formed(cluster: Cluster) -> None:
     if serving:
         first = cluster.member(_ordinal(serving[0]))
         _check_members(cluster, latched, eventually("the member list", first.members, seconds=10))
+        eventually("the budget keeps a quorum", lambda: _keeps_quorum(cluster, first), seconds=10)
+
+
+def _keeps_quorum(cluster: Cluster, member: Etcd) -> bool:
+    budget = cluster.get(BUDGETS, cluster.name)
+    voters = [one for one in member.members().members if not one.learner]
+    return budget is not None and budget["spec"]["minAvailable"] > len(voters) // 2
 
 
 def _check_members(cluster: Cluster, latched: str, listed: Members) -> None:

@@ -67,11 +67,16 @@ def cordon(kube: Kube, node: str, *, on: bool) -> None:
     kube.patch(NODES, None, node, {"spec": {"unschedulable": on or None}})
 
 
-def drain(kube: Kube, node: str, seconds: float = 120) -> None:
-    """As administrators do; evictions ask the disruption budgets first."""
+def drain(kube: Kube, node: str, seconds: float = 120, pods: str = "") -> None:
+    """As administrators do; evictions ask the disruption budgets first.
+
+    Args:
+        pods: selects those to evict; empty for all.
+    """
     kube.kubectl(
         "drain",
         node,
+        f"--pod-selector={pods}",
         "--ignore-daemonsets",
         "--delete-emptydir-data",
         f"--timeout={seconds:.0f}s",

@@ -34,6 +34,8 @@ SERVED: Rules = {
     (GROUP, "etcdrestores/status"): {"patch"},
     ("apps", "statefulsets"): {"get", "list", "watch", "create", "patch"},
     ("", "services"): {"get", "list", "watch", "create", "patch"},
+    ("policy", "poddisruptionbudgets"): {"get", "list", "watch", "create", "patch"},
+    ("networking.k8s.io", "networkpolicies"): {"get", "list", "watch", "create", "patch"},
     ("", "secrets"): {"get", "list", "watch", "create", "patch"},
     ("", "pods"): {"get", "list", "watch", "patch", "delete"},
     ("", "persistentvolumeclaims"): {"get", "list", "watch", "patch", "delete"},
@@ -178,6 +180,9 @@ def test_the_operator_is_told_what_it_must_know() -> None:
         "POD_NAMESPACE": field("metadata.namespace"),
         "POD_UID": field("metadata.uid"),
         "OPERATOR_IMAGE": "reg/op:abc",
+        "OPERATOR_POD_LABELS": (
+            "app.kubernetes.io/instance=etcd-operator,app.kubernetes.io/name=etcd-operator"
+        ),
         "LEASE_NAME": "etcd-operator",
         "LOG_LEVEL": "INFO",
         "LOG_FORMAT": "json",
@@ -185,6 +190,25 @@ def test_the_operator_is_told_what_it_must_know() -> None:
         "METRICS_PORT": "8080",
         "HEALTH_PORT": "8081",
     }
+
+
+def test_network_policies_let_in_the_pods_that_the_release_makes() -> None:
+    manifests = render(OPERATOR, release="other", podLabels={"more": "labels"})
+    (deployment,) = of_kind(manifests, "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+
+    told = dict(
+        pair.split("=") for pair in environment(manifests)["OPERATOR_POD_LABELS"].split(",")
+    )
+
+    assert told == deployment["spec"]["selector"]["matchLabels"]
+    assert told.items() <= labels.items()
+
+
+def test_without_network_policies_the_operator_knows_of_no_labels() -> None:
+    found = environment(render(OPERATOR, networkPolicies__create=False))
+
+    assert "OPERATOR_POD_LABELS" not in found
 
 
 def test_a_digest_counts_instead_of_the_tag() -> None:

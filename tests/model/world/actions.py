@@ -34,7 +34,7 @@ def beginning(width: int, **fields: object) -> State:
     """An EtcdCluster has just been declared."""
     nothing = (None,) * width
     spec = tables.spec(**fields)
-    return State(spec, 0, NONE, NONE, NONE, NONE, nothing, nothing, None, ())
+    return State(spec, 0, NONE, NONE, NONE, NONE, NONE, nothing, nothing, None, ())
 
 
 def perform(state: State, action: str, planner: Planner) -> State | None:

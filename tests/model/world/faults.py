@@ -293,7 +293,15 @@ def stateful_set_orphaned(world: World, ordinal: int) -> bool:
     if world.sts == NONE:
         return False
     world.sts = NONE
-    world.touch("object", tables.NAME)
+    world.touch("StatefulSet", tables.NAME)
+    return True
+
+
+def budget_deleted(world: World, ordinal: int) -> bool:
+    if world.budget == NONE:
+        return False
+    world.budget = NONE
+    world.touch("PodDisruptionBudget", tables.NAME)
     return True
 
 
@@ -354,6 +362,7 @@ FAULTS: Final[dict[str, Fault]] = {
         secret_lost,
         stateful_set_deleted,
         stateful_set_orphaned,
+        budget_deleted,
         operator_cut_off,
     )
 }
@@ -366,6 +375,7 @@ EVERYWHERE: Final = frozenset(
         "secret_lost",
         "stateful_set_deleted",
         "stateful_set_orphaned",
+        "budget_deleted",
         "operator_cut_off",
         "reconnected",
     }

@@ -46,10 +46,10 @@ def _unlike_declared(state: State) -> str:
         return f"settled with members {ordinals}"
     if tables.objects[state.sts].replicas != cluster.size or state.client == NONE:
         return "settled with other children"
-    if state.etcd.alarms:
-        return "settled with an alarm"
-    if state.etcd.down:
-        return "settled amid a downgrade"
+    if state.budget == NONE or tables.objects[state.budget].least != quorum(cluster.size):
+        return "settled with another disruption budget"
+    if state.etcd.alarms or state.etcd.down:
+        return "settled with an alarm, or amid a downgrade"
     return _unlike_pods(state)
 
 

@@ -1,6 +1,6 @@
 """Makes the planner quick to ask a million times: rendering is looked up where it is the same.
 
-`_children` renders three objects and compares each with its live one; that takes most of the time
+`_children` renders four objects and compares each with its live one; that takes most of the time
 of `decide`, and its answer depends on a handful of things. Every hundredth answer is checked.
 """
 
@@ -29,12 +29,19 @@ def children(seen: Observation) -> Step | None:
     global _count  # noqa: PLW0603 - a counter of this process
     if watched:
         return _children(seen)
-    lives = (seen.cluster, seen.stateful_set, seen.headless_service, seen.client_service)
+    lives = (
+        seen.cluster,
+        seen.stateful_set,
+        seen.headless_service,
+        seen.client_service,
+        seen.disruption_budget,
+    )
     record = seen.secret.bootstrap if seen.secret else None
     key = (
         *(id(one) for one in lives),
         bootstrap.replicas(seen),
         bootstrap.running_version(seen),
+        seen.etcd and (seen.etcd.cluster_id, len(seen.etcd.members)),
         record and tuple(getattr(record, name) for name in _RECORDED),
         seen.foreign,
     )

@@ -62,6 +62,14 @@ def i0_no_acknowledged_write_is_lost(state: State) -> str:
     return "voters that lack acknowledged writes are a quorum" if lost_write(state) else ""
 
 
+def i1_no_drain_takes_the_quorum(state: State) -> str:
+    """It counts Ready pods, which only voters that serve are: so what it keeps must be a quorum."""
+    if state.budget == NONE:
+        return ""
+    kept, needed = tables.objects[state.budget].least, quorum(len(voters(state)))
+    return f"the budget keeps {kept} of {len(voters(state))} voters" if kept < needed else ""
+
+
 def i2_one_learner(state: State) -> str:
     learners = sum(one.learner for one in state.etcd.members) if state.etcd else 0
     return f"{learners} learners" if learners > 1 else ""
@@ -89,6 +97,7 @@ def i7_one_cluster(state: State) -> str:
 
 STATE_RULES: Final[tuple[StateRule, ...]] = (
     i0_no_acknowledged_write_is_lost,
+    i1_no_drain_takes_the_quorum,
     i2_one_learner,
     i3_no_two_volumes_of_one_member,
     i7_one_cluster,

@@ -75,6 +75,7 @@ def visible(state: State) -> Visible:
         view,
         alarms,
         _predecessors(state),
+        state.budget,
     )
 
 
@@ -162,7 +163,21 @@ def _record_of(state: State, ordinal: int) -> Record | None:
 
 
 def observe(key: Visible) -> Observation:
-    spec, told, secret, sts, headless, client, claims, pods, statuses, view, alarms, before = key
+    (
+        spec,
+        told,
+        secret,
+        sts,
+        headless,
+        client,
+        claims,
+        pods,
+        statuses,
+        view,
+        alarms,
+        before,
+        budget,
+    ) = key
     record = tables.bootstraps[secret] if secret != NONE else None
     return Observation(
         cluster=tables.specs[spec].cluster,
@@ -170,6 +185,7 @@ def observe(key: Visible) -> Observation:
         stateful_set=_object(sts),
         headless_service=_object(headless),
         client_service=_object(client),
+        disruption_budget=_object(budget),
         claims=tuple(_as_claim(ordinal, one) for ordinal, one in enumerate(claims) if one),
         pods=tuple(_as_pod(*one) for one in pods if one),
         etcd=_as_view(view) if view else None,

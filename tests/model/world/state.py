@@ -119,6 +119,7 @@ class State(NamedTuple):
     sts: int
     headless: int
     client: int
+    budget: int
     claims: tuple[Claim | None, ...]
     pods: tuple[Pod | None, ...]
     etcd: Etcd | None

@@ -40,9 +40,9 @@ def guards(number: int) -> frozenset[Guard]:
     """The objects whose change makes the step void."""
     held = _steps[number]
     match held:
-        case ApplyChild(manifest=manifest, name=name):
+        case ApplyChild(manifest=manifest, kind=kind, name=name):
             metadata: Any = manifest["metadata"]
-            return frozenset({("object", name)} if "resourceVersion" in metadata else ())
+            return frozenset({(kind, name)} if "resourceVersion" in metadata else ())
         case WriteBootstrap():
             return frozenset({("secret",)})
         case RecordMember(kind="Pod", name=name) | DeletePod(name=name):

@@ -74,6 +74,8 @@ class Object:
     live: Json
     replicas: int = 0
     template: int = -1
+    least: int = 0
+    """A disruption budget's minAvailable."""
 
 
 specs: Final[Table[Spec]] = Table()
@@ -131,7 +133,8 @@ def _as_stored(manifest: Json) -> int:
     name = manifest["metadata"]["name"]
     manifest["metadata"] |= {"resourceVersion": "1", "uid": f"{name}-uid", "generation": 1}
     if manifest["kind"] != "StatefulSet":
-        return objects.number(text, Object(text, manifest))
+        least = manifest["spec"].get("minAvailable", 0)
+        return objects.number(text, Object(text, manifest, least=least))
     template = _template(manifest["spec"]["template"])
     manifest["status"] = {"observedGeneration": 1, "updateRevision": revision(template)}
     replicas = manifest["spec"]["replicas"]

@@ -39,12 +39,15 @@ def _apply_child(world: World, step: steps.ApplyChild) -> None:
     if there != ("resourceVersion" in metadata):
         raise Refused("another resourceVersion, or there is one by now")
     setattr(world, field, tables.stored(step.manifest))
-    world.touch("object", step.name)
+    world.touch(step.kind, step.name)
+
+
+_FIELDS: Final = {"StatefulSet": "sts", "PodDisruptionBudget": "budget"}
 
 
 def _field_of(step: steps.ApplyChild) -> str:
-    if step.kind == "StatefulSet":
-        return "sts"
+    if step.kind in _FIELDS:
+        return _FIELDS[step.kind]
     return "headless" if step.name == tables.NAME else "client"
 
 

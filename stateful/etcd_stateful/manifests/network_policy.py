@@ -1,0 +1,69 @@
+"""The NetworkPolicy: who may reach which port of the members.
+
+    2380, peers         members
+    2378, start ticket  the operator
+    2379, clients       members, the cluster's Jobs, the operator, and whom the spec names
+    2381, metrics       whom the spec names
+
+Where the spec does not say who, everybody may: clients of a cluster that runs must not be cut off
+by an upgrade of the operator. Kubelets are no peers; a policy never keeps them from their own pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from etcd_stateful import naming
+from etcd_stateful.api.access import Peer
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.common import Manifest, metadata
+
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""A label that the API server itself puts on every namespace; nobody else can claim it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPods:
+    """How the operator's pods are told from all others, from any namespace."""
+
+    namespace: str
+    labels: Mapping[str, str]
+
+
+def network_policy(cluster: EtcdCluster, operator: OperatorPods) -> Manifest:
+    members = _pods(naming.selector(cluster.name))
+    # Members too; what tells them from Jobs is the name, which is left out.
+    own = _pods({naming.LABEL_INSTANCE: cluster.name, naming.LABEL_MANAGED_BY: naming.MANAGER})
+    it = _pods(operator.labels) | {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME: operator.namespace}}
+    }
+    clients, metrics = cluster.access.clients, cluster.access.metrics
+    rules = (
+        _rule(naming.PEER_PORT, [members]),
+        _rule(naming.START_PORT, [it]),
+        _rule(naming.CLIENT_PORT, None if clients is None else [own, it, *clients]),
+        _rule(naming.METRICS_PORT, metrics),
+    )
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(cluster, naming.network_policy(cluster.name)),
+        "spec": {
+            "podSelector": {"matchLabels": naming.selector(cluster.name)},
+            "policyTypes": ["Ingress"],
+            "ingress": [rule for rule in rules if rule],
+        },
+    }
+
+
+def _pods(labels: Mapping[str, str]) -> Manifest:
+    return {"podSelector": {"matchLabels": dict(labels)}}
+
+
+def _rule(port: int, peers: Sequence[Peer] | None) -> Manifest | None:
+    """None for nobody: to Kubernetes an empty list of peers is everybody."""
+    if peers is not None and not peers:
+        return None
+    ports = [{"protocol": "TCP", "port": port}]
+    return {"ports": ports} | ({"from": [dict(one) for one in peers]} if peers else {})

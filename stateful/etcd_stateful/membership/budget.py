@@ -1,0 +1,36 @@
+"""How many members must stay: a quorum of those that vote, or are about to.
+
+A learner counts from the moment that it is listed, so that the budget is raised before it is
+promoted; a member that is removed counts until it is off the list, so that the budget is lowered
+after that. In between there is nothing to keep in step: the budget follows the list.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.disruption_budget import disruption_budget, least_of
+from etcd_stateful.membership import bootstrap, roster
+from etcd_stateful.membership.observation import Live, Observation, recorded
+
+
+def manifest(seen: Observation) -> Manifest:
+    return disruption_budget(seen.cluster, least=least(seen))
+
+
+def least(seen: Observation) -> int:
+    """Without a list of its members nothing about a cluster's budget is known to be wrong."""
+    if seen.etcd is not None and seen.etcd.cluster_id == recorded(seen).cluster_id:
+        return roster.quorum(len(seen.etcd.members))
+    asked = least_of(dict(seen.disruption_budget)) if seen.disruption_budget else None
+    return asked or roster.quorum(bootstrap.replicas(seen))
+
+
+def is_lowered(live: Live, wanted: Manifest) -> bool:
+    """Whether the wanted budget lets go of more pods than the live one."""
+    before = least_of(dict(live))
+    return before is None or wanted["spec"]["minAvailable"] < before
+
+
+def spares_none(seen: Observation) -> bool:
+    """Whether no drain gets a member of the declared size evicted."""
+    return roster.quorum(seen.cluster.size) == seen.cluster.size

@@ -1,0 +1,163 @@
+"""The disruption budget: never below a quorum of the voters, and in nobody's way above it.
+
+The tiny world holds each write of a budget and each promotion against the rule (`world_rules`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_membership_grow import grown
+from test_membership_shrink import shrunk
+from worlds import World, body, drive, formed, labels, until
+
+from etcd_stateful import naming
+from etcd_stateful.manifests import recovery_job
+from etcd_stateful.membership import budget
+from etcd_stateful.membership.observation import EtcdView, Foreign, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, is_final
+
+LABEL = "PodDisruptionBudget c"
+
+
+def least(world: World) -> int:
+    found: int = world.objects["PodDisruptionBudget", "c"]["spec"]["minAvailable"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)]
+)
+def test_a_cluster_at_rest_can_spare_all_but_a_quorum(size: int, quorum: int) -> None:
+    assert least(formed(size)) == quorum
+
+
+@pytest.mark.parametrize("before", range(1, 7))
+def test_it_is_raised_before_the_promotion_that_needs_it(before: int) -> None:
+    world = grown(before, 7)
+
+    assert drive(world) == Settled()
+
+    assert least(world) == 4
+
+
+def test_it_is_lowered_only_once_the_member_is_off_the_list() -> None:
+    world = shrunk(5, 3)
+    until(world, LABEL)
+
+    assert len(world.etcd.voters) == 3
+    assert least(world) == 3
+    assert drive(world) == Settled()
+    assert least(world) == 2
+
+
+def test_lowering_it_is_decided_twice() -> None:
+    """On an old list it would let go of a pod that a quorum needs."""
+    world = shrunk(5, 3)
+    until(world, LABEL)
+    lowering = decide(world.observe())
+
+    growing = grown(3, 5)
+    until(growing, LABEL)
+    raising = decide(growing.observe())
+
+    assert (lowering.kind, raising.kind) == ("PodDisruptionBudget", "PodDisruptionBudget")
+    assert is_final(lowering)
+    assert not is_final(raising)
+
+
+def test_none_holds_up_drains_before_clients_are_let_in() -> None:
+    """An attempt whose etcd keeps failing is never healthy, and would block them for good."""
+    world = World(body(3))
+    world.cut_off = True
+
+    drive(world)
+
+    assert not world.record.latched
+    assert ("PodDisruptionBudget", "c") not in world.objects
+
+
+class TestWithoutAMemberList:
+    def test_it_stays_as_it_is(self) -> None:
+        world = formed(5)
+        world.edit(size=3)
+        world.cut_off = True
+
+        drive(world)
+
+        assert least(world) == 3
+
+    def test_one_that_was_deleted_is_made_for_all_who_may_vote(self) -> None:
+        world = formed(5)
+        world.edit(size=3)
+        world.cut_off = True
+        del world.objects["PodDisruptionBudget", "c"]
+
+        drive(world)
+
+        assert least(world) == 3
+
+    def test_one_that_asks_for_a_share_is_made_to_count(self) -> None:
+        world = formed(3)
+        world.objects["PodDisruptionBudget", "c"]["spec"]["minAvailable"] = "50%"
+        world.cut_off = True
+
+        drive(world)
+
+        assert least(world) == 2
+
+    def test_a_list_of_another_cluster_lowers_nothing(self) -> None:
+        seen = formed(5).observe()
+        assert seen.etcd
+
+        assert budget.least(replace(seen, etcd=EtcdView(77, seen.etcd.members[:1]))) == 3
+
+
+class TestAltered:
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("minAvailable", 0),
+            ("minAvailable", 3),
+            ("unhealthyPodEvictionPolicy", "AlwaysAllow"),
+            ("selector", {"matchLabels": {"app": "other"}}),
+        ],
+    )
+    def test_it_is_put_back(self, field: str, value: object) -> None:
+        world = formed(3)
+        before = world.objects["PodDisruptionBudget", "c"]["spec"][field]
+        world.objects["PodDisruptionBudget", "c"]["spec"][field] = value
+
+        assert drive(world) == Settled()
+
+        assert world.objects["PodDisruptionBudget", "c"]["spec"][field] == before
+
+    def test_another_owners_is_left_alone_and_keeps_nothing_up(self) -> None:
+        world = World(body(3))
+        world.foreign = (Foreign("PodDisruptionBudget", "c", "nobody (it has no owner)"),)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "NameTaken"
+        assert "PodDisruptionBudget c belongs to nobody" in rest.message
+        assert world.record.latched
+        assert LABEL not in labels(world.history)
+
+
+def test_only_pods_of_members_count() -> None:
+    """The Job of a recovery, or another cluster's pods, would be counted as members that serve."""
+    seen = formed(3).observe()
+    selector = budget.manifest(seen)["spec"]["selector"]["matchLabels"]
+
+    assert selector.items() <= naming.labels("c").items()
+    assert not selector.items() <= recovery_job.labels("c").items()
+    assert not selector.items() <= naming.labels("d").items()
+
+
+def test_a_settled_cluster_writes_it_no_more() -> None:
+    seen: Observation = formed(3).observe()
+
+    assert not isinstance(decide(seen), ApplyChild)

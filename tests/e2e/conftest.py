@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # the harness, which the benchma
 
 from harness import machines
 from harness.api import KUBECONFIG, LOCAL_KUBECONFIG, NODES, ROOT, Kube
-from harness.audit import Audit
+from harness.audit import Audit, Suite
 from harness.invariants import Ledger
 from harness.operator import Operator
 from harness.place import Place
@@ -28,6 +28,11 @@ from harness.report import write_report
 HERE = Path(__file__).parent
 
 
+AUDIT_LOG = KUBECONFIG.resolve().parent / "logs" / "audit.log"
+
+PARTS = ("1", "2")
+"""Halves that run at once, before those tests that need the cluster for themselves."""
+
 ALONE = frozenset({"audit", "release", "without_operator"})
 """Fixtures whose tests touch what all share: the operator, a node, the API server's log."""
 
@@ -35,13 +40,14 @@ ALONE = frozenset({"audit", "release", "without_operator"})
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part",
-        choices=("1", "2", "alone"),
+        choices=(*PARTS, "alone"),
         help="half of the tests that can run beside others, or those that cannot",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "verify: too long for every run; chosen by `-m verify`")
+    config.addinivalue_line("markers", "last: of all tests of its part")
     config.addinivalue_line("markers", "alone: nothing else may run on the cluster meanwhile")
 
 
@@ -57,6 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out += [item for item in ours if part_of(item) != part]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
 
 
 def part_of(item: pytest.Item) -> str:
@@ -125,6 +132,10 @@ def release(operator: Operator, place: Place) -> Iterator[Release]:
     release.restore()
 
 
+def is_local() -> bool:
+    return KUBECONFIG.resolve() == LOCAL_KUBECONFIG.resolve()
+
+
 @pytest.fixture(scope="session")
 def local_node() -> None:
     """For tests that reach into a node's processes and volumes from outside.
@@ -132,8 +143,34 @@ def local_node() -> None:
     Only the cluster of `make cluster` runs on this machine; on any other, these tests have nothing
     to reach into.
     """
-    if KUBECONFIG.resolve() != LOCAL_KUBECONFIG.resolve():
+    if not is_local():
         pytest.skip("reaches into the node from outside, which only the local cluster allows")
+
+
+@pytest.fixture(scope="session")
+def suite() -> Suite:
+    return Suite(AUDIT_LOG, ROOT / "build" / "e2e")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def recorded(request: pytest.FixtureRequest, suite: Suite) -> Iterator[None]:
+    """Which part of the audit log is of which part of the suite."""
+    part = request.config.option.part
+    if not part or not is_local():
+        yield
+        return
+    image = request.getfixturevalue("operator").image
+    with suite.recorded(part, image):
+        yield
+
+
+@pytest.fixture
+def whole_audit(local_node: None, suite: Suite, operator: Operator) -> Audit:
+    """What the API server was asked since the suite began."""
+    whole = suite.whole(PARTS, operator.image)
+    if whole is None:
+        pytest.skip("NOT RUN: needs all parts of the suite, run with this build of the operator")
+    return whole
 
 
 @pytest.fixture
@@ -152,4 +189,4 @@ def three_nodes(kube: Kube, local_node: None) -> Iterator[None]:
 @pytest.fixture
 def audit(local_node: None) -> Audit:
     """The API server's audit log from here on; the local cluster keeps one."""
-    return Audit(KUBECONFIG.resolve().parent / "logs" / "audit.log")
+    return Audit(AUDIT_LOG)

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 from harness import machines
-from harness.api import CLAIMS, NODES, PODS, ApiError, Kube
+from harness.api import CLAIMS, NODES, PODS, ApiError
 from harness.clusters import Cluster, is_ready, restarts
 from harness.load import under_load
 from harness.machines import node_of

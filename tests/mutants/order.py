@@ -155,14 +155,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "if is_latched(seen) and not _client_name_taken(seen):",
-        "if not _client_name_taken(seen):",
+        "    if is_latched(seen):\n        wanted += [",
+        "    if True:\n        wanted += [",
         "clients are let in before the latch",
     ),
     Mutant(
         _PLANNER,
-        "if is_latched(seen) and not _client_name_taken(seen):",
-        "if is_latched(seen):",
+        "wanted = [one for one in wanted if _kind_and_name(one[1]) not in taken]",
+        "del taken",
         "another cluster's Service is taken over (I10)",
     ),
     Mutant(

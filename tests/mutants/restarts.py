@@ -267,8 +267,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        'lowers = kind == "StatefulSet" and',
-        "lowers = False and",
+        'return bool(manifest["spec"]["replicas"] < live["spec"]["replicas"])',
+        "return False",
         "nobody knows that replicas are lowered: below a member that was added since (I5)",
     ),
     Mutant(

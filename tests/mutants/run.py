@@ -28,7 +28,16 @@ sys.path.insert(0, str(ROOT / "tests"))
 from mutants.mutant import Mutant  # noqa: E402
 from mutants.selection import BESIDE, TESTS  # noqa: E402
 
-MODULES = ("failures", "members", "restarts", "beginning", "order", "edges", "recovery")
+MODULES = (
+    "failures",
+    "members",
+    "restarts",
+    "beginning",
+    "order",
+    "edges",
+    "recovery",
+    "guards",
+)
 REPORT = Path(__file__).with_name("report.json")
 COPIED = (
     "stateful",

@@ -39,10 +39,14 @@ _CONFIRM = "test_reconcile_confirm.py"
 _MANIFESTS = ("test_manifests_golden.py",)
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
+    "api/access.py": ("test_manifests_network_policy.py",),
     "api/cluster.py": ("test_api_*.py", _ROLL),
     "api/options.py": ("test_api_options.py", *_MANIFESTS),
     "conditions.py": ("test_conditions.py",),
-    "manifests/drift.py": ("test_manifests_drift.py",),
+    "disruptions.py": ("test_conditions.py",),
+    "manifests/disruption_budget.py": ("test_membership_budget.py",),
+    "manifests/drift.py": ("test_manifests_drift.py", "test_manifests_network_policy.py"),
+    "manifests/network_policy.py": ("test_manifests_network_policy.py",),
     "manifests/recovery_job.py": ("test_recovery_job.py",),
     "manifests/services.py": _MANIFESTS,
     "manifests/statefulset.py": _MANIFESTS,
@@ -61,6 +65,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _SHRINK,
         _REPLACE,
     ),
+    "membership/budget.py": ("test_membership_budget.py",),
     "membership/changes.py": (_SHRINK, _ROLL, _REPLACE),
     "membership/grow.py": (_GROW,),
     "membership/learner.py": ("test_membership_learner.py",),
@@ -68,6 +73,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
     "membership/planner.py": (
         "test_membership_alarms.py",
+        "test_membership_budget.py",
         "test_membership_learner.py",
         "test_membership_roster.py",
         "test_membership_rules.py",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ Entry = dict[str, Any]
 class Audit:
     """The part of the log that is written from now on."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, start: int | None = None) -> None:
         self.path = path
-        self._start = path.stat().st_size
+        self._start = path.stat().st_size if start is None else start
 
     def entries(self, user: str) -> Iterator[Entry]:
         """Finished requests of a user; watches appear twice, when they start and when they end."""
@@ -26,6 +27,34 @@ class Audit:
                     entry = json.loads(line)
                     if entry["user"]["username"] == user and entry["stage"] == "ResponseComplete":
                         yield entry
+
+
+class Suite:
+    """Where in the log each part of the suite began, kept from one process to the next."""
+
+    def __init__(self, log: Path, folder: Path) -> None:
+        self._log = log
+        self._folder = folder
+
+    @contextmanager
+    def recorded(self, part: str, image: str) -> Iterator[None]:
+        """A part that is broken off leaves no mark. `image`: of the operator that is tested."""
+        start = self._log.stat().st_size
+        mark = self._folder / f"audit-{part}.json"
+        mark.unlink(missing_ok=True)
+        yield
+        self._folder.mkdir(parents=True, exist_ok=True)
+        mark.write_text(json.dumps({"start": start, "image": image}))
+
+    def whole(self, parts: Iterable[str], image: str) -> Audit | None:
+        """The log from the first part on; None unless each has run through with this image."""
+        marks = [self._folder / f"audit-{part}.json" for part in parts]
+        if not all(mark.exists() for mark in marks):
+            return None
+        told = [json.loads(mark.read_text()) for mark in marks]
+        if any(one["image"] != image for one in told):
+            return None
+        return Audit(self._log, min(int(one["start"]) for one in told))
 
 
 def in_words(entry: Entry) -> str:

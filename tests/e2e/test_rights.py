@@ -1,0 +1,76 @@
+"""The operator's rights: Roles alone are enough, and at the end none is found that nobody used.
+
+The second is asked of the whole suite by the API server's audit log, so it runs last, and only
+after both other parts of the suite have run with the same build.
+"""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from harness.api import CLAIMS, ApiError, Kube
+from harness.audit import Audit
+from harness.membership import settles
+from harness.operator import Operator
+from harness.place import Place
+from harness.release import Release, helm
+from harness.rights import Right, granted, refused, used
+
+pytestmark = pytest.mark.alone
+
+OURS = "etcd.database.coreos.com"
+
+RARE: dict[Right, str] = {
+    (OURS, "etcdbackups", "get"): "its status was written by somebody else in between",
+    (OURS, "etcdrestores", "get"): "its status was written by somebody else in between",
+    ("coordination.k8s.io", "leases", "create"): "installed where no release was before",
+}
+"""Rights for moments that the suite does not bring about; unit and integration tests do."""
+
+
+@pytest.mark.timeout(240)
+def test_roles_in_the_namespaces_that_are_served_are_all_it_needs(
+    place: Place, release: Release, audit: Audit
+):
+    """No right in any other namespace, and none to any Secret outside of these."""
+    release.upgrade(watchNamespaces=f"{{{place.namespace}}}")
+    made = list(yaml.safe_load_all(manifest_of(place.operator)))
+    assert not [one for one in made if one and one["kind"].startswith("ClusterRole")]
+    quiet = Audit(audit.path)
+
+    cluster = place.declare(size=3).comes_up()
+    cluster.client.put("before", "kept")
+    place.may_lose |= {"data-etcd-1", "data-etcd-2"}
+    place.kube.delete(CLAIMS, place.namespace, "data-etcd-1")
+    settles(cluster, 3)
+    cluster.scale(2)
+    settles(cluster, 2)
+
+    assert cluster.client.get("before") == "kept"
+    assert refused(quiet.entries(place.operator.user)) == []
+    for what in ("secrets", "pods", "etcdclusters.etcd.database.coreos.com", "namespaces"):
+        for where in ("--all-namespaces", "--namespace=kube-system"):
+            assert not may(place.kube, place.operator.user, "list", what, where)
+    assert may(place.kube, place.operator.user, "list", "secrets", f"--namespace={place.namespace}")
+
+
+@pytest.mark.last
+def test_nothing_is_granted_that_the_suite_did_not_use(operator: Operator, whole_audit: Audit):
+    manifests = [one for one in yaml.safe_load_all(manifest_of(operator)) if one]
+    entries = list(whole_audit.entries(operator.user))
+
+    unused = granted(manifests) - used(entries) - RARE.keys()
+
+    assert unused == set()
+    assert refused(entries) == []
+
+
+def manifest_of(operator: Operator) -> str:
+    return helm("get", "manifest", operator.release, f"--namespace={operator.namespace}")
+
+
+def may(kube: Kube, user: str, verb: str, what: str, where: str) -> bool:
+    try:
+        return kube.kubectl("auth", "can-i", verb, what, where, f"--as={user}").strip() == "yes"
+    except ApiError:
+        return False

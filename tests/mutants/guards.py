@@ -1,0 +1,150 @@
+"""Faults in what keeps others from harming a cluster: budgets, network policies."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_ACCESS = "api/access.py"
+_BUDGET = "membership/budget.py"
+_DISRUPTION_BUDGET = "manifests/disruption_budget.py"
+_DISRUPTIONS = "disruptions.py"
+_DRIFT = "manifests/drift.py"
+_NETWORK_POLICY = "manifests/network_policy.py"
+_PLANNER = "membership/planner.py"
+
+MUTANTS: Final = [
+    Mutant(
+        _BUDGET,
+        "return roster.quorum(len(seen.etcd.members))",
+        "return roster.quorum(len(roster.voters(seen)))",
+        "the budget is raised after the promotion: in between a drain takes the quorum (I1)",
+    ),
+    Mutant(
+        _BUDGET,
+        "return roster.quorum(len(seen.etcd.members))",
+        "return roster.quorum(seen.cluster.size)",
+        "the budget is lowered while the members that are to go still vote (I1)",
+    ),
+    Mutant(
+        _BUDGET,
+        " and seen.etcd.cluster_id == recorded(seen).cluster_id",
+        "",
+        "a stranger's list lowers the budget",
+    ),
+    Mutant(
+        _BUDGET,
+        "return asked or roster.quorum(bootstrap.replicas(seen))",
+        "return roster.quorum(seen.cluster.size)",
+        "without a quorum an edit of the size lowers the budget",
+    ),
+    Mutant(
+        _BUDGET,
+        'return before is None or wanted["spec"]["minAvailable"] < before',
+        "return False",
+        "the budget is lowered on the word of an old view",
+    ),
+    Mutant(
+        _DISRUPTION_BUDGET,
+        '"unhealthyPodEvictionPolicy": "IfHealthyBudget"',
+        '"unhealthyPodEvictionPolicy": "AlwaysAllow"',
+        "a drain in the moment of an election takes every member",
+    ),
+    Mutant(
+        _DISRUPTION_BUDGET,
+        '"selector": {"matchLabels": naming.selector(cluster.name)}',
+        '"selector": {"matchLabels": {naming.LABEL_INSTANCE: cluster.name}}',
+        "the pod of a recovery counts as a member",
+    ),
+    Mutant(
+        _DISRUPTIONS,
+        "    if seen.cluster.durable:\n",
+        "    if True:\n",
+        "people are told to delete the only data there is",
+    ),
+    Mutant(
+        _DISRUPTIONS,
+        "not is_latched(seen) or ",
+        "",
+        "drains are said to wait for a budget that is not there",
+    ),
+    Mutant(
+        _PLANNER,
+        "            (seen.disruption_budget, budget.manifest(seen)),\n",
+        "",
+        "nothing keeps drains from taking the quorum",
+    ),
+    Mutant(
+        _PLANNER,
+        " or foreign.kind in _LESSER",
+        "",
+        "somebody's budget of that name stops a whole cluster",
+    ),
+    Mutant(
+        _NETWORK_POLICY,
+        "    if peers is not None and not peers:\n        return None\n",
+        "",
+        "an empty list of peers lets everybody in",
+    ),
+    Mutant(
+        _NETWORK_POLICY,
+        "_rule(naming.PEER_PORT, [members]),",
+        "_rule(naming.PEER_PORT, [own]),",
+        "Jobs reach the peers' port",
+    ),
+    Mutant(
+        _NETWORK_POLICY,
+        "_rule(naming.START_PORT, [it]),",
+        "_rule(naming.START_PORT, [it, own]),",
+        "a member reaches another's start",
+    ),
+    Mutant(
+        _NETWORK_POLICY,
+        "[own, it, *clients]",
+        "[own, *clients]",
+        "the operator is shut out by the spec's clients",
+    ),
+    Mutant(
+        _NETWORK_POLICY,
+        "    it = _pods(operator.labels) | {\n",
+        "    it = {\n",
+        "every pod of the operator's namespace counts as the operator",
+    ),
+    Mutant(
+        _NETWORK_POLICY,
+        "{_NAMESPACE_NAME: operator.namespace}",
+        "{}",
+        "pods of any namespace with the operator's labels count as the operator",
+    ),
+    Mutant(
+        _NETWORK_POLICY,
+        "{naming.LABEL_INSTANCE: cluster.name, naming.LABEL_MANAGED_BY: naming.MANAGER}",
+        "{naming.LABEL_MANAGED_BY: naming.MANAGER}",
+        "other clusters' pods are let in",
+    ),
+    Mutant(
+        _ACCESS,
+        "    if not peer:\n",
+        "    if False:\n",
+        "a peer that names nobody keeps the policy from being made",
+    ),
+    Mutant(
+        _ACCESS,
+        "return {key: value for key, value in found.items() if value}",
+        "return found",
+        "a policy is written again and again: the API server keeps no empty lists",
+    ),
+    Mutant(
+        _DRIFT,
+        'frozenset({"ingress", "podSelector"})',
+        'frozenset({"podSelector"})',
+        "one more port or peer in a live policy goes unseen",
+    ),
+    Mutant(
+        _DRIFT,
+        'frozenset({"ingress", "podSelector"})',
+        'frozenset({"ingress"})',
+        "a live policy that leaves pods out goes unseen",
+    ),
+]

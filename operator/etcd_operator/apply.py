@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from etcd_operator import changes, reading, recovery
+from etcd_operator import changes, issuing, reading, recovery
 from etcd_operator.applied import Applied, Done, Outdated, Turned, Unanswered
-from etcd_operator.etcd import Etcd
+from etcd_operator.etcd import Etcd, Identity
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
@@ -43,6 +43,8 @@ from etcd_stateful.membership.steps import (
     DeleteClaim,
     DeleteJob,
     DeletePod,
+    EtcdChange,
+    IssueCertificate,
     PushTicket,
     RecordMember,
     Write,
@@ -75,12 +77,14 @@ class Applier:
         start: Start,
         etcd: Etcd,
         wall_clock: Callable[[], float] = time.time,
+        identity: Callable[[EtcdCluster], Identity | None] = lambda _: None,
     ) -> None:
         self._kube = kube
         self._finder = finder
         self._start = start
         self._etcd = etcd
         self._wall_clock = wall_clock
+        self._identity = identity
 
     async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
         match step:
@@ -92,8 +96,15 @@ class Applier:
                 return await self._push_ticket(cluster, step)
             case CreateJob() | DeleteJob():
                 return await recovery.apply(self._kube, cluster.namespace, step)
+            case IssueCertificate():
+                now = self._wall_clock()
+                return await issuing.issue(self._kube, self._finder, cluster, step, now)
             case _:
-                return await changes.change(self._etcd, step)
+                return await self._change(cluster, step)
+
+    async def _change(self, cluster: EtcdCluster, step: EtcdChange) -> Applied:
+        identity = self._identity(cluster)
+        return await changes.change(self._etcd, step, identity)
 
     async def _put(
         self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap | RecordMember

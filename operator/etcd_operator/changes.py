@@ -6,8 +6,10 @@ have happened; etcd's own no means that it has not, and that asking again later 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from etcd_operator.applied import Declined, Done, Outdated, Unanswered
-from etcd_operator.etcd import Endpoint, Etcd, NoAnswer, Refused, Stranger
+from etcd_operator.etcd import Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
@@ -22,9 +24,12 @@ from etcd_stateful.membership.steps import (
 )
 
 
-async def change(etcd: Etcd, step: EtcdChange) -> Done | Outdated | Unanswered | Declined:
+async def change(
+    etcd: Etcd, step: EtcdChange, identity: Identity | None = None
+) -> Done | Outdated | Unanswered | Declined:
+    """`identity`: what the operator shows etcd; None where it speaks plaintext."""
     try:
-        return Done(await _ask(etcd, _endpoint(step.leader), step))
+        return Done(await _ask(etcd, _endpoint(step.leader, identity), step))
     except Refused as error:
         return Declined(str(error))
     except Stranger as error:
@@ -33,8 +38,9 @@ async def change(etcd: Etcd, step: EtcdChange) -> Done | Outdated | Unanswered |
         return Unanswered(f"whether it happened is unknown: {error}")
 
 
-def _endpoint(leader: Leader) -> Endpoint:
-    return Endpoint(leader.address, leader.cluster_id, leader.member_id)
+def _endpoint(leader: Leader, identity: Identity | None) -> Endpoint:
+    tls = replace(identity, host=leader.host) if identity else None
+    return Endpoint(leader.address, leader.cluster_id, leader.member_id, tls=tls)
 
 
 async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:

@@ -18,9 +18,10 @@ import asyncio
 import contextlib
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
+import grpc
 from aetcd import rpc
 
 from etcd_operator import etcd_fields
@@ -78,6 +79,17 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom the operator trusts, and what it shows, all in PEM form; `host` is the name that the
+    member's certificate must have, as it is dialled by its address."""
+
+    authority: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a member is expected, and who it must be; None where that is not known."""
 
@@ -85,6 +97,8 @@ class Endpoint:
     cluster_id: int | None = None
     member_id: int | None = None
     port: int = naming.CLIENT_PORT
+    tls: Identity | None = None
+    """None: in plaintext."""
 
     @property
     def target(self) -> str:
@@ -133,7 +147,16 @@ class Etcd(Protocol):
 Ask = Callable[[Any], Awaitable[Any]]
 
 OpenChannel = Callable[[Endpoint], Any]
-"""The seam for TLS: credentials, and the name that the certificate must have."""
+
+
+def open_channel(endpoint: Endpoint) -> Any:
+    """A channel that has not connected yet."""
+    if endpoint.tls is None:
+        return plaintext(endpoint)
+    mine = endpoint.tls
+    credentials = grpc.ssl_channel_credentials(mine.authority, mine.key, mine.certificate)
+    named = (("grpc.ssl_target_name_override", mine.host),)
+    return rpc.secure_channel(endpoint.target, credentials, options=_OPTIONS + named)
 
 
 def plaintext(endpoint: Endpoint) -> Any:
@@ -143,8 +166,8 @@ def plaintext(endpoint: Endpoint) -> Any:
 class GrpcEtcd:
     """`Etcd` over aetcd's gRPC stubs."""
 
-    def __init__(self, open_channel: OpenChannel = plaintext, concurrency: int = 32) -> None:
-        self._open = open_channel
+    def __init__(self, opener: OpenChannel = open_channel, concurrency: int = 32) -> None:
+        self._open = opener
         self._turns = asyncio.Semaphore(concurrency)
 
     async def status(self, at: Endpoint, seconds: float = READ_SECONDS) -> MemberStatus:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from etcd_operator import corruption, reading
+from etcd_operator.certificates import CertificateLook
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
@@ -34,6 +35,7 @@ from etcd_operator.sweep import Network, Shape, Sweep, shape_of
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Foreign, Observation, Pod
 
 
@@ -82,6 +84,7 @@ class Observer:
         network: Network,
         operator_image: str,
         recoveries: Recoveries | None = None,
+        certificates: CertificateLook | None = None,
         *,
         operator: OperatorPods | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -93,6 +96,7 @@ class Observer:
         self._operator_image = operator_image
         self._operator = operator
         self._recoveries = recoveries
+        self._certificates = certificates
         self._wall_clock = wall_clock
         self._clock = clock
         self._sweeps: dict[Key, Sweep] = {}
@@ -124,6 +128,8 @@ class Observer:
         children = await self._children(cluster)
         claims = await self._claims(cluster)
         base = self._assemble(body, cluster, children, claims)
+        if self._certificates is not None:
+            base = await self._certificates.onto(base)
         if self._recoveries is not None:
             base = await self._recoveries.onto(base)
         key, now, shape = (cluster.namespace, cluster.name), self._clock(), shape_of(base)
@@ -133,7 +139,9 @@ class Observer:
             return Seen(last.onto(base), fresh=False, next_sweep=left, shape=shape)
         secret = children.secret if base.secret else None
         found = last.suspicion if last else corruption.NONE
-        sweep = await self._network.ask(base, reading.start_key(secret) if secret else None, found)
+        key_of_tickets = reading.start_key(secret) if secret else None
+        identity = self._certificates.identity(cluster) if self._certificates else None
+        sweep = await self._network.ask(base, key_of_tickets, found, identity)
         self._sweeps[key] = sweep
         return Seen(
             sweep.onto(base),
@@ -225,7 +233,7 @@ class Observer:
         own, foreign = _sort_out(cluster, children)
         by_name = {one["metadata"]["name"]: one for one in claims}
         read = (reading.claim(cluster.name, one) for one in claims)
-        return Observation(
+        seen = Observation(
             cluster=cluster,
             secret=reading.secret(own.secret) if own.secret else None,
             stateful_set=own.stateful_set,
@@ -241,6 +249,7 @@ class Observer:
             operator=self._operator,
             last_cluster_id=reading.last_cluster_id(body),
         )
+        return links.settled(seen)
 
     def _pods(
         self, cluster: EtcdCluster, stateful_set: Json | None, claims: Mapping[str, Json]

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from etcd_operator.brake import Brake
+from etcd_operator.certificates import MENDED_SECONDS
 from etcd_operator.observe import Seen
+from etcd_stateful.membership.certificates import UNUSABLE
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
 
@@ -87,6 +89,8 @@ def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float |
     match step:
         case Hold(reason="Paused"):
             return None
+        case Hold(reason=reason) if reason == UNUSABLE:
+            return MENDED_SECONDS
         case Hold() if seen.observation.foreign:
             return FOREIGN_SECONDS
         case Settled() | Hold():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Unanswered
 from etcd_operator.apply import Applier
+from etcd_operator.certificates import CertificateLook
 from etcd_operator.etcd import Etcd, GrpcEtcd
 from etcd_operator.events import Events
 from etcd_operator.finder import Finder
@@ -86,17 +87,19 @@ class Reconciler:
         self._metrics = metrics
         self._delay = StepDelay(metrics.registry)
         self._clock = clock
+        self._certificates = CertificateLook(kube, finder, wall_clock=wall_clock, clock=clock)
         self._observer = Observer(
             store,
             finder,
             Network(start, etcd, clock),
             settings.operator_image,
             Recoveries(kube, store, wall_clock),
+            self._certificates,
             operator=settings.operator_pods,
             wall_clock=wall_clock,
             clock=clock,
         )
-        self._applier = Applier(kube, finder, start, etcd, wall_clock)
+        self._applier = Applier(kube, finder, start, etcd, wall_clock, self._certificates.identity)
         self._reporter = Reporter(
             kube,
             finder,
@@ -290,6 +293,7 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         if self._memories.pop(key, None) is not None:
             self._observer.forget(key)
+            self._certificates.forget(key)
             self._reporter.forget(key)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from etcd_operator import corruption, tickets
 from etcd_operator import etcd as etcd_client
 from etcd_operator.corruption import Suspicion
-from etcd_operator.etcd import Endpoint, Etcd
+from etcd_operator.etcd import Endpoint, Etcd, Identity
 from etcd_operator.tickets import Start
 from etcd_stateful.membership.observation import (
     EtcdView,
@@ -94,16 +94,21 @@ class Network:
         self._clock = clock
 
     async def ask(
-        self, base: Observation, key: bytes | None, last: Suspicion = corruption.NONE
+        self,
+        base: Observation,
+        key: bytes | None,
+        last: Suspicion = corruption.NONE,
+        identity: Identity | None = None,
     ) -> Sweep:
         """One round of questions.
 
         Args:
             key: of the start tickets; None where there is no usable one, and nobody is asked then.
             last: what an earlier round found out about damage, where that will do.
+            identity: what the operator shows etcd; None where it has nothing to show.
         """
         answers, members = await asyncio.gather(
-            self._ask_starts(base.pods, key), self._ask_etcd(base, last)
+            self._ask_starts(base.pods, key), self._ask_etcd(base, last, identity)
         )
         return Sweep(
             self._clock(),
@@ -133,8 +138,10 @@ class Network:
             return None
         return StartAnswer(answer.challenge, answer.finding)
 
-    async def _ask_etcd(self, base: Observation, last: Suspicion) -> _Members:
-        places = endpoints(base)
+    async def _ask_etcd(
+        self, base: Observation, last: Suspicion, identity: Identity | None
+    ) -> _Members:
+        places = endpoints(base, identity)
         asked = (self._status(at, _deadline(base, ordinal)) for ordinal, at in places.items())
         said = await asyncio.gather(*asked)
         statuses = {ordinal: status for ordinal, status in zip(places, said, strict=True) if status}
@@ -175,13 +182,15 @@ class Network:
             return None
 
 
-def endpoints(base: Observation) -> dict[int, Endpoint]:
+def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, Endpoint]:
     """Where members may answer, and as whom, by ordinal.
 
     Without a record of the cluster's ID nobody is asked: there would be no telling who answers.
+    Without a certificate to show no member with TLS is.
     """
     bootstrap = base.secret.bootstrap if base.secret else None
-    if bootstrap is None:
+    encrypted = base.cluster.links.client.is_encrypted
+    if bootstrap is None or (encrypted and identity is None):
         return {}
     places: dict[int, Endpoint] = {}
     for pod in base.pods:
@@ -192,7 +201,9 @@ def endpoints(base: Observation) -> dict[int, Endpoint]:
         record = claim.record if claim else pod.record
         known = record is not None and record.cluster_id == bootstrap.cluster_id
         member_id = record.member_id if record and known else None
-        places[pod.ordinal] = Endpoint(pod.address, bootstrap.cluster_id, member_id)
+        host = base.cluster.host(pod.ordinal)
+        tls = replace(identity, host=host) if identity and encrypted else None
+        places[pod.ordinal] = Endpoint(pod.address, bootstrap.cluster_id, member_id, tls=tls)
     return places
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.tls import DEFAULT
 from etcd_stateful.changing import recovering, scaling, upgrading
 from etcd_stateful.disruptions import drains_blocked
 from etcd_stateful.membership.bootstrap import as_running
@@ -19,7 +21,7 @@ from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.outcome import Condition, Outcome
 from etcd_stateful.serving import expected, not_serving, serving
 
-__all__ = ["Condition", "Outcome", "all_conditions", "at_rest", "dated"]
+__all__ = ["Condition", "Outcome", "all_conditions", "at_rest", "dated", "why_plaintext"]
 
 LONGEST: Final = 1024
 
@@ -118,6 +120,29 @@ def paused(outcome: Outcome) -> Condition | None:
     return None
 
 
+def plaintext(outcome: Outcome) -> Condition | None:
+    """There only where traffic is not encrypted although it could be: by choice, or from before."""
+    seen = outcome.observation
+    words = why_plaintext(seen.cluster) if seen else ""
+    return Condition("Plaintext", "True", "NotEncrypted", words) if words else None
+
+
+def why_plaintext(cluster: EtcdCluster) -> str:
+    """Which links are in plaintext; empty for none, and where nothing else is offered."""
+    wished, links = cluster.wished_links, cluster.links
+    open_links = [
+        name
+        for name, link, wish, default in (
+            ("members", links.peer, wished.peer, DEFAULT.peer),
+            ("clients", links.client, wished.client, DEFAULT.client),
+        )
+        if not link.is_encrypted and (wish or default.is_encrypted)
+    ]
+    if not open_links:
+        return ""
+    return f"the traffic of {' and of '.join(open_links)} is neither encrypted nor authenticated"
+
+
 _ALL: Final = (
     accepted,
     available,
@@ -129,6 +154,7 @@ _ALL: Final = (
     blocked,
     paused,
     drains_blocked,
+    plaintext,
 )
 
 

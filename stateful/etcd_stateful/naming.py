@@ -27,6 +27,10 @@ VOLUME_PATH = "/var/etcd"
 DATA_DIRECTORY = f"{VOLUME_PATH}/data"
 KEY_FILE = "/etc/etcd-start/key"
 
+PEER_TLS = "/etc/etcdtls/member/peer-tls"
+SERVER_TLS = "/etc/etcdtls/member/server-tls"
+"""Where members find their certificates: coreos's folders, with coreos's names of the files."""
+
 CONFIG_PATH = f"{DATA_DIRECTORY}/member/wal/../../../etcd.yaml"
 """Leads to no configuration that could bootstrap once there has been a log.
 
@@ -42,6 +46,13 @@ CLAIM_UID = f"{GROUP}/claim-uid"
 MEMBER_ID = f"{GROUP}/member-id"
 CLUSTER_ID = f"{GROUP}/cluster-id"
 EPOCH = f"{GROUP}/epoch"
+
+PEER_SCHEME = f"{GROUP}/peer-scheme"
+"""On claims: `https` where the member's peer URL has it. The URL is in the data, and outlives every
+other record of it."""
+
+LINKS_ANNOTATION = f"{GROUP}/links"
+"""On the StatefulSet: how its pods talk to each other and to clients, unless it is in plaintext."""
 
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
@@ -100,6 +111,33 @@ def recovery_job(cluster: str) -> str:
 def start_secret(cluster: str) -> str:
     """Name of the Secret with the key of the start tickets and the bootstrap record."""
     return f"{cluster}-start"
+
+
+def peer_authority(cluster: str) -> str:
+    """Name of the Secret with the authority that signs members' certificates for each other."""
+    return f"{cluster}-peer-ca"
+
+
+def client_authority(cluster: str) -> str:
+    """Name of the Secret with the authority that signs what clients and members show each other."""
+    return f"{cluster}-client-ca"
+
+
+def peer_certificate(cluster: str) -> str:
+    return f"{cluster}-peer-tls"
+
+
+def server_certificate(cluster: str) -> str:
+    return f"{cluster}-server-tls"
+
+
+def operator_certificate(cluster: str) -> str:
+    return f"{cluster}-operator-tls"
+
+
+def client_certificate(cluster: str) -> str:
+    """Name of the Secret for applications."""
+    return f"{cluster}-client-tls"
 
 
 def host(cluster: str, namespace: str, ordinal: int, domain: str = "") -> str:

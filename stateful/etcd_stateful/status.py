@@ -23,6 +23,7 @@ _KEPT: Final = (
     "clientPort",
     "members",
     "memberStatus",
+    "certificates",
 )
 
 
@@ -87,7 +88,20 @@ def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
             "unready": sorted(pod.name for pod in seen.pods if pod.name not in ready),
         },
         "memberStatus": member_status(seen, stored.get("memberStatus") or ()),
+        **_certificates(seen),
     }
+
+
+def _certificates(seen: Observation) -> dict[str, Any]:
+    """When each of them ends; nothing where there are none, or where they were not looked at."""
+    if seen.certificates is None or seen.cluster.links.are_plaintext:
+        return {}
+    ends = {
+        name: min(one.until for one in found.values() if one.until)
+        for name, found in seen.certificates.secrets.items()
+        if any(one.until for one in found.values())
+    }
+    return {"certificates": [{"secret": name, "ends": ends[name]} for name in sorted(ends)]}
 
 
 def _size(seen: Observation, stored: Mapping[str, Any]) -> int:

@@ -101,9 +101,9 @@ MUTANTS: Final = [
     # The edges: parsing, drift, conditions.
     Mutant(
         "api/cluster.py",
-        'paused, tls = spec.flag("paused"), spec.object("TLS")\n',
-        'paused, tls = spec.raw.get("paused") is True, Reader(spec.raw.get("TLS") or {}, "")\n',
-        "a wrong `paused` or `TLS` is not seen",
+        'paused, links = spec.flag("paused"), read_tls(spec.object("TLS"))\n',
+        'paused, links = spec.raw.get("paused") is True, read_tls(spec.object("TLS"))\n',
+        "a wrong `paused` is not seen",
     ),
     Mutant(
         "api/cluster.py",

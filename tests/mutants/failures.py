@@ -198,9 +198,9 @@ MUTANTS: Final = [
         "F18: members that are not ready find nobody, and so never become it",
     ),
     Mutant(
-        "api/cluster.py",
-        "    if tls.raw:\n",
-        "    if False:\n",
+        "api/tls.py",
+        'return MANAGED if text == "Managed" else PLAINTEXT',
+        "return PLAINTEXT",
         "F20: plaintext in the place of TLS",
     ),
     Mutant(

@@ -86,7 +86,7 @@ class TestAccepted:
         [
             ({"size": 9}, "InvalidSpec"),
             ({"version": "3.2.13"}, "UnsupportedVersion"),
-            ({"TLS": {"static": {}}}, "TLSNotAvailable"),
+            ({"TLS": {"static": {}}}, "InvalidSpec"),
         ],
     )
     def test_a_spec_that_is_refused_says_why_and_nothing_is_claimed(

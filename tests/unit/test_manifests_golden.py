@@ -104,6 +104,17 @@ CASES: dict[str, dict[str, Any]] = {
     "root": body(3, pod={"securityContext": {"runAsUser": 0, "fsGroup": 0}}),
     "size-1": body(1),
     "size-7": body(7),
+    "tls-managed": body(3, TLS={"peer": "Managed", "client": "Managed"}),
+    "tls-static": body(
+        3,
+        TLS={
+            "static": {
+                "member": {"peerSecret": "peers", "serverSecret": "servers"},
+                "operatorSecret": "operators",
+            }
+        },
+    ),
+    "tls-of-peers": body(3, TLS={"peer": "Managed"}, pod={"emptyDir": {}}),
 }
 
 
@@ -112,6 +123,7 @@ def rendered(cluster: EtcdCluster) -> list[dict[str, Any]]:
         cluster.uid,
         {naming.pod(cluster.name, one): cluster.peer_url(one) for one in range(cluster.size)},
         str(cluster.version),
+        links=cluster.links,
     )
     return [
         start_secret(cluster, record, "c2VjcmV0"),

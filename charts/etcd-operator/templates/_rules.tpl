@@ -27,7 +27,8 @@ which makes what is not there yet.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch]
-# The key of the start tickets and the bootstrap record of each cluster.
+# The key of the start tickets and the bootstrap record of each cluster; its managed certificates. Those
+# that a user provides are only read.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch]

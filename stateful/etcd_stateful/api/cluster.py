@@ -18,6 +18,7 @@ from etcd_stateful.api.access import OPEN, Access, read_access
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.recovery import Recovery, read_recovery
+from etcd_stateful.api.tls import DEFAULT, UNSAID, Links, Wishes, read_tls
 from etcd_stateful.membership.versions import (
     DEFAULT_VERSION,
     Version,
@@ -40,7 +41,7 @@ _REPOSITORY: Final = re.compile(
     r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
 )
 
-RefusalReason = Literal["InvalidSpec", "UnsupportedVersion", "TLSNotAvailable"]
+RefusalReason = Literal["InvalidSpec", "UnsupportedVersion"]
 
 
 class Refused(ValueError):
@@ -102,6 +103,10 @@ class EtcdCluster:
     """False where the spec leaves it to the operator: then a running cluster stays as it is."""
     spec_hash: str = ""
     """Of what the pods are made from, as declared: the same for every operator that renders it."""
+    wished_links: Wishes = UNSAID
+    links: Links = DEFAULT
+    """How members and clients are talked to; of a cluster that has begun, those on record."""
+
     deleting: bool = False
     ignored: tuple[Problem, ...] = ()
     """coreos fields that are accepted and do nothing here, each with the reason."""
@@ -118,11 +123,15 @@ class EtcdCluster:
     @property
     def template_hash(self) -> str:
         """Of all that decides whether a pod is of this spec; pods carry it as an annotation."""
-        return f"{self.spec_hash}-{self.version}"
+        made_of = f"{self.spec_hash}-{self.version}"
+        return made_of if self.links.are_plaintext else f"{made_of}-{self.links.digest}"
+
+    def host(self, ordinal: int) -> str:
+        """DNS name of a member's pod, as in its URLs."""
+        return naming.host(self.name, self.namespace, ordinal, self.pod.cluster_domain)
 
     def peer_url(self, ordinal: int) -> str:
-        host = naming.host(self.name, self.namespace, ordinal, self.pod.cluster_domain)
-        return f"http://{host}:{naming.PEER_PORT}"
+        return f"{self.links.peer.scheme}://{self.host(ordinal)}:{naming.PEER_PORT}"
 
 
 def is_paused(body: Mapping[str, Any]) -> bool:
@@ -150,11 +159,10 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     recovery = read_recovery(spec.object("recovery"), str(metadata.get("name", "")))
     access = read_access(spec.object("networkPolicy"))
     repository = _repository(spec)
-    paused, tls = spec.flag("paused"), spec.object("TLS")
+    paused, links = spec.flag("paused"), read_tls(spec.object("TLS"))
     if spec.problems or version is None:
         raise Refused("InvalidSpec", tuple(spec.problems))
     _check_supported(version, spec)
-    _check_tls(tls, spec)
     return EtcdCluster(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata["name"]),
@@ -171,6 +179,8 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         access=access,
         version_declared=spec.has("version"),
         spec_hash=_spec_hash(body["spec"]),
+        wished_links=links,
+        links=links.over(DEFAULT),
         deleting=bool(metadata.get("deletionTimestamp")),
         ignored=_ignored(pod),
     )
@@ -236,16 +246,6 @@ def _check_supported(version: Version, spec: Reader) -> None:
             "patches of these",
         )
         raise Refused("UnsupportedVersion", tuple(spec.problems))
-
-
-def _check_tls(tls: Reader, spec: Reader) -> None:
-    if tls.raw:
-        spec.problem(
-            "TLS",
-            "this version of the operator does not run etcd with TLS yet, and never runs a "
-            "cluster without the TLS it asks for; remove the field to run in plaintext",
-        )
-        raise Refused("TLSNotAvailable", tuple(spec.problems))
 
 
 def _options_in(environment: tuple[Reader, ...]) -> dict[str, str]:

@@ -14,6 +14,8 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import DEFAULT_STORAGE, EtcdCluster
 from etcd_stateful.api.options import configuration
+from etcd_stateful.api.tls import NO_TLS, Links, dump_links, load_links
+from etcd_stateful.manifests import tls
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.membership.records import FIRST_EPOCH
 from etcd_stateful.membership.versions import Version, parse_version
@@ -38,6 +40,8 @@ def stateful_set(
 ) -> Manifest:
     described = metadata(cluster, cluster.name)
     described["annotations"] = {naming.VERSION_ANNOTATION: str(cluster.version)}
+    if not cluster.links.are_plaintext:
+        described["annotations"][naming.LINKS_ANNOTATION] = dump_links(cluster.links)
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -62,6 +66,13 @@ def version_of(live: Mapping[str, Any]) -> Version | None:
     """The version a live StatefulSet was rendered for."""
     annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
     return parse_version(annotations.get(naming.VERSION_ANNOTATION, ""))
+
+
+def links_of(live: Mapping[str, Any]) -> Links:
+    """The links a live StatefulSet was rendered for; raises ValueError, KeyError or TypeError."""
+    annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
+    text = annotations.get(naming.LINKS_ANNOTATION)
+    return load_links(json.loads(text)) if text else NO_TLS
 
 
 def _template(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
@@ -119,10 +130,10 @@ def start_settings(cluster: EtcdCluster, epoch: int) -> str:
         "clusterUID": cluster.uid,
         "epoch": epoch,
         "domain": f"{service}.{cluster.namespace}.svc{cluster.pod.cluster_domain}",
-        "clientScheme": "http",
-        "peerScheme": "http",
+        "clientScheme": cluster.links.client.scheme,
+        "peerScheme": cluster.links.peer.scheme,
         "dnsTimeoutSeconds": cluster.pod.dns_timeout_seconds,
-        "etcd": configuration(cluster.etcd, cluster.version),
+        "etcd": configuration(cluster.etcd, cluster.version) | tls.options(cluster),
     }
     return json.dumps(settings, sort_keys=True)
 
@@ -138,7 +149,10 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
             {"name": "peer", "containerPort": naming.PEER_PORT},
             {"name": "metrics", "containerPort": naming.METRICS_PORT},
         ],
-        "volumeMounts": [{"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH}],
+        "volumeMounts": [
+            {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH},
+            *tls.mounts(cluster),
+        ],
         "securityContext": CONFINED,
         "startupProbe": _probe("/livez", period=1, failures=3600),
         "livenessProbe": _probe("/livez", period=10, failures=6),
@@ -198,9 +212,10 @@ def _volumes(cluster: EtcdCluster) -> list[Manifest]:
             "optional": True,
         },
     }
+    mounted = [key, *tls.volumes(cluster)]
     if cluster.durable:
-        return [key]
-    return [key, {"name": naming.DATA_VOLUME, "emptyDir": dict(cluster.pod.empty_dir or {})}]
+        return mounted
+    return [*mounted, {"name": naming.DATA_VOLUME, "emptyDir": dict(cluster.pod.empty_dir or {})}]
 
 
 def _claim(cluster: EtcdCluster) -> Manifest:

@@ -71,7 +71,8 @@ def _begin(seen: Observation, name: str) -> Step:
     if known:
         size, cluster_id = min(replicas(seen), naming.MAX_SIZE), known.pop()
         epoch = _epoch_of(seen, cluster_id)
-        record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch)
+        links = seen.cluster.links
+        record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch, links)
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(
@@ -80,9 +81,8 @@ def _begin(seen: Observation, name: str) -> Step:
             "status.clusterID are all gone: nothing says which cluster this is, so nothing is "
             "started. Put etcd's cluster ID into status.clusterID, in hexadecimal",
         )
-    record = records.first_attempt(
-        seen.cluster.uid, _first_peers(seen.cluster, seen.cluster.size), version
-    )
+    peers = _first_peers(seen.cluster, seen.cluster.size)
+    record = records.first_attempt(seen.cluster.uid, peers, version, links=seen.cluster.links)
     return CreateSecret(name, record, f"a cluster of {len(record.members)} begins")
 
 
@@ -293,6 +293,7 @@ def _record_then_push(
         member_id=member_id,
         cluster_id=bootstrap.cluster_id,
         epoch=bootstrap.epoch,
+        peer_scheme=seen.cluster.links.peer.scheme,
     )
     if _member_record(seen, pod) != record:
         return _record_step(seen, pod, record)

@@ -23,14 +23,15 @@ def leader(seen: Observation) -> Leader | None:
     """The leader of the latest term, where it answers."""
     leading = [seat for seat in roster.voters(seen) if seat.leads]
     terms = [
-        (seat.status.term, seat.pod.address, seat.status)
+        (seat.status.term, seat.pod.address, seat.ordinal, seat.status)
         for seat in leading
         if seat.status and seat.pod
     ]
     if not terms:
         return None
-    _, address, status = max(terms, key=lambda one: one[0])
-    return Leader(address, status.member_id, status.cluster_id)
+    _, address, ordinal, status = max(terms, key=lambda one: one[0])
+    host = seen.cluster.host(ordinal)
+    return Leader(address, status.member_id, status.cluster_id, host)
 
 
 def ask(seen: Observation, change: Callable[[Leader], EtcdChange]) -> EtcdChange | Wait:

@@ -190,6 +190,36 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate in a Secret, without its key."""
+
+    resource_version: str
+    problem: str = ""
+    """Which key of the Secret is wrong, and how; empty for one that is as needed."""
+
+    begins: float = 0.0
+    ends: float = 0.0
+    """Seconds since 1970."""
+
+    until: str = ""
+    """`ends`, for people: RFC 3339."""
+
+    authority: str = ""
+    """Digest of the certificate of whoever signed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Those that the cluster's links need and that are there."""
+
+    now: float
+    """The time they were looked at; seconds since 1970."""
+
+    secrets: Mapping[str, Mapping[str, Certificate]] = field(default_factory=dict)
+    """By the Secret's name and by what it is for: a user may serve both links from one Secret."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One cluster at one moment."""
 
@@ -217,6 +247,9 @@ class Observation:
     occupants: tuple[str, ...] = ()
     """Pods that are none of `pods` and may use the cluster's volumes: its Job's, strangers under
     names of ours. Asked for only while a recovery is under way."""
+    certificates: Certificates | None = None
+    """None where they were not looked at: nothing is done for a paused cluster."""
+
     operator_image: str = ""
     operator: OperatorPods | None = None
     """None where it runs outside the cluster, or makes no network policies."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from etcd_stateful import naming
+from etcd_stateful.api.tls import NO_TLS, Links, links_as_json, load_links
 from etcd_stateful.membership import identity
 
 FIRST_EPOCH: Final = 1
@@ -68,6 +69,10 @@ class Bootstrap:
     declined: bool = False
     """The `spec.recovery` there is came while a quorum answered. It has no effect, also later."""
 
+    links: Links = NO_TLS
+    """As chosen when the cluster began. A record that says nothing of them is of a time when there
+    was only plaintext."""
+
     @property
     def initial_cluster(self) -> str:
         return ",".join(f"{member.name}={member.peer_url}" for member in self.members)
@@ -81,7 +86,11 @@ class Bootstrap:
 
 
 def first_attempt(
-    cluster_uid: str, peers: Mapping[str, str], version: str, attempt: int = 1
+    cluster_uid: str,
+    peers: Mapping[str, str],
+    version: str,
+    attempt: int = 1,
+    links: Links = NO_TLS,
 ) -> Bootstrap:
     """The record of an attempt to form a cluster of `peers` (member name to peer URL).
 
@@ -100,16 +109,23 @@ def first_attempt(
         cluster_id=identity.cluster_id(member.member_id for member in members),
         version=version,
         oldest=version,
+        links=links,
     )
 
 
 def next_attempt(record: Bootstrap, peers: Mapping[str, str]) -> Bootstrap:
     """The attempt after one that never formed a cluster."""
-    return first_attempt(record.cluster_uid, peers, record.version, record.attempt + 1)
+    attempt = record.attempt + 1
+    return first_attempt(record.cluster_uid, peers, record.version, attempt, record.links)
 
 
 def adopted(
-    cluster_uid: str, cluster_id: int, version: str, size: int, epoch: int = FIRST_EPOCH
+    cluster_uid: str,
+    cluster_id: int,
+    version: str,
+    size: int,
+    epoch: int = FIRST_EPOCH,
+    links: Links = NO_TLS,
 ) -> Bootstrap:
     """The record of a cluster that is there already: adopted, or its Secret was lost."""
     return Bootstrap(
@@ -122,6 +138,7 @@ def adopted(
         version=version,
         size=size,
         epoch=epoch,
+        links=links,
     )
 
 
@@ -152,8 +169,10 @@ def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
 
 def dump_bootstrap(record: Bootstrap) -> str:
     """JSON for the Secret; read back by `load_bootstrap`."""
+    links = {} if record.links.are_plaintext else {"links": links_as_json(record.links)}
     return json.dumps(
         {
+            **links,
             "clusterUID": record.cluster_uid,
             "attempt": record.attempt,
             "token": record.token,
@@ -198,6 +217,7 @@ def load_bootstrap(text: str) -> Bootstrap:
             epoch=_epoch(raw.get("epoch", FIRST_EPOCH)),
             survivor=str(raw.get("survivor", "")),
             declined=_truth(raw.get("declined", False)),
+            links=load_links(raw["links"]) if "links" in raw else NO_TLS,
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
@@ -232,9 +252,14 @@ class MemberRecord:
     epoch: int = FIRST_EPOCH
     """Of the marker on the volume: outlives the bootstrap record, which goes with its cluster."""
 
+    peer_scheme: str = "http"
+    """Of the peer URL that the data knows the member by."""
+
 
 def member_annotations(record: MemberRecord) -> dict[str, str]:
+    scheme = {naming.PEER_SCHEME: "https"} if record.peer_scheme == "https" else {}
     return {
+        **scheme,
         naming.CLUSTER_UID: record.cluster_uid,
         naming.CLAIM_UID: record.claim_uid,
         naming.MEMBER_ID: identity.to_hex(record.member_id),
@@ -257,6 +282,7 @@ def load_member(annotations: Mapping[str, str]) -> MemberRecord | None:
             member_id=identity.from_hex(annotations[naming.MEMBER_ID]),
             cluster_id=identity.from_hex(annotations[naming.CLUSTER_ID]),
             epoch=_epoch_in(annotations.get(naming.EPOCH, str(FIRST_EPOCH))),
+            peer_scheme=_scheme_in(annotations.get(naming.PEER_SCHEME, "http")),
         )
     except (KeyError, ValueError) as error:
         raise BadRecord(f"the member record on the claim cannot be read: {error}") from error
@@ -266,6 +292,12 @@ def _epoch_in(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9 or not int(text):
         raise ValueError(f"not an epoch: {text[:32]!r}")
     return int(text)
+
+
+def _scheme_in(text: str) -> str:
+    if text not in ("http", "https"):
+        raise ValueError(f"not a scheme: {text[:32]!r}")
+    return text
 
 
 def _said(annotations: Mapping[str, str], key: str) -> str:

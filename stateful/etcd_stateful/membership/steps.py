@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from etcd_stateful import naming
+from etcd_stateful.certificates import Need
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
@@ -50,6 +51,16 @@ class WriteBootstrap:
     def of(cls, seen: Observation, record: Bootstrap, reason: str, *, final: bool = False) -> Self:
         version = seen.secret.resource_version if seen.secret else ""
         return cls(naming.start_secret(seen.cluster.name), version, record, reason, final)
+
+
+@dataclass(frozen=True, slots=True)
+class IssueCertificate:
+    """Make a key and a certificate, and write both into their Secret: into that of exactly this
+    resourceVersion, or into a new one where it is empty."""
+
+    need: Need
+    resource_version: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,8 @@ class Leader:
     address: str
     member_id: int
     cluster_id: int
+    host: str = ""
+    """The name that its certificate has, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +248,7 @@ Write = (
     ApplyChild
     | CreateSecret
     | WriteBootstrap
+    | IssueCertificate
     | RecordMember
     | PushTicket
     | DeleteClaim

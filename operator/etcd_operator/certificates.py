@@ -1,0 +1,135 @@
+"""Looks at the Secrets with a cluster's certificates, and keeps what the operator shows etcd.
+
+Those of ours are in the store. A user's are not: they carry no label of ours, so nothing is heard
+of them, and they are read at intervals, and at once when the spec has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from etcd_operator import checking, reading
+from etcd_operator.checking import Examined
+from etcd_operator.etcd import Identity
+from etcd_operator.finder import Finder
+from etcd_operator.issuing import contents
+from etcd_operator.kube import SECRETS, Json, Key, Kubernetes
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.certificates import OPERATOR_FILES, Need, managed, provided
+from etcd_stateful.membership.observation import Certificate, Certificates, Foreign, Observation
+
+MENDED_SECONDS: Final = 2.0
+"""How old the view of a user's Secret may be while something is wrong with it."""
+
+GOOD_SECONDS: Final = 30.0
+"""And while nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A user's Secret as last read."""
+
+    at: float
+    generation: int
+    raw: Json | None
+
+
+class CertificateLook:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        finder: Finder,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube = kube
+        self._finder = finder
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._reads: dict[Key, dict[str, _Read]] = {}
+        self._examined: dict[Key, dict[Need, tuple[str, Examined]]] = {}
+        self._identities: dict[Key, Identity] = {}
+
+    def forget(self, key: Key) -> None:
+        for memory in (self._reads, self._examined, self._identities):
+            memory.pop(key, None)
+
+    def identity(self, cluster: EtcdCluster) -> Identity | None:
+        """What the operator shows etcd, of the last look; None where there is nothing usable."""
+        return self._identities.get((cluster.namespace, cluster.name))
+
+    async def onto(self, base: Observation) -> Observation:
+        """The observation with the certificates that are there, and whose they are."""
+        cluster = base.cluster
+        if cluster.links.are_plaintext:
+            self.forget((cluster.namespace, cluster.name))
+            return replace(base, certificates=Certificates(self._wall_clock()))
+        ours, theirs = managed(cluster), provided(cluster)
+        raws = await asyncio.gather(
+            *(self._finder.find(SECRETS, cluster.namespace, need.secret) for need in ours),
+            *(self._provided(cluster, need) for need in theirs),
+        )
+        now = self._wall_clock()
+        foreign: list[Foreign] = []
+        found: dict[str, dict[str, Certificate]] = {}
+        good: dict[str, Json] = {}
+        for need, raw in zip((*ours, *theirs), raws, strict=True):
+            other = reading.foreign(cluster, "Secret", raw) if raw and need in ours else None
+            if other is not None:
+                foreign.append(other)
+            elif raw is not None:
+                one = self._certificate(cluster, need, raw, now)
+                found.setdefault(need.secret, {})[need.role] = one
+                if not one.problem:
+                    good[need.role] = raw
+        self._keep_identity(cluster, good.get("operator"))
+        self._spoil(cluster, {need.secret for need in theirs if need.role not in good})
+        certificates = Certificates(now, found)
+        return replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
+
+    async def _provided(self, cluster: EtcdCluster, need: Need) -> Json | None:
+        reads = self._reads.setdefault((cluster.namespace, cluster.name), {})
+        last, now = reads.get(need.secret), self._clock()
+        if last and last.generation == cluster.generation and now - last.at < GOOD_SECONDS:
+            return last.raw
+        raw = await self._kube.get(SECRETS, cluster.namespace, need.secret)
+        reads[need.secret] = _Read(now, cluster.generation, raw)
+        return raw
+
+    def _spoil(self, cluster: EtcdCluster, bad: set[str]) -> None:
+        """What is wrong may be mended soon."""
+        reads = self._reads.get((cluster.namespace, cluster.name), {})
+        earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
+        for name in bad & reads.keys():
+            reads[name] = replace(reads[name], at=min(reads[name].at, earlier))
+
+    def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
+        version = str(raw["metadata"]["resourceVersion"])
+        known = self._examined.setdefault((cluster.namespace, cluster.name), {})
+        if need not in known or known[need][0] != version:
+            known[need] = (version, checking.examine(need, contents(raw)))
+        examined = known[need][1]
+        own = examined.certificate
+        return Certificate(
+            version,
+            checking.problem_at(examined, now),
+            own.begins,
+            own.ends,
+            until=checking.rfc3339(own.ends) if own.ends else "",
+            authority=examined.digest,
+        )
+
+    def _keep_identity(self, cluster: EtcdCluster, raw: Json | None) -> None:
+        key = (cluster.namespace, cluster.name)
+        if raw is None or not cluster.links.client.is_encrypted:
+            self._identities.pop(key, None)
+            return
+        data, files = contents(raw), OPERATOR_FILES
+        self._identities[key] = Identity(
+            data[files.authority], data[files.certificate], data[files.key]
+        )

@@ -1,0 +1,66 @@
+"""What TLS adds to a pod: volumes with the members' certificates, and etcd's configuration.
+
+Managed and user-provided certificates come in Secrets of the same form, coreos's, so that nothing
+here knows which they are. etcd reads a certificate and its key anew for each handshake; what it
+trusts (the `-ca.crt` files) it reads once, when it starts.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.certificates import PEER_FILES, SERVER_FILES, Files, peer_secret, server_secret
+from etcd_stateful.manifests.common import Manifest
+
+_MODE = 0o440
+"""Read by the pods' group, which is what `fsGroup` gives to files of a Secret: never by others."""
+
+
+def volumes(cluster: EtcdCluster) -> list[Manifest]:
+    """Not optional: without its certificate a member could not start, and the kubelet says why."""
+    return [
+        {
+            "name": name,
+            "secret": {
+                "secretName": secret,
+                "items": [{"key": key, "path": key} for key in files],
+                "defaultMode": _MODE,
+            },
+        }
+        for name, secret, files, _ in _mounted(cluster)
+    ]
+
+
+def mounts(cluster: EtcdCluster) -> list[Manifest]:
+    return [
+        {"name": name, "mountPath": directory, "readOnly": True}
+        for name, _, _, directory in _mounted(cluster)
+    ]
+
+
+def options(cluster: EtcdCluster) -> dict[str, object]:
+    """Both sides show a certificate, on both links."""
+    found: dict[str, object] = {}
+    if cluster.links.peer.is_encrypted:
+        found["peer-transport-security"] = _security(naming.PEER_TLS, PEER_FILES)
+    if cluster.links.client.is_encrypted:
+        found["client-transport-security"] = _security(naming.SERVER_TLS, SERVER_FILES)
+    return found
+
+
+def _security(directory: str, files: Files) -> Manifest:
+    return {
+        "cert-file": f"{directory}/{files.certificate}",
+        "key-file": f"{directory}/{files.key}",
+        "trusted-ca-file": f"{directory}/{files.authority}",
+        "client-cert-auth": True,
+    }
+
+
+def _mounted(cluster: EtcdCluster) -> list[tuple[str, str, Files, str]]:
+    found = []
+    if cluster.links.peer.is_encrypted:
+        found.append(("peer-tls", peer_secret(cluster), PEER_FILES, naming.PEER_TLS))
+    if cluster.links.client.is_encrypted:
+        found.append(("server-tls", server_secret(cluster), SERVER_FILES, naming.SERVER_TLS))
+    return found

@@ -1,0 +1,392 @@
+"""Which certificates a cluster needs, what is wrong with the ones there are, and what is made."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ipaddress
+import warnings
+from dataclasses import replace
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import body
+
+from etcd_operator import checking, issuing
+from etcd_operator.checking import examine, problem_at
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.certificates import DAY, LEAF_SECONDS, managed, provided, renewed_at
+
+NOW = 1_800_000_000.0
+MANAGED = {"peer": "Managed", "client": "Managed"}
+STATIC = {
+    "static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"},
+}
+
+
+def needs(**spec):
+    cluster = parse_cluster(body(3, **{"TLS": MANAGED, **spec}))
+    return {(need.role, need.secret): need for need in managed(cluster)}
+
+
+def need_of(role, **spec):
+    return next(need for (one, _), need in needs(**spec).items() if one == role)
+
+
+def made(role, now=NOW, authority=None, **spec):
+    """The content of a managed Secret, and of its authority's."""
+    need = need_of(role, **spec)
+    above = needs(**spec).get(("authority", need.signed_by))
+    authority = authority or issuing.make(above, {}, now)
+    return need, issuing.make(need, authority, now), authority
+
+
+def certificate(files, key):
+    return x509.load_pem_x509_certificate(files[key])
+
+
+def sans(files, key):
+    found = certificate(files, key).extensions
+    return found.get_extension_for_class(x509.SubjectAlternativeName).value
+
+
+class TestNames:
+    def test_members_are_good_for_every_ordinal_there_may_ever_be(self):
+        for role in ("peer", "server"):
+            names = need_of(role).names
+            for ordinal in range(7):
+                assert f"c-{ordinal}.c.ns.svc" in names
+                assert f"c-{ordinal}.c.ns.svc.cluster.local" in names, "as reverse DNS says it"
+
+    def test_a_cluster_domain_takes_the_place_of_the_usual_one(self):
+        names = need_of("peer", pod={"ClusterDomain": ".corp.example"}).names
+        assert "c-0.c.ns.svc.corp.example" in names
+        assert "c-0.c.ns.svc" in names
+        assert not [name for name in names if name.endswith("cluster.local")]
+
+    def test_clients_may_use_the_service_by_any_of_its_names(self):
+        names = need_of("server").names
+        wanted = ("c-client", "c-client.ns", "c-client.ns.svc", "c-client.ns.svc.cluster.local")
+        assert set(wanted) <= set(names)
+        assert "localhost" in names
+        assert need_of("server").addresses == ("127.0.0.1", "::1")
+
+    def test_what_clients_show_has_no_names(self):
+        """etcd holds names in a client's certificate against the address it comes from."""
+        for role in ("operator", "application"):
+            _, files, _ = made(role)
+            key = need_of(role).files.certificate
+            with pytest.raises(x509.ExtensionNotFound):
+                sans(files, key)
+
+    def test_no_wildcards(self):
+        assert not [name for need in needs().values() for name in need.names if "*" in name]
+
+    def test_each_link_has_an_authority_of_its_own(self):
+        signed_by = {secret: need.signed_by for (_, secret), need in needs().items()}
+        assert signed_by == {
+            "c-peer-ca": "",
+            "c-peer-tls": "c-peer-ca",
+            "c-client-ca": "",
+            "c-server-tls": "c-client-ca",
+            "c-operator-tls": "c-client-ca",
+            "c-client-tls": "c-client-ca",
+        }
+
+    def test_nothing_is_made_for_a_link_in_plaintext(self):
+        assert set(needs(TLS={"peer": "Managed"})) == {
+            ("authority", "c-peer-ca"),
+            ("peer", "c-peer-tls"),
+        }
+        assert not needs(TLS={"peer": "Plaintext", "client": "Plaintext"})
+
+
+class TestMade:
+    @pytest.mark.parametrize("role", ["peer", "server", "operator", "application"])
+    def test_what_is_made_is_what_is_needed(self, role):
+        need, files, _ = made(role)
+        assert set(files) == set(need.files)
+        assert problem_at(examine(need, files), NOW) == ""
+
+    def test_usages_are_those_that_etcd_checks(self):
+        both = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+        for role, wanted in (
+            ("peer", both),
+            ("server", both),
+            ("operator", both - {ExtendedKeyUsageOID.SERVER_AUTH}),
+            ("application", both - {ExtendedKeyUsageOID.SERVER_AUTH}),
+        ):
+            need, files, _ = made(role)
+            extensions = certificate(files, need.files.certificate).extensions
+            found = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+            assert set(found) == wanted, role
+
+    def test_an_authority_signs_leaves_only(self):
+        _, _, authority = made("peer")
+        own = certificate(authority, "ca.crt").extensions
+        assert own.get_extension_for_class(x509.BasicConstraints).value == x509.BasicConstraints(
+            ca=True, path_length=0
+        )
+        assert own.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+        _, files, _ = made("peer")
+        leaf = certificate(files, "peer.crt").extensions
+        assert not leaf.get_extension_for_class(x509.BasicConstraints).value.ca
+        assert not leaf.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+
+    def test_every_certificate_has_a_key_of_its_own(self):
+        need, first, authority = made("peer")
+        again = issuing.make(need, authority, NOW)
+        assert first["peer.key"] != again["peer.key"]
+        assert first["peer-ca.crt"] == again["peer-ca.crt"] == authority["ca.crt"]
+
+    def test_none_outlives_its_authority(self):
+        _, _, authority = made("peer")
+        ends = certificate(authority, "ca.crt").not_valid_after_utc.timestamp()
+        _, files, _ = made("peer", now=ends - 10 * DAY, authority=authority)
+        assert certificate(files, "peer.crt").not_valid_after_utc.timestamp() == ends
+
+    def test_a_clock_that_is_behind_takes_it_all_the_same(self):
+        need, files, _ = made("peer")
+        assert problem_at(examine(need, files), NOW - 60) == ""
+
+    def test_an_authority_that_holds_none_signs_nothing(self):
+        need = need_of("peer")
+        _, _, authority = made("peer")
+        for broken in ({}, {**authority, "ca.key": b"no"}, {"ca.crt": authority["ca.crt"]}):
+            with pytest.raises(issuing.CannotSign, match="holds no authority") as caught:
+                issuing.make(need, broken, NOW)
+            assert caught.value.__cause__ is None, "a parser's words may quote the key"
+
+    def test_renewal_is_due_at_two_thirds_of_its_life(self):
+        need, files, _ = made("peer")
+        own = examine(need, files).certificate
+        assert own.ends == NOW + LEAF_SECONDS
+        assert abs(renewed_at(own.begins, own.ends) - (NOW + LEAF_SECONDS * 2 / 3)) < 600
+        assert renewed_at(0, 300) == 200
+
+
+def signed(
+    *,
+    names=("*.c.ns.svc", "c-client.ns.svc"),
+    usages=(ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH),
+    begins=NOW - DAY,
+    ends=NOW + DAY,
+    authority=None,
+    is_authority=True,
+):
+    """A certificate as a user makes it: key, certificate, and whoever has signed it."""
+    above, above_key = authority or root(ends=NOW + 1000 * DAY, ca=is_authority)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = _builder("member", above.subject, key, begins, ends)
+    if usages:
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+    if names:
+        alternatives = [
+            x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() else x509.DNSName(name)
+            for name in names
+        ]
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    return pem_key(key), pem(builder.sign(above_key, hashes.SHA256())), pem(above)
+
+
+def root(*, ends=NOW + 1000 * DAY, begins=NOW - DAY, ca=True, name="root", above=None):
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer, signing = (above[0].subject, above[1]) if above else (_name(name), key)
+    builder = _builder(name, issuer, key, begins, ends).add_extension(
+        x509.BasicConstraints(ca=ca, path_length=None), critical=True
+    )
+    return builder.sign(signing, hashes.SHA256()), key
+
+
+def _builder(name, issuer, key, begins, ends):
+    moment = lambda at: datetime.datetime.fromtimestamp(at, datetime.UTC)  # noqa: E731
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_name(name))
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(moment(begins))
+        .not_valid_after(moment(ends))
+    )
+
+
+def _name(text):
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def pem(certificate):
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def pem_key(key):
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+
+
+def wanted(role, size=3, **spec):
+    cluster = parse_cluster(body(size, **{"TLS": STATIC, **spec}))
+    return next(need for need in provided(cluster) if need.role == role)
+
+
+def peer(**how):
+    key, crt, ca = signed(**how)
+    return {"peer.key": key, "peer.crt": crt, "peer-ca.crt": ca}
+
+
+GOOD = peer()
+
+
+def problem(data, role="peer", now=NOW, **spec):
+    return problem_at(examine(wanted(role, **spec), data), now)
+
+
+class TestProvided:
+    def test_what_coreos_documented_is_good(self):
+        assert problem(peer()) == ""
+        key, crt, ca = signed(names=("*.c.ns.svc", "c-client.ns.svc", "localhost"))
+        data = {"server.key": key, "server.crt": crt, "server-ca.crt": ca}
+        assert problem(data, "server") == ""
+        key, crt, ca = signed(names=(), usages=(ExtendedKeyUsageOID.CLIENT_AUTH,))
+        data = {"etcd-client.key": key, "etcd-client.crt": crt, "etcd-client-ca.crt": ca}
+        assert problem(data, "operator") == ""
+
+    def test_exact_names_are_as_good_as_a_wildcard(self):
+        assert problem(peer(names=tuple(f"c-{one}.c.ns.svc" for one in range(3)))) == ""
+
+    def test_a_certificate_without_usages_is_good_for_all(self):
+        assert problem(peer(usages=())) == ""
+        assert problem(peer(usages=(ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,))) == ""
+
+    def test_one_that_an_intermediate_has_signed(self):
+        top = root(name="top")
+        middle = root(name="middle", above=top)
+        key, crt, _ = signed(authority=middle)
+        data = {"peer.key": key, "peer.crt": crt + pem(middle[0]), "peer-ca.crt": pem(top[0])}
+        assert problem(data) == ""
+        assert problem({**data, "peer.crt": crt}) == "peer-ca.crt has not signed peer.crt"
+
+    def test_one_of_several_authorities_is_enough(self):
+        data = peer()
+        assert problem({**data, "peer-ca.crt": pem(root()[0]) + data["peer-ca.crt"]}) == ""
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"peer.crt": None}, "peer.crt is missing"),
+            ({"peer.key": b""}, "peer.key is missing"),
+            ({"peer-ca.crt": None}, "peer-ca.crt is missing"),
+            ({"peer.crt": b"rubbish"}, "peer.crt is no certificate in PEM form"),
+            ({"peer.crt": b"\xff\x00"}, "peer.crt is no certificate in PEM form"),
+            ({"peer-ca.crt": b"rubbish"}, "peer-ca.crt is no certificate in PEM form"),
+            ({"peer.key": b"rubbish"}, "peer.key is no private key in PEM form without a password"),
+        ],
+    )
+    def test_what_is_not_there_or_cannot_be_read(self, change, said):
+        data = {**peer(), **change}
+        assert problem({key: value for key, value in data.items() if value is not None}) == said
+
+    def test_a_key_with_a_password(self):
+        data = peer()
+        key = serialization.load_pem_private_key(data["peer.key"], None)
+        locked = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+        assert "without a password" in problem({**data, "peer.key": locked})
+
+    def test_the_key_of_another_certificate(self):
+        other = peer()["peer.key"]
+        assert problem({**peer(), "peer.key": other}) == "peer.key is not the key of peer.crt"
+
+    def test_an_authority_that_has_not_signed_it(self):
+        stranger = pem(root()[0])
+        assert problem({**peer(), "peer-ca.crt": stranger}) == (
+            "peer-ca.crt has not signed peer.crt"
+        )
+
+    def test_a_signer_that_is_no_authority(self):
+        assert "not the certificate of an authority" in problem(peer(is_authority=False))
+
+    def test_time(self):
+        assert problem(peer(ends=NOW - 1)) == "peer.crt expired on 2027-01-15T07:59:59Z"
+        assert problem(peer(begins=NOW + 60)) == "peer.crt is not valid before 2027-01-15T08:01:00Z"
+        old = root(ends=NOW - 1)
+        assert problem(peer(authority=old)) == "peer-ca.crt expired on 2027-01-15T07:59:59Z"
+        assert problem(peer(), now=NOW + 2 * DAY).startswith("peer.crt expired on ")
+
+    def test_names(self):
+        assert problem(peer(names=("c-0.c.ns.svc", "c-2.c.ns.svc"))) == (
+            "peer.crt is not good for the name c-1.c.ns.svc"
+        )
+        assert "c-0.c.ns.svc, c-1.c.ns.svc, c-2.c.ns.svc and 2 more" in problem(
+            peer(names=("*.other.ns.svc",)), size=5
+        )
+        assert "has no subject alternative names" in problem(peer(names=()))
+        assert "c-0.c.ns.svc.corp.example" in problem(
+            peer(), pod={"ClusterDomain": ".corp.example"}
+        )
+
+    def test_a_wildcard_stands_for_one_label(self):
+        assert "c-0.c.ns.svc" in problem(peer(names=("*.ns.svc",)))
+
+    def test_growing_needs_the_names_of_the_new_members(self):
+        data = peer(names=tuple(f"c-{one}.c.ns.svc" for one in range(3)))
+        assert problem(data, size=5) == (
+            "peer.crt is not good for the name c-3.c.ns.svc, c-4.c.ns.svc"
+        )
+
+    def test_usages(self):
+        server_only = peer(usages=(ExtendedKeyUsageOID.SERVER_AUTH,))
+        assert problem(server_only) == "peer.crt lacks the extended key usage clientAuth"
+        client_only = peer(usages=(ExtendedKeyUsageOID.CLIENT_AUTH,))
+        assert problem(client_only) == "peer.crt lacks the extended key usage serverAuth"
+
+    def test_nothing_of_a_key_is_ever_said(self):
+        """Whatever is wrong with it."""
+        data = peer()
+        secret = data["peer.key"].decode().splitlines()[1]
+        cut = data["peer.key"][:60]
+        for change in ({"peer.key": cut}, {"peer.crt": data["peer.key"]}, {"peer-ca.crt": cut}):
+            examined = examine(wanted("peer"), {**data, **change})
+            assert examined.problem
+            assert secret[:12] not in repr(examined)
+
+    @pytest.mark.parametrize("role", ["peer", "server", "operator"])
+    def test_the_field_of_the_spec_is_known(self, role):
+        fields = {
+            "peer": "spec.TLS.static.member.peerSecret",
+            "server": "spec.TLS.static.member.serverSecret",
+            "operator": "spec.TLS.static.operatorSecret",
+        }
+        assert wanted(role).field == fields[role]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2000), st.integers(1, 255), st.sampled_from(["peer.crt", "peer-ca.crt"]))
+def test_a_damaged_certificate_is_a_problem_or_none_and_never_an_exception(place, flip, which):
+    """Bytes of the DER are flipped, so that its frame still reads."""
+    damaged = bytearray(certificate(GOOD, which).public_bytes(serialization.Encoding.DER))
+    damaged[place % len(damaged)] ^= flip
+    text = base64.encodebytes(bytes(damaged)).decode()
+    frame = f"-----BEGIN CERTIFICATE-----\n{text}-----END CERTIFICATE-----\n".encode()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what the library will refuse one day
+        assert isinstance(problem({**GOOD, which: frame}), str)
+
+
+def test_two_looks_at_the_same_bytes_say_the_same():
+    data = peer()
+    need = wanted("peer")
+    assert examine(need, data) == examine(need, data)
+    assert checking.rfc3339(0) == "1970-01-01T00:00:00Z"
+    assert replace(need, names=()) != need

@@ -1,0 +1,435 @@
+"""Whole passes over clusters with TLS: certificates before pods, renewed, and let alone."""
+
+from __future__ import annotations
+
+import base64
+import logging
+
+import pytest
+from reconcile_bench import KEY, Bench
+
+from etcd_operator import issuing
+from etcd_operator.kube import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.certificates import DAY, managed
+
+MANAGED = {"peer": "Managed", "client": "Managed"}
+STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
+SECRET_NAMES = (
+    "a-peer-ca",
+    "a-peer-tls",
+    "a-client-ca",
+    "a-server-tls",
+    "a-operator-tls",
+    "a-client-tls",
+)
+
+
+def declare(bench, **spec):
+    return bench.declare(**{"TLS": MANAGED, **spec})
+
+
+def data(bench, name):
+    return issuing.contents(bench.kube.live(SECRETS, name))
+
+
+def user_secrets(bench, *, authorities=None, **changed):
+    """The Secrets that `STATIC` names, as a managed cluster's would be; by name what differs."""
+    cluster = parse_cluster(
+        {**bench.body, "spec": {"size": bench.body["spec"]["size"], "TLS": MANAGED}}
+    )
+    needs = {need.role: need for need in managed(cluster)}
+    above = {
+        need.secret: issuing.make(need, {}, bench.clock.now)
+        for need in managed(cluster)
+        if need.role == "authority"
+    }
+    for role, name in (("peer", "p"), ("server", "s"), ("operator", "o")):
+        files = issuing.make(needs[role], above[needs[role].signed_by], bench.clock.now)
+        files |= changed.get(name, {})
+        put_secret(bench, name, files)
+
+
+def put_secret(bench, name, files):
+    encoded = {key: base64.b64encode(content).decode() for key, content in files.items()}
+    bench.kube.put(SECRETS, {"metadata": {"name": name, "namespace": "default"}, "data": encoded})
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+@pytest.fixture
+async def settled():
+    bench = Bench()
+    declare(bench)
+    await bench.run()
+    bench.kube.calls.clear()
+    bench.kube.log.clear()
+    bench.etcd.calls.clear()
+    return bench
+
+
+class TestCreation:
+    async def test_every_certificate_is_there_before_the_pods(self, bench):
+        declare(bench)
+        await bench.run()
+        log = bench.kube.log
+        pods = log.index("apply StatefulSet a")
+        for name in SECRET_NAMES:
+            assert log.index(f"create Secret {name}") < pods
+        assert bench.status["phase"] == "Running"
+        assert bench.condition("Progressing")["reason"] == "AsDeclared"
+
+    async def test_they_are_the_cluster_s_own(self, settled):
+        uid = settled.body["metadata"]["uid"]
+        for name in SECRET_NAMES:
+            metadata = settled.kube.live(SECRETS, name)["metadata"]
+            assert [one["uid"] for one in metadata["ownerReferences"]] == [uid]
+        application = settled.kube.live(SECRETS, "a-client-tls")
+        assert application["type"] == "kubernetes.io/tls"
+        assert set(application["data"]) == {"tls.crt", "tls.key", "ca.crt"}
+
+    async def test_peers_and_clients_go_by_https(self, settled):
+        ticket = settled.start.taken[0]
+        assert "a-0=https://a-0.a.default.svc:2380" in ticket.initial_cluster
+        template = settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"]["spec"]
+        told = template["initContainers"][0]["env"][-1]["value"]
+        assert '"clientScheme": "https"' in told
+        assert '"client-cert-auth": true' in told
+
+    async def test_the_key_of_an_authority_is_in_no_pod(self, settled):
+        stateful_set = settled.kube.live(STATEFUL_SETS, "a")
+        volumes = stateful_set["spec"]["template"]["spec"]["volumes"]
+        mounted = {one["secret"]["secretName"] for one in volumes if "secret" in one}
+        assert mounted == {"a-start", "a-peer-tls", "a-server-tls"}
+
+    async def test_the_operator_shows_its_certificate_and_asks_for_the_right_name(self, bench):
+        seen = []
+        ask = bench.etcd.status
+
+        async def status(at, seconds=1.0):
+            seen.append(at)
+            return await ask(at, seconds)
+
+        bench.etcd.status = status
+        declare(bench)
+        await bench.run()
+        assert {at.tls.host for at in seen} == {f"a-{one}.a.default.svc" for one in range(3)}
+        mine = data(bench, "a-operator-tls")
+        assert {at.tls.key for at in seen} == {mine["etcd-client.key"]}
+        assert {at.tls.authority for at in seen} == {data(bench, "a-client-ca")["ca.crt"]}
+        assert "PRIVATE" not in repr(seen)
+
+    async def test_one_link_alone(self, bench):
+        declare(bench, TLS={"peer": "Managed", "client": "Plaintext"})
+        await bench.run()
+        made = {name for resource, _, name in bench.kube.objects if resource == SECRETS}
+        assert made == {"a-start", "a-peer-ca", "a-peer-tls"}
+        assert bench.condition("Plaintext")["message"] == (
+            "the traffic of clients is neither encrypted nor authenticated"
+        )
+        assert "Plaintext" in bench.events.reasons()
+
+    async def test_without_a_word_on_tls_nothing_is_made_or_asked_for(self, bench):
+        bench.declare()
+        await bench.run()
+        made = {name for resource, _, name in bench.kube.objects if resource == SECRETS}
+        assert made == {"a-start"}
+        assert bench.condition("Plaintext") is None
+
+    async def test_no_key_is_in_a_log_a_status_or_an_event(self, bench, caplog):
+        caplog.set_level(logging.DEBUG)
+        declare(bench)
+        await bench.run()
+        told = [caplog.text, repr(bench.body), repr(bench.events.posted)]
+        told.append(repr(bench.kube.live(STATEFUL_SETS, "a")))
+        for name in SECRET_NAMES:
+            for key, content in data(bench, name).items():
+                if key.endswith(".key"):
+                    secret = content.decode().splitlines()[1]
+                    encoded = base64.b64encode(content).decode()
+                    assert not [text for text in told if secret in text or encoded in text]
+
+    @pytest.mark.parametrize("name", SECRET_NAMES)
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    async def test_an_operator_killed_around_any_write_goes_on(self, bench, name, after):
+        declare(bench)
+        create = bench.kube.create
+        killed = []
+
+        async def dies(resource, manifest):
+            if manifest["metadata"]["name"] == name and not killed:
+                killed.append(await create(resource, manifest) if after else None)
+                raise Unavailable("killed")
+            return await create(resource, manifest)
+
+        bench.kube.create = dies
+        for _ in range(30):
+            try:
+                await bench.once()
+            except Unavailable:
+                break
+        assert killed
+        bench.begin_process()
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        assert bench.kube.calls["create Secret"] == len(SECRET_NAMES) + 1
+        authority = data(bench, "a-client-ca")["ca.crt"]
+        assert data(bench, "a-client-tls")["ca.crt"] == authority
+
+
+class TestAtRest:
+    async def test_nothing_is_read_or_written(self, settled):
+        for _ in range(20):
+            settled.clock.now += await settled.once()
+        assert not settled.kube.calls
+
+    async def test_the_status_says_when_each_ends(self, settled):
+        told = {one["secret"]: one["ends"] for one in settled.status["certificates"]}
+        assert set(told) == set(SECRET_NAMES)
+        assert told["a-peer-tls"] == "2024-11-13T22:13:20Z"
+
+    async def test_leaves_are_renewed_at_two_thirds_of_their_life(self, settled):
+        before = {name: data(settled, name) for name in SECRET_NAMES}
+        settled.clock.now += 230 * DAY
+        await settled.run()
+        assert {name: data(settled, name) for name in SECRET_NAMES} == before
+        settled.clock.now += 15 * DAY
+        await settled.run()
+        changed = {name for name in SECRET_NAMES if data(settled, name) != before[name]}
+        assert changed == set(SECRET_NAMES) - {"a-peer-ca", "a-client-ca"}
+        assert data(settled, "a-peer-tls")["peer-ca.crt"] == before["a-peer-ca"]["ca.crt"]
+        assert settled.kube.calls["apply StatefulSet"] == 0, "etcd takes them up by itself"
+        assert settled.condition("Progressing")["reason"] == "AsDeclared"
+
+    async def test_renewal_is_told(self, settled):
+        settled.clock.now += 250 * DAY
+        settled.events.posted.clear()
+        await settled.run()
+        assert settled.events.reasons().count("CertificateIssued") == 4
+        assert "two thirds of its life" in settled.events.posted[0][2]
+
+    async def test_a_deleted_leaf_is_made_again_by_the_same_authority(self, settled):
+        authority = data(settled, "a-client-ca")
+        settled.kube.remove(SECRETS, "default", "a-client-tls")
+        await settled.run()
+        assert data(settled, "a-client-tls")["ca.crt"] == authority["ca.crt"]
+
+    async def test_a_leaf_that_was_tampered_with_is_made_anew(self, settled):
+        put_secret_data = data(settled, "a-server-tls")
+        live = settled.kube.live(SECRETS, "a-server-tls")
+        live["data"]["server.key"] = base64.b64encode(b"mine").decode()
+        settled.kube.put(SECRETS, live)
+        await settled.run()
+        made = data(settled, "a-server-tls")
+        assert made["server.key"] not in (b"mine", put_secret_data["server.key"])
+
+    async def test_an_authority_that_is_lost_while_members_trust_it_is_not_made_again(
+        self, settled
+    ):
+        settled.kube.remove(SECRETS, "default", "a-client-ca")
+        await settled.run()
+        assert settled.kube.find(SECRETS, "a-client-ca") is None
+        told = settled.condition("Blocked")
+        assert told["reason"] == "AuthorityLost"
+        assert "Secret a-client-ca" in told["message"]
+        assert settled.condition("Available")["status"] == "True"
+
+    async def test_without_its_authority_a_cluster_still_grows(self, settled):
+        settled.kube.remove(SECRETS, "default", "a-peer-ca")
+        body = settled.body
+        body["spec"]["size"] = 5
+        settled.kube.put(ETCD_CLUSTERS, body)
+        for _ in range(10):
+            await settled.once()
+        assert settled.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"] == 5
+
+    async def test_a_write_that_comes_second_is_no_fault(self, settled):
+        settled.clock.now += 250 * DAY
+        settled.kube.failures["patch Secret"] = [Conflict("changed", status=409)]
+        await settled.run()
+        assert settled.status["certificates"][0]["ends"] > "2025"
+
+
+class TestAnothersSecret:
+    async def test_it_is_left_alone_and_told_of(self, bench):
+        declare(bench)
+        put_secret(bench, "a-server-tls", {"server.crt": b"theirs"})
+        for _ in range(30):
+            await bench.once()
+            bench.nodes.turn()
+        assert data(bench, "a-server-tls") == {"server.crt": b"theirs"}
+        told = bench.condition("Blocked")
+        assert told["reason"] == "NameTaken"
+        assert "Secret a-server-tls" in told["message"]
+        assert bench.kube.find(STATEFUL_SETS, "a") is None
+
+
+class TestProvided:
+    async def test_a_cluster_comes_up_with_them(self, bench):
+        bench.declare(TLS=STATIC)
+        user_secrets(bench)
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        made = {name for resource, _, name in bench.kube.objects if resource == SECRETS}
+        assert made == {"a-start", "p", "s", "o"}
+        told = {one["secret"] for one in bench.status["certificates"]}
+        assert told == {"p", "s", "o"}
+
+    @pytest.mark.parametrize(
+        ("name", "broken", "said"),
+        [
+            ("p", {"peer.crt": b""}, "member.peerSecret names: peer.crt is missing"),
+            ("s", {"server-ca.crt": b"no"}, "server-ca.crt is no certificate"),
+            (
+                "o",
+                {"etcd-client.key": b"no"},
+                "names: etcd-client.key is no private key",
+            ),
+        ],
+    )
+    async def test_a_bad_one_is_told_within_five_seconds_and_taken_up_when_mended(
+        self, bench, name, broken, said
+    ):
+        bench.declare(TLS=STATIC)
+        user_secrets(bench, **{name: broken})
+        for _ in range(3):
+            delay = await bench.once()
+            bench.clock.now += delay
+        told = bench.condition("Blocked")
+        assert told["reason"] == "CertificatesUnusable"
+        assert said in told["message"]
+        assert bench.kube.find(STATEFUL_SETS, "a") is None
+        assert delay <= 5
+        user_secrets(bench)
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+
+    async def test_one_that_is_missing(self, bench):
+        bench.declare(TLS=STATIC)
+        await bench.once()
+        await bench.once()
+        message = bench.condition("Blocked")["message"]
+        assert "Secret o, which spec.TLS.static.operatorSecret names, is not there" in message
+        assert bench.kube.find(STATEFUL_SETS, "a") is None
+
+    async def test_one_that_expires_while_the_cluster_runs_touches_nothing(self, bench):
+        bench.declare(TLS=STATIC)
+        user_secrets(bench)
+        await bench.run()
+        bench.kube.calls.clear()
+        bench.clock.now += 400 * DAY
+        for _ in range(10):
+            bench.clock.now += await bench.once()
+        assert "expired on" in bench.condition("Blocked")["message"]
+        assert bench.condition("Available")["status"] == "True"
+        assert set(bench.kube.writes()) == {"apply EtcdCluster/status"}
+
+    async def test_at_rest_each_is_read_twice_a_minute_at_most(self, bench):
+        bench.declare(TLS=STATIC)
+        user_secrets(bench)
+        await bench.run()
+        bench.kube.calls.clear()
+        ends = bench.clock.now + 600
+        while bench.clock.now < ends:
+            bench.clock.now += await bench.once()
+        assert set(bench.kube.calls) <= {"get Secret"}
+        assert bench.kube.calls["get Secret"] <= 3 * 21
+
+
+class TestEdits:
+    @pytest.mark.parametrize(
+        ("tls", "said"),
+        [
+            ({"peer": "Plaintext", "client": "Managed"}, "peers are TLS with managed certificates"),
+            ({"peer": "Managed", "client": "Plaintext"}, "asks for plaintext"),
+            (STATIC, "certificates in Secret p"),
+        ],
+    )
+    async def test_other_links_for_a_running_cluster_are_declined_and_nothing_is_touched(
+        self, settled, tls, said
+    ):
+        body = settled.body
+        body["spec"]["TLS"] = tls
+        settled.kube.put(ETCD_CLUSTERS, body)
+        await settled.run()
+        told = settled.condition("Blocked")
+        assert told["reason"] == "TLSCannotChange"
+        assert said in told["message"]
+        assert set(settled.kube.writes()) == {"apply EtcdCluster/status"}
+
+    async def test_taking_the_field_away_changes_nothing(self, settled):
+        body = settled.body
+        del body["spec"]["TLS"]
+        settled.kube.put(ETCD_CLUSTERS, body)
+        await settled.run()
+        assert settled.condition("Blocked") is None
+        assert set(settled.kube.writes()) <= {"apply EtcdCluster/status"}
+
+    async def test_a_plaintext_cluster_stays_one(self, bench):
+        bench.declare()
+        await bench.run()
+        bench.kube.calls.clear()
+        body = bench.body
+        body["spec"]["TLS"] = MANAGED
+        bench.kube.put(ETCD_CLUSTERS, body)
+        await bench.run()
+        assert bench.condition("Blocked")["reason"] == "TLSCannotChange"
+        assert set(bench.kube.writes()) == {"apply EtcdCluster/status"}
+
+    async def test_another_default_changes_no_running_cluster(self, bench, monkeypatch):
+        """As an upgrade of the operator may bring one."""
+        bench.declare()
+        await bench.run()
+        bench.kube.calls.clear()
+        from etcd_stateful.api import cluster as parsing
+        from etcd_stateful.api import tls
+        from etcd_stateful.membership import links
+
+        for module in (tls, parsing, links):
+            monkeypatch.setattr(module, "DEFAULT", tls.Links(tls.MANAGED, tls.MANAGED))
+        bench.begin_process()
+        await bench.run()
+        assert not bench.kube.writes()
+
+    async def test_with_another_default_a_new_cluster_has_tls_without_asking(
+        self, bench, monkeypatch
+    ):
+        from etcd_stateful.api import cluster as parsing
+        from etcd_stateful.api import tls
+        from etcd_stateful.membership import links
+
+        for module in (tls, parsing, links):
+            monkeypatch.setattr(module, "DEFAULT", tls.Links(tls.MANAGED, tls.MANAGED))
+        bench.declare()
+        await bench.run()
+        assert bench.kube.find(SECRETS, "a-client-tls")
+
+    @pytest.mark.parametrize("lost", ["secret", "secret and StatefulSet"])
+    async def test_links_are_remembered_when_the_record_is_lost(self, settled, lost):
+        settled.kube.remove(SECRETS, "default", "a-start")
+        if lost != "secret":
+            settled.kube.remove(STATEFUL_SETS, "default", "a")
+        body = settled.body
+        del body["spec"]["TLS"]
+        settled.kube.put(ETCD_CLUSTERS, body)
+        for _ in range(40):
+            await settled.once()
+            settled.nodes.turn()
+        from etcd_operator.reading import secret as read_secret
+
+        record = read_secret(settled.kube.live(SECRETS, "a-start")).bootstrap
+        assert record.links.peer.mode == "Managed"
+        if lost == "secret":
+            assert record.links.client.mode == "Managed"
+
+
+async def test_what_is_remembered_of_a_cluster_goes_with_it(bench):
+    declare(bench)
+    await bench.run()
+    bench.kube.remove(ETCD_CLUSTERS, *KEY)
+    await bench.once()
+    look = bench.reconciler._certificates
+    assert not [memory for memory in (look._reads, look._examined, look._identities) if memory]

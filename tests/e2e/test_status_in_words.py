@@ -42,9 +42,10 @@ def test_tls_is_never_answered_with_plaintext(place: Place):
     tls = {"static": {"member": secrets, "operatorSecret": "client"}}
     cluster = place.declare(size=3, TLS=tls)
 
-    cluster.holds("TLSNotAvailable", "TLS", kind="Accepted", seconds=SOON)
+    cluster.holds("CertificatesUnusable", "Secret peer", "Secret server", "Secret client")
 
-    assert makes_nothing(cluster)
+    steadily("no pods are made", cluster.stateful_set, lambda found: found is None, seconds=1.5)
+    assert not cluster.pods()
 
 
 @pytest.mark.parametrize("kind", [BACKUPS, RESTORES], ids=["backup", "restore"])

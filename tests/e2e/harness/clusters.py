@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import time
+from collections.abc import Callable
 from typing import Any
+
+import grpc
 
 from harness.api import (
     BUDGETS,
@@ -21,7 +25,8 @@ from harness.api import (
     Kind,
     Kube,
 )
-from harness.etcd import Etcd
+from harness.credentials import Credentials
+from harness.etcd import Address, Etcd
 from harness.reach import Reach
 from harness.waiting import eventually
 
@@ -30,6 +35,8 @@ INSTANCE = "app.kubernetes.io/instance"
 COMES_UP_SECONDS = 60
 PATIENCE = 5
 SETTLED = "nothing to do"
+KNOWN_SECONDS = 2.0
+"""How long a client goes by the certificate it has."""
 
 
 class Cluster:
@@ -38,10 +45,42 @@ class Cluster:
         self.reach = reach
         self.namespace = namespace
         self.name = name
-        self.client = Etcd(lambda: reach.service(namespace, f"{name}-client", 2379), PATIENCE)
+        self.own: Credentials | None = None
+        """Of a test that brings certificates of its own."""
+        self._looked = float("-inf")
+        self._found: Credentials | None = None
+        self.client = self.client_with(self.credentials)
+
+    def client_with(self, credentials: Callable[[], Credentials | None]) -> Etcd:
+        return Etcd(self._service, PATIENCE, credentials)
+
+    def _service(self) -> Address:
+        return self.reach.service(self.namespace, f"{self.name}-client", 2379)
 
     def member(self, ordinal: int) -> Etcd:
-        return Etcd(lambda: self.reach.pod(self.namespace, f"{self.name}-{ordinal}", 2379))
+        name = f"{self.name}-{ordinal}"
+        return Etcd(
+            lambda: self.reach.pod(self.namespace, name, 2379), credentials=self.credentials
+        )
+
+    def credentials(self) -> Credentials | None:
+        """What an application finds in the namespace; None where the cluster is in plaintext."""
+        if self.own is not None:
+            return self.own
+        if time.monotonic() - self._looked > KNOWN_SECONDS:
+            secret = self.get(SECRETS, f"{self.name}-client-tls")
+            host = f"{self.name}-client.{self.namespace}.svc"
+            self._found = Credentials.of(secret, host) if secret else None
+            self._looked = time.monotonic()
+        return self._found
+
+    def channel(self, where: Address, options: tuple[tuple[str, Any], ...]) -> Any:
+        """A gRPC channel to a member, as this cluster's clients open them."""
+        target = f"{where[0]}:{where[1]}"
+        mine = self.credentials()
+        if mine is None:
+            return grpc.insecure_channel(target, options=options)
+        return mine.channel(target, options)
 
     # What is declared.
 

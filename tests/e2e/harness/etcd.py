@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from harness.credentials import Credentials
+
 Address = tuple[str, int]
 
 CONNECT_SECONDS = 1
@@ -56,9 +58,15 @@ class Etcd:
     itself refuses is never asked again.
     """
 
-    def __init__(self, locate: Callable[[], Address], patience: float = 0.0) -> None:
+    def __init__(
+        self,
+        locate: Callable[[], Address],
+        patience: float = 0.0,
+        credentials: Callable[[], Credentials | None] = lambda: None,
+    ) -> None:
         self._locate = locate
         self._patience = patience
+        self._credentials = credentials
 
     def put(self, key: str, value: str) -> None:
         self._post("/v3/kv/put", {"key": _encode(key), "value": _encode(value)})
@@ -127,6 +135,9 @@ class Etcd:
         try:
             connection.connect()
             connection.sock.settimeout(ANSWER_SECONDS)
+            if mine := self._credentials():
+                secured = mine.context.wrap_socket(connection.sock, server_hostname=mine.host)
+                connection.sock = secured
             connection.request("POST", path, json.dumps(body))
             response = connection.getresponse()
             return response.status, response.read().decode(errors="replace")

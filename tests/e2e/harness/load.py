@@ -48,7 +48,7 @@ class Addresses:
     """Where members are now, looked up anew when somebody had no answer, as clients ask DNS."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._lock = threading.Lock()
         self._known: list[Address] = []
         self._looked = 0.0
@@ -63,10 +63,10 @@ class Addresses:
 
     def _look(self) -> list[Address]:
         found = []
-        for name, pod in sorted(self._cluster.pods().items()):
+        for name, pod in sorted(self.cluster.pods().items()):
             if state_of(pod, "etcd") == "running":
                 try:
-                    found.append(self._cluster.reach.pod(self._cluster.namespace, name, 2379))
+                    found.append(self.cluster.reach.pod(self.cluster.namespace, name, 2379))
                 except ApiError:
                     continue  # it has just gone
         return found
@@ -100,8 +100,8 @@ class Client:
             if not known:
                 raise LookupError("no member runs")
             self._turn += 1
-            host, port = known[self._turn % len(known)]
-            self._channel = grpc.insecure_channel(f"{host}:{port}", options=OPTIONS)
+            where = known[self._turn % len(known)]
+            self._channel = self._addresses.cluster.channel(where, OPTIONS)
             self._stub = rpc.KVStub(self._channel)
         return self._stub
 
@@ -214,7 +214,7 @@ class Load:
         request = rpc.RangeRequest(
             key=self.kept.encode(), range_end=end.encode(), serializable=True
         )
-        with grpc.insecure_channel(f"{where[0]}:{where[1]}", options=OPTIONS) as channel:
+        with self.cluster.channel(where, OPTIONS) as channel:
             try:
                 answer = rpc.KVStub(channel).Range(request, timeout=10)
             except grpc.RpcError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import time
@@ -13,6 +14,9 @@ from harness.clusters import Cluster
 from harness.invariants import Ledger, check_clusters
 from harness.operator import Operator
 from harness.reach import Reach
+
+TLS = os.environ.get("E2E_TLS", "")
+"""`Managed` runs every test that says nothing of TLS with it."""
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -46,6 +50,8 @@ class Place:
         return Cluster(self.kube, self.reach, self.namespace, name)
 
     def declare(self, size: int = 3, name: str = "etcd", **spec: Any) -> Cluster:
+        if TLS and "TLS" not in spec:
+            spec["TLS"] = {"peer": TLS, "client": TLS}
         return self.cluster(name).declare(size, **spec)
 
     def check(self) -> None:

@@ -1,0 +1,47 @@
+"""What a client of a cluster with TLS has: a certificate with its key, and whom it trusts."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import grpc
+
+from harness.api import Json
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """In PEM form. `host` is the name that members' certificates must have, as they are reached by
+    address; without `certificate` a client that has none to show."""
+
+    authority: bytes
+    certificate: bytes
+    key: bytes
+    host: str
+
+    @classmethod
+    def of(cls, secret: Json, host: str) -> Credentials:
+        """Of a Secret that an application would mount."""
+        data = {key: base64.b64decode(text) for key, text in secret["data"].items()}
+        return cls(data["ca.crt"], data["tls.crt"], data["tls.key"], host)
+
+    @cached_property
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=self.authority.decode())
+        if self.certificate:
+            with tempfile.NamedTemporaryFile() as file:  # the ssl module reads files only
+                file.write(self.key + self.certificate)
+                file.flush()
+                context.load_cert_chain(file.name)
+        return context
+
+    def channel(self, target: str, options: tuple[tuple[str, Any], ...]) -> Any:
+        mine = (self.key, self.certificate) if self.certificate else (None, None)
+        found = grpc.ssl_channel_credentials(self.authority, *mine)
+        named = (("grpc.ssl_target_name_override", self.host),)
+        return grpc.secure_channel(target, found, options=options + named)

@@ -1,6 +1,6 @@
-"""EtcdBackup and EtcdRestore: a clear answer, once, that they cannot be had yet.
+"""EtcdRestore: a clear answer, once, that it cannot be had yet.
 
-coreos manifests contain them. Silence would let a user believe that backups are being made.
+coreos manifests contain it. Silence would let a user believe that something is being restored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REASON: Final = "NotAvailableYet"
 
 _MESSAGE: Final = (
     "this version of the operator does not act on {kind} objects yet: nothing is being done for "
-    "this one. Use etcdctl snapshot save against the cluster's client Service in the meantime"
+    "this one. docs/backup.md says how to restore a backup by hand in the meantime"
 )
 
 

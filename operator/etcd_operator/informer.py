@@ -111,7 +111,7 @@ class Informer:
             # The old one too: a changed instance label moves it from one cluster to another.
             for owner in {owner_of(resource, each) for each in (known, obj) if each is not None}:
                 if owner is not None:
-                    self._enqueue(resource, owner)
+                    self._enqueue(*owner)
 
     def on_listed(self, scope: Scope) -> None:
         self._due.add(scope)
@@ -156,7 +156,7 @@ class Informer:
         if not self.synced.is_set():
             return len(owners)  # all are asked for once everything is known, in order of need
         for owner in owners:
-            self._enqueue(resource, owner)
+            self._enqueue(*owner)
         if owners:
             self._metrics.ahead.labels(resource.plural).inc(len(owners))
             log.info("a LIST of %s was ahead of its watch for %d owners", scope.path, len(owners))

@@ -21,7 +21,9 @@ from prometheus_client import disable_created_metrics
 
 from etcd_operator import lease
 from etcd_operator.answers import Answers
+from etcd_operator.backups import Backups
 from etcd_operator.client import Client
+from etcd_operator.events import Events
 from etcd_operator.health import Health, health_app, metrics_app, serve
 from etcd_operator.informer import Informer
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, Key, Kubernetes, Resource
@@ -54,9 +56,11 @@ MakeWork = Callable[[Kubernetes, Store, Metrics, Settings], Work]
 
 def make_work(kube: Kubernetes, store: Store, metrics: Metrics, settings: Settings) -> Work:
     reconciler = Reconciler(kube, store, metrics, settings)
+    events = Events(kube, instance=settings.identity)
+    backups = Backups(kube, store, events, operator_image=settings.operator_image)
     workers: dict[Resource, Worker] = {
         ETCD_CLUSTERS: reconciler.reconcile,
-        ETCD_BACKUPS: Answers(kube, store, ETCD_BACKUPS).reconcile,
+        ETCD_BACKUPS: backups.reconcile,
         ETCD_RESTORES: Answers(kube, store, ETCD_RESTORES).reconcile,
     }
     return Work(workers, reconciler.drain)
@@ -73,7 +77,7 @@ class Operator:
         self.health = Health(settings.resync_seconds)
         self.queues = {
             ETCD_CLUSTERS: WorkQueue("clusters", metrics, workers=settings.workers),
-            ETCD_BACKUPS: WorkQueue("backups", metrics, workers=1),
+            ETCD_BACKUPS: WorkQueue("backups", metrics, workers=4),
             ETCD_RESTORES: WorkQueue("restores", metrics, workers=1),
         }
         self.informer = Informer(
@@ -95,8 +99,8 @@ class Operator:
         )
 
     def _enqueue(self, resource: Resource, key: Key) -> None:
-        """Children ask for their cluster."""
-        self.queues.get(resource, self.queues[ETCD_CLUSTERS]).add(key)
+        """Children ask for what they belong to."""
+        self.queues[resource].add(key)
 
     async def run(self, make: MakeWork, stop: asyncio.Event) -> int:
         """Until `stop` (0), or until a part ends or the Lease is lost (1)."""

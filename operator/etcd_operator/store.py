@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, Resource
+from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, Json, Key, Resource
 from etcd_stateful import naming
 
 
@@ -31,12 +32,23 @@ def version_of(obj: Json) -> int:
     return int(obj["metadata"]["resourceVersion"])
 
 
-def owner_of(resource: Resource, obj: Json) -> Key | None:
-    """The key to look at when this object changes: its own, or its cluster's."""
+class Owner(NamedTuple):
+    """The custom resource that an object belongs to."""
+
+    resource: Resource
+    key: Key
+
+
+def owner_of(resource: Resource, obj: Json) -> Owner | None:
+    """What to look at when this object changes: itself, its backup or its cluster."""
     if resource.group == naming.GROUP:
-        return key_of(obj)
-    cluster = (obj["metadata"].get("labels") or {}).get(naming.LABEL_INSTANCE)
-    return (obj["metadata"].get("namespace", ""), cluster) if cluster else None
+        return Owner(resource, key_of(obj))
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace", "")
+    if backup := (metadata.get("annotations") or {}).get(naming.BACKUP):
+        return Owner(ETCD_BACKUPS, (namespace, backup))
+    cluster = (metadata.get("labels") or {}).get(naming.LABEL_INSTANCE)
+    return Owner(ETCD_CLUSTERS, (namespace, cluster)) if cluster else None
 
 
 @dataclass(slots=True)
@@ -45,7 +57,7 @@ class _Shelf:
 
     resource: Resource
     objects: dict[Key, Json] = field(default_factory=dict)
-    by_owner: defaultdict[Key, dict[Key, Json]] = field(default_factory=lambda: defaultdict(dict))
+    by_owner: defaultdict[Owner, dict[Key, Json]] = field(default_factory=lambda: defaultdict(dict))
     gone: dict[Key, int] = field(default_factory=dict)
     """Version of the last deletion of a name: what is older must not bring it back."""
 
@@ -132,7 +144,14 @@ class Store:
 
     def of_cluster(self, resource: Resource, namespace: str, cluster: str) -> list[Json]:
         """The objects that carry the cluster's instance label, by name."""
-        found = self._shelf(resource).by_owner.get((namespace, cluster), {})
+        return self._of(resource, Owner(ETCD_CLUSTERS, (namespace, cluster)))
+
+    def of_backup(self, resource: Resource, namespace: str, backup: str) -> list[Json]:
+        """The objects that carry the annotation of this EtcdBackup, by name."""
+        return self._of(resource, Owner(ETCD_BACKUPS, (namespace, backup)))
+
+    def _of(self, resource: Resource, owner: Owner) -> list[Json]:
+        found = self._shelf(resource).by_owner.get(owner, {})
         return [found[key] for key in sorted(found)]
 
     def clusters(self) -> list[Key]:
@@ -161,7 +180,7 @@ class Store:
 
     def replace(
         self, resource: Resource, namespace: str | None, listed: list[Json], version: int
-    ) -> set[Key]:
+    ) -> set[Owner]:
         """Take a LIST served at `version`. Returns the owners of whatever turned out different."""
         shelf = self._shelf(resource)
         before = {key_of(obj): shelf.objects.get(key_of(obj)) for obj in listed}

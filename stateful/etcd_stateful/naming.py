@@ -5,15 +5,21 @@ Kept free of heavy imports: the init container `start` loads this module on ever
 
 from __future__ import annotations
 
+import hashlib
+
 GROUP = "etcd.database.coreos.com"
 VERSION = "v1beta2"
 API_VERSION = f"{GROUP}/{VERSION}"
 CLUSTER_KIND = "EtcdCluster"
+BACKUP_KIND = "EtcdBackup"
 
 CLIENT_PORT = 2379
 PEER_PORT = 2380
 START_PORT = 2378
 METRICS_PORT = 2381
+
+LONGEST_IN_JOB = 42
+"""Of 63: the rest is `-backup-` and the run, of at most 13 characters."""
 
 MAX_SIZE = 7
 """coreos's limit; etcd's FAQ discourages more than seven voters."""
@@ -53,6 +59,9 @@ other record of it."""
 
 LINKS_ANNOTATION = f"{GROUP}/links"
 """On the StatefulSet: how its pods talk to each other and to clients, unless it is in plaintext."""
+
+BACKUP = f"{GROUP}/backup"
+"""On a backup's Job and pods: the EtcdBackup, whose name may be longer than a label."""
 
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
@@ -106,6 +115,19 @@ def network_policy(cluster: str) -> str:
 def recovery_job(cluster: str) -> str:
     """Name of the Job that makes a cluster of one out of a survivor; at most 61 characters."""
     return f"{cluster}-recovery"
+
+
+def backup_job(backup: str, run: str) -> str:
+    """Name of the Job of one run of an EtcdBackup; at most 63 characters.
+
+    The pod's name and labels are made of it, so what is long or has dots is cut and told apart by a
+    digest.
+    """
+    short = backup.replace(".", "-")
+    if short != backup or len(short) > LONGEST_IN_JOB:
+        digest = hashlib.sha256(backup.encode()).hexdigest()[:8]
+        short = f"{short[: LONGEST_IN_JOB - 9].rstrip('-')}-{digest}"
+    return f"{short}-backup-{run}"
 
 
 def start_secret(cluster: str) -> str:

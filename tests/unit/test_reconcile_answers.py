@@ -1,4 +1,4 @@
-"""EtcdBackup and EtcdRestore are answered, once."""
+"""EtcdRestore is answered, once."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 from fakes import FakeKube
 
 from etcd_operator.answers import Answers
-from etcd_operator.kube import ETCD_BACKUPS, ETCD_RESTORES, Rejected, Unavailable
+from etcd_operator.kube import ETCD_RESTORES, Rejected, Unavailable
 from etcd_operator.store import Store
 
 KEY = ("default", "b")
 
 
-@pytest.fixture(params=[ETCD_BACKUPS, ETCD_RESTORES], ids=lambda it: it.kind)
+@pytest.fixture(params=[ETCD_RESTORES], ids=lambda it: it.kind)
 def resource(request):
     return request.param
 

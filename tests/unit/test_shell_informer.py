@@ -140,7 +140,7 @@ async def running(informer):
 def test_news_of_a_child_asks_for_its_cluster(informer, keys, kind):
     informer.on_event(PODS, kind, thing(5, "a-0"))
 
-    assert keys == [("pods", ("ns", "a"))]
+    assert keys == [("etcdclusters", ("ns", "a"))]
 
 
 def test_the_echo_of_an_own_write_asks_for_nothing(informer, keys):
@@ -167,7 +167,7 @@ def test_a_deleted_child_asks_for_its_cluster_once(informer, keys):
     informer.on_event(PODS, "DELETED", thing(6, "a-0"))
     informer.on_event(PODS, "DELETED", thing(6, "a-0"))
 
-    assert keys == [("pods", ("ns", "a"))]
+    assert keys == [("etcdclusters", ("ns", "a"))]
     assert informer._store.get(PODS, "ns", "a-0") is None
 
 
@@ -176,7 +176,7 @@ def test_a_child_whose_instance_label_changed_asks_for_both_clusters(informer, k
     keys.clear()
     informer.on_event(PODS, "MODIFIED", thing(6, "a-0", cluster="b"))
 
-    assert set(keys) == {("pods", ("ns", "a")), ("pods", ("ns", "b"))}
+    assert set(keys) == {("etcdclusters", ("ns", "a")), ("etcdclusters", ("ns", "b"))}
 
 
 def test_a_child_whose_instance_label_vanished_asks_for_the_cluster_it_had(informer, keys):
@@ -184,7 +184,7 @@ def test_a_child_whose_instance_label_vanished_asks_for_the_cluster_it_had(infor
     keys.clear()
     informer.on_event(PODS, "MODIFIED", thing(6, "a-0", cluster=""))
 
-    assert keys == [("pods", ("ns", "a"))]
+    assert keys == [("etcdclusters", ("ns", "a"))]
 
 
 def test_a_custom_resource_asks_for_itself(informer, keys):
@@ -318,7 +318,7 @@ async def test_a_resync_heals_what_no_watch_told(make, kube, keys, metrics):
         kube.version = 200
         await asyncio.sleep(601)
 
-    assert keys == [("pods", ("ns", "a"))]
+    assert keys == [("etcdclusters", ("ns", "a"))]
     assert informer._store.get(PODS, "ns", "a-0") is None
     name = "etcd_operator_resync_changes_total"
     assert metrics.registry.get_sample_value(name, {"resource": "pods"}) == 1
@@ -352,7 +352,7 @@ async def test_a_list_of_kopfs_is_followed_by_one_of_ours(informer, kube, keys):
         await asyncio.sleep(2)
 
     assert kube.asked == [(PODS, None, OURS)]
-    assert keys == [("pods", ("ns", "a"))]
+    assert keys == [("etcdclusters", ("ns", "a"))]
 
 
 @jumping

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, PODS
-from etcd_operator.store import Store, owner_of
+from etcd_operator.kube import CLAIMS, ETCD_BACKUPS, ETCD_CLUSTERS, PODS
+from etcd_operator.store import Owner, Store, owner_of
+from etcd_stateful import naming
 
 INSTANCE = "app.kubernetes.io/instance"
 
@@ -102,7 +103,7 @@ def test_a_list_heals_a_missed_deletion(store):
     store.put(PODS, pod(5))
     store.put(PODS, pod(6, "a-1"))
 
-    assert store.replace(PODS, None, [pod(6, "a-1")], 20) == {("ns", "a")}
+    assert store.replace(PODS, None, [pod(6, "a-1")], 20) == {Owner(ETCD_CLUSTERS, ("ns", "a"))}
     assert version_in(store) is None
     assert version_in(store, "a-1") == 6
 
@@ -126,7 +127,7 @@ def test_a_list_proves_wrong_a_404_that_was_older_than_the_object(store):
     store.put(PODS, pod(5))
     store.remove(PODS, "ns", "a-0", "u1")  # asked before it was made, answered after
 
-    assert store.replace(PODS, None, [pod(5)], 20) == {("ns", "a")}
+    assert store.replace(PODS, None, [pod(5)], 20) == {Owner(ETCD_CLUSTERS, ("ns", "a"))}
     assert version_in(store) == 5
 
 
@@ -134,7 +135,7 @@ def test_a_list_of_the_very_moment_of_the_object_proves_that_it_is_there(store):
     store.put(PODS, pod(5))
     store.remove(PODS, "ns", "a-0", "u1")
 
-    assert store.replace(PODS, None, [pod(5)], 5) == {("ns", "a")}
+    assert store.replace(PODS, None, [pod(5)], 5) == {Owner(ETCD_CLUSTERS, ("ns", "a"))}
 
 
 def test_what_a_list_did_not_show_does_not_come_back_by_an_older_event(store):
@@ -148,7 +149,7 @@ def test_a_list_of_one_namespace_says_nothing_of_another(store):
     store.put(PODS, pod(5))
     store.put(PODS, pod(5, namespace="other"))
 
-    assert store.replace(PODS, "other", [], 20) == {("other", "a")}
+    assert store.replace(PODS, "other", [], 20) == {Owner(ETCD_CLUSTERS, ("other", "a"))}
     assert version_in(store) == 5
     assert store.put(PODS, pod(6, "a-1"))
     assert not store.put(PODS, pod(6, "a-1", namespace="other"))
@@ -163,7 +164,10 @@ def test_a_list_without_change_changes_nothing(store):
 def test_a_list_names_the_old_and_the_new_owner(store):
     store.put(PODS, pod(5))
 
-    assert store.replace(PODS, None, [pod(6, cluster="b")], 20) == {("ns", "a"), ("ns", "b")}
+    assert store.replace(PODS, None, [pod(6, cluster="b")], 20) == {
+        Owner(ETCD_CLUSTERS, ("ns", "a")),
+        Owner(ETCD_CLUSTERS, ("ns", "b")),
+    }
     assert store.of_cluster(PODS, "ns", "a") == []
     assert [p["metadata"]["name"] for p in store.of_cluster(PODS, "ns", "b")] == ["a-0"]
 
@@ -207,8 +211,8 @@ def test_reading_leaves_no_trace(store):
 def test_a_custom_resource_is_its_own_owner(store):
     cluster = pod(5, "a", cluster="something-else")
 
-    assert owner_of(ETCD_CLUSTERS, cluster) == ("ns", "a")
-    assert owner_of(PODS, cluster) == ("ns", "something-else")
+    assert owner_of(ETCD_CLUSTERS, cluster) == (ETCD_CLUSTERS, ("ns", "a"))
+    assert owner_of(PODS, cluster) == (ETCD_CLUSTERS, ("ns", "something-else"))
     assert owner_of(PODS, pod(1, cluster="")) is None
     store.put(ETCD_CLUSTERS, cluster)
     assert store.clusters() == [("ns", "a")]
@@ -264,3 +268,15 @@ def test_whatever_overtakes_whatever_it_never_goes_back_and_the_last_list_is_rig
     final = states[-1]
     store.replace(PODS, None, [final] if final else [], len(states))
     assert store.get(PODS, "ns", "a-0") == final
+
+
+def test_a_pod_of_a_backup_is_no_pod_of_a_cluster_of_the_same_name(store):
+    """Its cluster would count it, and delete what it is not told of."""
+    mine = pod(5, "a-backup-g1-x", cluster="a")
+    mine["metadata"]["annotations"] = {naming.BACKUP: "a"}
+
+    store.put(PODS, mine)
+
+    assert owner_of(PODS, mine) == (ETCD_BACKUPS, ("ns", "a"))
+    assert store.of_cluster(PODS, "ns", "a") == []
+    assert store.of_backup(PODS, "ns", "a") == [mine]

@@ -4,10 +4,14 @@ ClusterRole alike. Verb by verb, without wildcards. `create` beside `patch` is f
 which makes what is not there yet.
 */}}
 {{- define "etcd-operator.rules" -}}
-# The resources that are asked for. Only their status is ever written.
+# The resources that are asked for. Only their status is ever written, and the finalizer of a backup
+# with deletionPolicy Delete.
 - apiGroups: [etcd.database.coreos.com]
-  resources: [etcdclusters, etcdbackups, etcdrestores]
+  resources: [etcdclusters, etcdrestores]
   verbs: [get, list, watch]
+- apiGroups: [etcd.database.coreos.com]
+  resources: [etcdbackups]
+  verbs: [get, list, watch, patch]
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdclusters/status, etcdbackups/status, etcdrestores/status]
   verbs: [patch]
@@ -42,7 +46,8 @@ which makes what is not there yet.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, patch, delete]
-# The Job that runs a survivor's volume once when the quorum is lost and a person asks for a recovery.
+# The Job that runs a survivor's volume once when the quorum is lost and a person asks for a recovery,
+# and the Jobs of backups.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, create, delete]

@@ -61,6 +61,10 @@ def helm() -> Path:
     return _installed("helm", "helm.sh/helm/v4/cmd/helm")
 
 
+def versitygw() -> Path:
+    return _installed("versitygw", "github.com/versity/versitygw/cmd/versitygw")
+
+
 def kind() -> Path:
     return _installed("kind", "sigs.k8s.io/kind")
 
@@ -90,6 +94,7 @@ def link_tools() -> None:
     """Puts what users and tests call into build/bin."""
     newest = etcd(etcd_versions()[-1])
     tools = {"kubectl": kubernetes() / "kubectl", "helm": helm() / "helm"}
+    tools["versitygw"] = versitygw() / "versitygw"
     for name in ("etcd", "etcdctl", "etcdutl"):
         tools[name] = newest / name
         tools |= {f"{name}-{version}": etcd(version) / name for version in etcd_versions()}

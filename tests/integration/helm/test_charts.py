@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not there: run `ma
 
 SERVED: Rules = {
     (GROUP, "etcdclusters"): {"get", "list", "watch"},
-    (GROUP, "etcdbackups"): {"get", "list", "watch"},
+    (GROUP, "etcdbackups"): {"get", "list", "watch", "patch"},
     (GROUP, "etcdrestores"): {"get", "list", "watch"},
     (GROUP, "etcdclusters/status"): {"patch"},
     (GROUP, "etcdbackups/status"): {"patch"},

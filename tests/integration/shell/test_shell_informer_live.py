@@ -70,30 +70,30 @@ async def test_a_childs_life(client, namespace, inform, resource):
         return informed.store.get(resource, namespace, name)
 
     await client.apply(resource, manifest)
-    took = {"made": await informed.asked(resource, key, SECONDS)}
+    took = {"made": await informed.asked(ETCD_CLUSTERS, key, SECONDS)}
     await relabel(**{INSTANCE: "b"})
-    took["moved"] = await informed.asked(resource, (namespace, "a"), SECONDS)
+    took["moved"] = await informed.asked(ETCD_CLUSTERS, (namespace, "a"), SECONDS)
     await relabel(**{INSTANCE: "a"})
-    await informed.asked(resource, (namespace, "b"), SECONDS)
+    await informed.asked(ETCD_CLUSTERS, (namespace, "b"), SECONDS)
     await asyncio.sleep(0.2)
     informed.keys.clear()
 
     # Out of the selected watch: told as deleted, put back by an apply, and then there again.
     await relabel(**{MANAGED_BY: "somebody"})
-    took["disowned"] = await informed.asked(resource, key, SECONDS)
+    took["disowned"] = await informed.asked(ETCD_CLUSTERS, key, SECONDS)
     assert known() is None
     healed = await client.apply(resource, manifest)
     assert healed["metadata"]["labels"][MANAGED_BY] == "etcd-operator"
-    took["healed"] = await informed.asked(resource, key, SECONDS)
+    took["healed"] = await informed.asked(ETCD_CLUSTERS, key, SECONDS)
     assert known() is not None
     await relabel(**{INSTANCE: None})
-    took["bared"] = await informed.asked(resource, key, SECONDS)
+    took["bared"] = await informed.asked(ETCD_CLUSTERS, key, SECONDS)
 
     uid = healed["metadata"]["uid"]
     await client.apply(resource, manifest)
-    await informed.asked(resource, key, SECONDS)
+    await informed.asked(ETCD_CLUSTERS, key, SECONDS)
     await client.delete(resource, namespace, name, uid=uid, grace_seconds=0)
-    took["deleted"] = await informed.asked(resource, key, SECONDS)
+    took["deleted"] = await informed.asked(ETCD_CLUSTERS, key, SECONDS)
     await until(lambda: known() is None, SECONDS)
     print(resource.plural, {what: f"{seconds * 1000:.0f} ms" for what, seconds in took.items()})
 
@@ -115,7 +115,7 @@ async def test_objects_of_others_are_not_even_heard_of(client, namespace, inform
     await informed.ready()
     await client.create(SERVICES, service(namespace, "theirs", labels={INSTANCE: "a"}))
     await client.create(SERVICES, service(namespace, "ours"))
-    await informed.asked(SERVICES, (namespace, "a"), SECONDS)
+    await informed.asked(ETCD_CLUSTERS, (namespace, "a"), SECONDS)
 
     assert informed.store.get(SERVICES, namespace, "theirs") is None
     heard = informed.metrics.registry.get_sample_value(
@@ -168,7 +168,7 @@ async def test_kopf_leaves_no_trace_on_any_object(client, namespace, inform):
     place = {"namespace": namespace, "name": "mine"}
     await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": {"size": 1, "paused": True}})
     await client.apply(SERVICES, service(namespace))
-    await informed.asked(SERVICES, (namespace, "a"), SECONDS)
+    await informed.asked(ETCD_CLUSTERS, (namespace, "a"), SECONDS)
     await asyncio.sleep(3)
 
     for resource, name in ((ETCD_CLUSTERS, "mine"), (SERVICES, "a")):
@@ -198,7 +198,7 @@ async def test_a_deletion_lost_with_a_broken_watch_is_healed(client, namespace, 
     connection.cut = False
     await asyncio.sleep(0.5)
     connection.too_old = False
-    took = await informed.asked(SERVICES, (namespace, "b"), 30)
+    took = await informed.asked(ETCD_CLUSTERS, (namespace, "b"), 30)
 
     assert informed.store.get(SERVICES, namespace, "b") is None
     assert informed.store.get(SERVICES, namespace, "a") is not None
@@ -215,9 +215,9 @@ async def test_what_watches_never_tell_a_resync_does(client, namespace, inform):
     informed.keys.clear()
 
     made = await client.create(SERVICES, service(namespace))
-    await informed.asked(SERVICES, (namespace, "a"), 6)
+    await informed.asked(ETCD_CLUSTERS, (namespace, "a"), 6)
     await client.delete(SERVICES, namespace, "a", uid=made["metadata"]["uid"])
-    await informed.asked(SERVICES, (namespace, "a"), 6)
+    await informed.asked(ETCD_CLUSTERS, (namespace, "a"), 6)
 
 
 async def test_a_break_without_loss_is_made_up_for(client, namespace, inform):
@@ -230,6 +230,6 @@ async def test_a_break_without_loss_is_made_up_for(client, namespace, inform):
     made = await client.create(SERVICES, service(namespace))
     await asyncio.sleep(0.5)
     connection.cut = False
-    await informed.asked(SERVICES, (namespace, "a"), 15)
+    await informed.asked(ETCD_CLUSTERS, (namespace, "a"), 15)
     await client.delete(SERVICES, namespace, "a", uid=made["metadata"]["uid"])
-    await informed.asked(SERVICES, (namespace, "a"), SECONDS)
+    await informed.asked(ETCD_CLUSTERS, (namespace, "a"), SECONDS)

@@ -131,6 +131,7 @@ async def test_it_works_the_queue_and_one_restarted_takes_over_at_once(
         "etcdEndpoints": ["http://a:2379"],
         "storageType": "S3",
         "s3": {"path": "mybucket/etcd.backup", "awsSecret": "s"},
+        "backupPolicy": {"backupIntervalInSecond": 3600},
     }
     await client.apply(ETCD_BACKUPS, {"metadata": place, "spec": spec})
 

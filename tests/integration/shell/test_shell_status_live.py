@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from etcd_operator.answers import Answers
-from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS
+from etcd_operator.kube import ETCD_CLUSTERS, ETCD_RESTORES
 from etcd_operator.statuses import write_status
 from etcd_operator.store import Store
 
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.integration
 
 PAUSED = {"size": 1, "paused": True}
 """An operator that may be installed in the cluster leaves these alone but for their status."""
-BACKUP = {
-    "etcdEndpoints": ["http://a:2379"],
-    "storageType": "S3",
+RESTORE = {
+    "etcdCluster": {"name": "b"},
+    "backupStorageType": "S3",
     "s3": {"path": "mybucket/etcd.backup", "awsSecret": "s"},
 }
 STATUS = {"reason": "said by the test"}
@@ -81,12 +81,12 @@ async def test_of_a_cluster_that_is_gone_is_nobodys(client, namespace):
     assert await client.get(ETCD_CLUSTERS, namespace, "a") is None
 
 
-async def test_an_answer_of_a_backup_is_its_own(client, namespace):
+async def test_an_answer_of_a_restore_is_its_own(client, namespace):
     place = {"namespace": namespace, "name": "b"}
-    made = await client.apply(ETCD_BACKUPS, {"metadata": place, "spec": BACKUP})
+    made = await client.apply(ETCD_RESTORES, {"metadata": place, "spec": RESTORE})
     store = Store()
-    store.put(ETCD_BACKUPS, made)
-    await Answers(client, store, ETCD_BACKUPS).reconcile((namespace, "b"))
+    store.put(ETCD_RESTORES, made)
+    await Answers(client, store, ETCD_RESTORES).reconcile((namespace, "b"))
 
-    live = await client.get(ETCD_BACKUPS, namespace, "b")
+    live = await client.get(ETCD_RESTORES, namespace, "b")
     assert live["status"]["conditions"][0]["reason"] == "NotAvailableYet"

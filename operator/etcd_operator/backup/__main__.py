@@ -1,0 +1,87 @@
+"""Entry point of a backup's Job: `python3 -m etcd_operator.backup`, told by the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from etcd_operator import logs
+from etcd_operator.backup.process import Backup
+from etcd_operator.backup.progress import Meter, served
+from etcd_operator.backup.removal import remove
+from etcd_operator.backup.sink import Sink, StoreFailed, read_secret
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.order import BadOrder, Order
+from etcd_stateful.backup.outcome import FINAL_EXIT, Failure, Removed, Stored, serialise
+
+log = logging.getLogger(__name__)
+
+TERMINATION_LOG: Final = "/dev/termination-log"
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """Exit code: 0 when the backup is stored, 1 to try again, 3 when that would not help."""
+    logs.setup(environment.get("LOG_LEVEL", "INFO"), "text")
+    try:
+        order = orders.parse(environment.get(orders.VARIABLE, ""))
+    except BadOrder as error:
+        log.error("%s", error)  # noqa: TRY400 - a sentence, for people
+        return FINAL_EXIT
+    outcome = asyncio.run(back_up(order))
+    _conclude(outcome, environment.get("TERMINATION_LOG", TERMINATION_LOG))
+    if isinstance(outcome, Failure):
+        return FINAL_EXIT if outcome.final else 1
+    return 0
+
+
+async def back_up(
+    order: Order, *, secret: str = orders.STORE_FOLDER, root: str = orders.VOLUME
+) -> Stored | Removed | Failure:
+    try:
+        files = read_secret(secret) if order.store.secret else None
+        sink = Sink(order.store, files, root=root)
+    except StoreFailed as error:
+        return error.failure
+    if order.delete:
+        return await _remove(order, sink)
+    meter = Meter()
+    async with served(meter, orders.PROGRESS_PORT):
+        backup = Backup(order, sink, meter)
+        interrupted = Failure("Interrupted", "the pod was told to stop before the backup was done")
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, backup.stop, interrupted)
+        return await backup.run()
+
+
+async def _remove(order: Order, sink: Sink) -> Removed | Failure:
+    try:
+        async with asyncio.timeout(order.timeout):
+            return await remove(order, sink)
+    except TimeoutError:
+        words = f"spec.backupPolicy.timeoutInSecond: {order.timeout} s are over; set it higher"
+        return Failure("TimedOut", words)
+
+
+def _conclude(outcome: Stored | Removed | Failure, path: str) -> None:
+    match outcome:
+        case Failure(reason=reason, message=message):
+            log.error("%s: %s", reason, message)
+        case Removed(count=count):
+            log.info("deleted %d backups", count)
+        case Stored(location=location, size=size, revision=revision):
+            log.info("stored %s, %d bytes, revision %d", location, size, revision)
+    try:
+        Path(path).write_text(serialise(outcome))
+    except OSError as error:
+        log.warning("cannot leave word in %s: %s", path, error)
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))

@@ -1,0 +1,51 @@
+"""The one place where a connection from the Job to etcd is made, and by what it is protected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from aetcd import rpc
+from grpc import ssl_channel_credentials
+
+from etcd_stateful.api.backup import split_endpoint
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure
+
+_OPTIONS: Final = (
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+)
+_CA, _CERTIFICATE, _KEY = "etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key"
+
+
+class NoChannel(Exception):
+    """The Secret for etcd lacks something; `failure` says what."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def open_channel(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER) -> Any:
+    """Raises NoChannel. Without a scheme, an endpoint is one of TLS if a Secret is named."""
+    scheme, target = split_endpoint(endpoint)
+    if (scheme or ("https" if order.tls else "http")) == "http":
+        return rpc.insecure_channel(target, options=_OPTIONS)
+    return rpc.secure_channel(target, _credentials(order, Path(folder)), options=_OPTIONS)
+
+
+def _credentials(order: Order, folder: Path) -> Any:
+    if not order.tls:
+        return ssl_channel_credentials()
+    content: dict[str, bytes] = {}
+    for name in (_CA, _CERTIFICATE, _KEY):
+        try:
+            content[name] = (folder / name).read_bytes()
+        except OSError:
+            words = f"spec.clientTLSSecret: Secret {order.client_secret} has no key {name}"
+            raise NoChannel(Failure("InvalidSecret", words)) from None
+    return ssl_channel_credentials(content[_CA], content[_KEY], content[_CERTIFICATE])

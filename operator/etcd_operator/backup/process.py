@@ -1,0 +1,193 @@
+"""One backup, from the first question to the manifest: member by member until one comes through."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from etcd_operator.backup.progress import Meter
+from etcd_operator.backup.sink import Sink, StoreFailed, rfc3339
+from etcd_operator.backup.source import Member, Source, Unusable
+from etcd_stateful.backup import manifest, names
+from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Stored
+from etcd_stateful.membership.identity import to_hex
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+"""For an upload to be called off in order, so that the store keeps no parts of it."""
+
+
+class Stopped(Exception):
+    """It has to end unfinished; `failure` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A snapshot that is in the store under its final name."""
+
+    member: Member
+    key: str
+    size: int
+    sha256: str
+
+
+class Backup:
+    def __init__(
+        self,
+        order: Order,
+        sink: Sink,
+        meter: Meter,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._order = order
+        self._sink = sink
+        self._meter = meter
+        self._wall_clock = wall_clock
+        self._stop: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
+        self._notes: list[str] = []
+
+    def stop(self, failure: Failure) -> None:
+        if not self._stop.done():
+            self._stop.set_result(failure)
+
+    async def run(self) -> Stored | Failure:
+        """Within the time that it was given. Never raises for what etcd or the store do."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._order.timeout, lambda: self.stop(self._too_long()))
+        work = asyncio.create_task(self._work())
+        work.add_done_callback(lambda _: self._stop.cancel())
+        await asyncio.wait([self._stop])
+        timer.cancel()
+        if not work.done():
+            await asyncio.wait([work], timeout=STOP_SECONDS)
+        if not work.done():
+            work.cancel()
+            await asyncio.wait([work])
+        try:
+            return work.result()
+        except (Unusable, StoreFailed, Stopped) as error:
+            return error.failure
+        except asyncio.CancelledError:
+            return self._stop.result()
+
+    def _too_long(self) -> Failure:
+        done = self._meter.progress()
+        return Failure(
+            "TimedOut",
+            f"spec.backupPolicy.timeoutInSecond: {self._order.timeout} s are over, with "
+            f"{done.stored} of {done.size} bytes read; set it higher",
+            final=True,
+        )
+
+    async def _work(self) -> Stored:
+        began = time.monotonic()
+        async with Source(self._order) as source:
+            members, _ = await asyncio.gather(source.members(), self._sink.check())
+            taken = await self._take(source, members)
+        await self._describe(taken)
+        return Stored(
+            location=self._order.store.location(taken.key),
+            cluster_id=to_hex(taken.member.answer.cluster_id),
+            revision=taken.member.answer.revision,
+            version=taken.member.answer.version,
+            size=taken.size,
+            sha256=taken.sha256,
+            seconds=round(time.monotonic() - began, 3),
+            pruned=await self._prune(),
+            notes=tuple(self._notes),
+        )
+
+    async def _take(self, source: Source, members: list[Member]) -> _Taken:
+        """From the first member that gives a whole snapshot; raises what the last one failed by."""
+        for number, member in enumerate(members, 1):
+            try:
+                return await self._take_from(source, member)
+            except (Unusable, Damaged) as error:
+                failure = _as_failure(error, member)
+                log.warning("%s", failure.message)
+                if number == len(members):
+                    raise Unusable(failure) from error
+                self._notes.append(failure.message)
+        raise AssertionError("there is a member, or nothing is tried")
+
+    async def _take_from(self, source: Source, member: Member) -> _Taken:
+        member = await source.caught_up(member)
+        answer = member.answer
+        key = self._key(answer.revision)
+        log.info("taking revision %d from %s to %s", answer.revision, answer.endpoint, key)
+        self._meter.begin(answer.db_size)
+        checked = Checked()
+        sha256 = [""]
+
+        async def pieces() -> AsyncIterator[bytes]:
+            async with contextlib.aclosing(source.snapshot(member)) as snapshot:
+                async for piece in snapshot:
+                    if self._stop.done():
+                        raise Stopped(self._stop.result())
+                    checked.update(piece)
+                    self._meter.add(len(piece))
+                    yield piece
+            # Raised before the upload is completed, it calls the upload off.
+            sha256[0] = checked.finish()
+
+        await self._sink.write(key, pieces())
+        return _Taken(member, key, checked.size, sha256[0])
+
+    def _key(self, revision: int) -> str:
+        path = self._order.store.key
+        if not self._order.stamped:
+            return path
+        return names.stamped(path, revision, self._now().strftime("%Y-%m-%d-%H:%M:%S"))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._wall_clock(), UTC)
+
+    async def _describe(self, taken: _Taken) -> None:
+        answer = taken.member.answer
+        content = Manifest(
+            cluster_id=to_hex(answer.cluster_id),
+            revision=answer.revision,
+            version=answer.version,
+            size=taken.size,
+            sha256=taken.sha256,
+            made_at=rfc3339(self._now()),
+            owner=self._order.owner,
+            owner_uid=self._order.owner_uid,
+        )
+        await self._sink.put(names.manifest_of(taken.key), manifest.serialise(content))
+
+    async def _prune(self) -> int:
+        """Deletes this path's backups beyond those that are kept. A failure is told, no more."""
+        order = self._order
+        if not order.stamped or not order.keep:
+            return 0
+        path = order.store.key
+        try:
+            found = await self._sink.names(f"{path}_v")
+            old = names.beyond(path, found, order.keep)
+            for key in old:
+                await self._sink.delete((names.manifest_of(key), key))
+        except StoreFailed as error:
+            self._notes.append(f"old backups are still there: {error.failure.message}")
+            return 0
+        return len(old)
+
+
+def _as_failure(error: Unusable | Damaged, member: Member) -> Failure:
+    if isinstance(error, Unusable):
+        return error.failure
+    return Failure("SnapshotDamaged", f"the snapshot of {member.answer.endpoint}: {error}")

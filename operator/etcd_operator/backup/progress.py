@@ -1,0 +1,58 @@
+"""How far the backup is, for whoever connects: one line of JSON.
+
+The operator asks now and then. Nobody has to, and nothing of the backup depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+
+from etcd_stateful.backup.outcome import Progress, serialise_progress
+
+log = logging.getLogger(__name__)
+
+
+class Meter:
+    """What has gone by, and how fast."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._size = 0
+        self._passed = 0
+
+    def begin(self, size: int) -> None:
+        self._since, self._size, self._passed = self._clock(), size, 0
+
+    def add(self, count: int) -> None:
+        self._passed += count
+
+    def progress(self) -> Progress:
+        seconds = max(self._clock() - self._since, 0.001)
+        return Progress(self._passed, max(self._size, self._passed), int(self._passed / seconds))
+
+
+@contextlib.asynccontextmanager
+async def served(meter: Meter, port: int) -> AsyncIterator[None]:
+    """Without the port the backup goes on, and is merely not seen."""
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            writer.write(serialise_progress(meter.progress()).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    try:
+        server = await asyncio.start_server(answer, None, port)
+    except OSError as error:
+        log.warning("cannot tell how far it is on port %d: %s", port, error)
+        yield
+        return
+    try:
+        yield
+    finally:
+        server.close()

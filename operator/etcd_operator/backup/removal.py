@@ -1,0 +1,44 @@
+"""Deletes what one EtcdBackup has stored: what a manifest says is its own, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+
+from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_stateful.backup import manifest, names
+from etcd_stateful.backup.manifest import BadManifest
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Removed
+
+log = logging.getLogger(__name__)
+
+
+async def remove(order: Order, sink: Sink) -> Removed | Failure:
+    """The manifest goes last, so that a removal that is cut short is gone on with."""
+    path = order.store.key
+    removed = 0
+    try:
+        keys = [path]
+        if order.stamped:
+            found = await sink.names(f"{path}_v")
+            bare = (one.removesuffix(names.MANIFEST) for one in found)
+            keys = names.made_at(path, bare)
+        for key in keys:
+            if await _is_own(order, sink, key):
+                await sink.delete((key, names.manifest_of(key)))
+                removed += 1
+    except StoreFailed as error:
+        return error.failure
+    return Removed(removed)
+
+
+async def _is_own(order: Order, sink: Sink, key: str) -> bool:
+    data = await sink.get(names.manifest_of(key), manifest.MAX_BYTES)
+    try:
+        owner = manifest.parse(data).owner_uid if data is not None else ""
+    except BadManifest as error:
+        log.warning("%s is left alone: %s", key, error)
+        return False
+    if owner != order.owner_uid:
+        log.info("%s is left alone: it is of UID %s", key, owner or "nobody known")
+    return owner == order.owner_uid

@@ -1,0 +1,233 @@
+"""The store, through `obstore`: one upload in parts that becomes visible as a whole, or not at all.
+
+Buckets do that by themselves. In a volume the parts are a file of another name, which gets its own
+once it is on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, cast
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
+
+from etcd_stateful.api.stores import VOLUME, Store
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup import trouble
+from etcd_stateful.backup.credentials import Access, BadSecret, access
+from etcd_stateful.backup.outcome import Failure
+
+PART: Final = 8 * 1024 * 1024
+"""Parts of this size reach 80 GB within S3's 10,000."""
+
+AT_ONCE: Final = 3
+"""Parts on their way: what the memory holds of a snapshot."""
+
+_UNFINISHED: Final = ".unfinished"
+
+_CLIENT: Final[dict[str, Any]] = {
+    "allow_http": True,
+    "connect_timeout": timedelta(seconds=3),
+    "read_timeout": timedelta(seconds=30),
+    "timeout": timedelta(seconds=120),
+}
+_PATIENT: Final[dict[str, Any]] = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
+_AT_FIRST: Final[dict[str, Any]] = {"max_retries": 1, "retry_timeout": timedelta(seconds=4)}
+
+Errors: Final = (BaseError, OSError, ValueError)
+"""What the client raises."""
+
+
+class StoreFailed(Exception):
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Sink:
+    def __init__(
+        self, store: Store, files: dict[str, str] | None, *, root: str = orders.VOLUME
+    ) -> None:
+        """Raises StoreFailed."""
+        self._store = store
+        self._root = Path(root)
+        try:
+            self._access = access(store, files)
+        except BadSecret as error:
+            words = f"{store.secret_field}: Secret {store.secret}: {error}"
+            raise StoreFailed(Failure("InvalidSecret", words)) from error
+        self._client = self._made(_PATIENT)
+
+    @property
+    def _on_disk(self) -> bool:
+        return self._store.kind == VOLUME
+
+    async def check(self) -> None:
+        """Whether the store can be had at all, with little patience; raises StoreFailed.
+
+        Who may only write may not list. That is no reason not to write.
+        """
+        try:
+            first = self._made(_AT_FIRST)
+            async for _ in obstore.list(first, self._store.key, chunk_size=1):
+                break
+        except Errors as error:
+            if not trouble.is_forbidden(str(error)):
+                raise self._failed(error) from error
+
+    async def write(self, key: str, pieces: AsyncIterator[bytes]) -> None:
+        """All or nothing under `key`; raises StoreFailed, and whatever `pieces` raises."""
+        guarded = _Guarded(pieces)
+        target = key + _UNFINISHED if self._on_disk else key
+        try:
+            await obstore.put_async(
+                self._client, target, guarded, chunk_size=PART, max_concurrency=AT_ONCE
+            )
+            if self._on_disk:
+                await self._settle(target, key)
+        except Exception as error:
+            if guarded.raised is not None:
+                raise guarded.raised from None
+            if not isinstance(error, Errors):
+                raise
+            raise self._failed(error) from error
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Raises StoreFailed."""
+        target = key + _UNFINISHED if self._on_disk else key
+        try:
+            await obstore.put_async(self._client, target, data, use_multipart=False)
+            if self._on_disk:
+                await self._settle(target, key)
+        except Errors as error:
+            raise self._failed(error) from error
+
+    async def get(self, key: str, most: int) -> bytes | None:
+        """The content of something small; None where there is none. Raises StoreFailed."""
+        try:
+            found = await obstore.get_async(self._client, key)
+            if found.meta["size"] > most:
+                return None
+            return bytes(await found.bytes_async())
+        except FileNotFoundError:
+            return None
+        except Errors as error:
+            raise self._failed(error) from error
+
+    async def names(self, start: str) -> list[str]:
+        """Keys that begin with `start`; raises StoreFailed."""
+        folder = start.rpartition("/")[0]
+        found = []
+        try:
+            pages = obstore.list(self._client, folder or None, offset=self._before(start))
+            async for page in pages:
+                keys = [one["path"] for one in page]
+                found += [key for key in keys if key.startswith(start)]
+                if (
+                    not self._on_disk
+                    and keys
+                    and keys[-1] > start
+                    and not (keys[-1].startswith(start))
+                ):
+                    break
+        except Errors as error:
+            raise self._failed(error) from error
+        return found
+
+    def _before(self, start: str) -> str | None:
+        """Buckets list in order, from here on."""
+        return None if self._on_disk else start
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        """Raises StoreFailed. What is not there is gone."""
+        for key in keys:
+            try:
+                await obstore.delete_async(self._client, key)
+            except FileNotFoundError:
+                continue
+            except Errors as error:
+                raise self._failed(error) from error
+
+    async def _settle(self, unfinished: str, key: str) -> None:
+        _sync(self._root / unfinished)
+        await obstore.rename_async(self._client, unfinished, key)
+        _sync((self._root / key).parent)
+
+    def _made(self, retry: dict[str, Any]) -> Any:
+        store, config = self._store, cast("Any", self._access.config)
+        common: dict[str, Any] = {"client_options": _CLIENT, "retry_config": retry}
+        try:
+            match store.kind:
+                case "S3" | "OSS":
+                    return S3Store(store.bucket, config=config, **common)
+                case "ABS":
+                    return AzureStore(store.bucket, config=config, **common)
+                case "GCS":
+                    token = _token(self._access)
+                    return GCSStore(
+                        store.bucket, config=config, credential_provider=token, **common
+                    )
+                case _:
+                    return LocalStore(self._root)
+        except Errors as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: BaseException) -> StoreFailed:
+        return StoreFailed(trouble.store_failure(self._store, str(error)))
+
+
+class _Guarded:
+    """Keeps what reading the pieces raised: the client may dress it up as its own."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self.raised: BaseException | None = None
+
+    def __aiter__(self) -> _Guarded:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await anext(self._pieces)
+        except StopAsyncIteration:
+            raise
+        except BaseException as error:
+            self.raised = error
+            raise
+
+
+def _token(given: Access) -> Any:
+    if not given.token:
+        return None
+
+    def provide() -> dict[str, Any]:
+        # When it expires is not known; the store says so when it has.
+        return {"token": given.token, "expires_at": None}
+
+    return provide
+
+
+def read_secret(folder: str) -> dict[str, str]:
+    """The keys of a Secret that is mounted; empty where there is none. Raises OSError."""
+    found = {}
+    for path in sorted(Path(folder).glob("*")):
+        if path.is_file() and not path.name.startswith(".."):
+            found[path.name] = path.read_text(errors="replace")
+    return found
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def rfc3339(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,171 @@
+"""etcd, as a backup needs it: who answers, who is taken, and the snapshot as it streams.
+
+One connection per member from the first question on: behind a Service the next one could lead to
+another member.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from aetcd import rpc
+
+from etcd_operator.backup.channel import NoChannel, open_channel
+from etcd_stateful.backup.choice import Answer, NoChoice, candidates
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure
+
+log = logging.getLogger(__name__)
+
+ASK_SECONDS: Final = 4.0
+CATCH_UP_SECONDS: Final = 15.0
+PIECE: Final = 1024 * 1024
+"""etcd sends 32 KiB at a time; what is passed on in fewer pieces costs less."""
+
+_DENIED: Final = (rpc.StatusCode.PERMISSION_DENIED, rpc.StatusCode.UNAUTHENTICATED)
+
+
+class Unusable(Exception):
+    """etcd cannot be backed up from here; `failure` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One that can be taken, with the connection that it answered on."""
+
+    answer: Answer
+    channel: Any
+
+
+class Source:
+    """Usable as an asynchronous context, which closes its connections."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._channels: list[Any] = []
+
+    async def __aenter__(self) -> Source:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for channel in self._channels:
+            await channel.close()
+
+    async def members(self) -> list[Member]:
+        """Whom to try, best first; raises Unusable."""
+        asked = await asyncio.gather(*(self._ask(one) for one in self._order.endpoints))
+        found = [one for one in asked if isinstance(one, Member)]
+        silent = [one for one in asked if isinstance(one, str)]
+        where = self._order.endpoints_field
+        if not found:
+            raise Unusable(
+                Failure("EtcdUnreachable", f"{where}: no endpoint answers: {'; '.join(silent)}")
+            )
+        for words in silent:
+            log.warning("left out: %s", words)
+        try:
+            best = candidates((one.answer for one in found), self._order.cluster_id)
+        except NoChoice as error:
+            raise Unusable(Failure("EtcdRefused", f"{where}: {error}")) from error
+        by_endpoint = {one.answer.endpoint: one for one in found}
+        return [by_endpoint[answer.endpoint] for answer in best]
+
+    async def _ask(self, endpoint: str) -> Member | str:
+        try:
+            channel = open_channel(self._order, endpoint)
+        except NoChannel as error:
+            raise Unusable(error.failure) from error
+        self._channels.append(channel)
+        try:
+            return Member(await _status(endpoint, channel), channel)
+        except rpc.AioRpcError as error:
+            return f"{endpoint}: {_words(error)}"
+
+    async def caught_up(self, member: Member) -> Member:
+        """The member once it has all that was acknowledged until now; raises Unusable."""
+        request = rpc.MemberListRequest(linearizable=True)
+        try:
+            stub = rpc.ClusterStub(member.channel)
+            await stub.MemberList(request, timeout=CATCH_UP_SECONDS)
+            answer = await _status(member.answer.endpoint, member.channel)
+        except rpc.AioRpcError as error:
+            raise self._unusable(member, error) from error
+        if answer.member_id != member.answer.member_id:
+            words = f"{self._order.endpoints_field}: {answer.endpoint} changed the member behind it"
+            raise Unusable(Failure("EtcdUnreachable", words))
+        return replace(member, answer=answer)
+
+    async def snapshot(self, member: Member) -> AsyncGenerator[bytes, None]:
+        """The file that `etcdctl snapshot save` would write; raises Unusable.
+
+        It ends early only with an error: what is left must be none.
+        """
+        left = 1
+        piece = bytearray()
+        try:
+            call = rpc.MaintenanceStub(member.channel).Snapshot(rpc.SnapshotRequest())
+            with contextlib.closing(_Cancelled(call)):
+                async for reply in call:
+                    left = reply.remaining_bytes
+                    piece += reply.blob
+                    if len(piece) >= PIECE:
+                        yield bytes(piece)
+                        piece.clear()
+        except rpc.AioRpcError as error:
+            raise self._unusable(member, error) from error
+        if left:
+            words = f"{member.answer.endpoint} ended its snapshot {left} bytes early"
+            raise Unusable(Failure("SnapshotDamaged", words))
+        if piece:
+            yield bytes(piece)
+
+    def _unusable(self, member: Member, error: Any) -> Unusable:
+        where, endpoint = self._order.endpoints_field, member.answer.endpoint
+        if error.code() in _DENIED:
+            return Unusable(
+                Failure(
+                    "EtcdRefused",
+                    f"{where}: {endpoint} asks for a user with the role root: name a Secret with "
+                    f"its certificate in spec.clientTLSSecret ({_words(error)})",
+                )
+            )
+        return Unusable(Failure("EtcdUnreachable", f"{where}: {endpoint}: {_words(error)}"))
+
+
+class _Cancelled:
+    """Ends a call that nobody reads to its end."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    def close(self) -> None:
+        self._call.cancel()
+
+
+async def _status(endpoint: str, channel: Any) -> Answer:
+    reply = await rpc.MaintenanceStub(channel).Status(rpc.StatusRequest(), timeout=ASK_SECONDS)
+    return Answer(
+        endpoint=endpoint,
+        cluster_id=reply.header.cluster_id,
+        member_id=reply.header.member_id,
+        leader_id=reply.leader,
+        learner=reply.isLearner,
+        revision=reply.header.revision,
+        version=reply.version,
+        db_size=reply.dbSize,
+        errors=tuple(reply.errors),
+    )
+
+
+def _words(error: Any) -> str:
+    words = " ".join(str(error.details() or "").split())[:200]
+    return f"{error.code().name}: {words}" if words else str(error.code().name)

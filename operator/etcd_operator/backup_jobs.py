@@ -1,0 +1,116 @@
+"""The Jobs of EtcdBackups as they are: read from the API server, with what their pods tell."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Final
+
+from etcd_operator import jobs, reading
+from etcd_operator.kube import JOBS, PODS, Json, Kubernetes
+from etcd_operator.store import Store
+from etcd_operator.trouble import trouble
+from etcd_stateful import naming
+from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup import outcome
+from etcd_stateful.backup.outcome import Progress
+from etcd_stateful.backup.plan import Job
+from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
+
+SELECTOR: Final = f"{naming.LABEL_NAME}={LABEL},{naming.LABEL_MANAGED_BY}={naming.MANAGER}"
+PODLESS_SECONDS: Final = 5.0
+PROGRESS_SECONDS: Final = 1.0
+
+AskProgress = Callable[[str], Awaitable[Progress | None]]
+"""Of the pod at an address."""
+
+
+async def ask_progress(address: str) -> Progress | None:
+    """None where nobody answers: the backup goes on all the same."""
+    try:
+        async with asyncio.timeout(PROGRESS_SECONDS):
+            reader, writer = await asyncio.open_connection(address, orders.PROGRESS_PORT)
+            line = await reader.readline()
+            writer.close()
+    except (OSError, ValueError):
+        return None
+    return outcome.parse_progress(line.decode(errors="replace"))
+
+
+class BackupJobs:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        ask: AskProgress = ask_progress,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._ask = ask
+        self._wall_clock = wall_clock
+
+    async def find(self, backup: EtcdBackup, name: str) -> Job | None:
+        """Raises KubeError."""
+        raw = await self._kube.get(JOBS, backup.namespace, name)
+        return await self._read(backup, raw) if raw else None
+
+    async def _read(self, backup: EtcdBackup, raw: Json) -> Job:
+        metadata = raw["metadata"]
+        owner = reading.controller(raw) or {}
+        state = jobs.state(raw)
+        newest = await self._newest(backup, raw, over=state != "running")
+        created = seconds(metadata.get("creationTimestamp"))
+        ours = owner.get("uid") == backup.uid
+        predecessor = owner.get("kind") == naming.BACKUP_KIND and owner.get("name") == backup.name
+        return Job(
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+            created=created or self._wall_clock(),
+            state=state,
+            said=outcome.parse(jobs.message(newest, CONTAINER)) if newest else outcome.Said(),
+            why=jobs.why_failed(raw),
+            trouble=self._trouble(newest, created) if state == "running" else "",
+            progress=await self._progress(newest) if newest and state == "running" else None,
+            stranger="" if ours or predecessor else _in_words(owner),
+            deleting="deletionTimestamp" in metadata or (predecessor and not ours),
+        )
+
+    async def _newest(self, backup: EtcdBackup, job: Json, *, over: bool) -> Any:
+        """The newest pod of the Job. Of one that is over the store may not know the end yet."""
+        known = self._store.of_backup(PODS, backup.namespace, backup.name)
+        found = jobs.newest(jobs.of_job(known, job))
+        if over and (found is None or not jobs.message(found, CONTAINER)):
+            listed = await self._kube.list(PODS, backup.namespace, SELECTOR)
+            found = jobs.newest(jobs.of_job(listed, job))
+        return found
+
+    def _trouble(self, pod: Any, created: float | None) -> str:
+        now = self._wall_clock()
+        if pod is None:
+            late = created is not None and now - created > PODLESS_SECONDS
+            return "there is none yet; the events of the Job say why" if late else ""
+        age = reading.seconds_since(pod["metadata"].get("creationTimestamp"), now)
+        return trouble(pod, None, age, now)
+
+    async def _progress(self, pod: Any) -> Progress | None:
+        told = pod.get("status") or {}
+        if told.get("phase") != "Running" or not told.get("podIP"):
+            return None
+        return await self._ask(str(told["podIP"]))
+
+
+def seconds(timestamp: object) -> float | None:
+    """Since 1970, of an RFC 3339 timestamp."""
+    try:
+        return datetime.fromisoformat(str(timestamp)).timestamp()
+    except ValueError:
+        return None
+
+
+def _in_words(owner: Any) -> str:
+    return f"{owner.get('kind')} {owner.get('name')}" if owner else "nobody"

@@ -1,0 +1,268 @@
+"""One pass over one EtcdBackup: look, decide, do one thing, tell.
+
+There is no watch on Jobs: the Job of a run is read while the run is under way, and the events of
+its pods, which are watched, bring the next pass. A backup that is made costs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from etcd_operator.backup_jobs import AskProgress, BackupJobs, ask_progress, seconds
+from etcd_operator.events import Events
+from etcd_operator.kube import (
+    CLAIMS,
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    JOBS,
+    Conflict,
+    Json,
+    Key,
+    Kubernetes,
+    Rejected,
+)
+from etcd_operator.report import timeless
+from etcd_operator.statuses import write_status
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
+from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.stores import VOLUME
+from etcd_stateful.backup import deletion, plan, status
+from etcd_stateful.backup.deletion import DELETION, CreateDeletion, SetFinalizers
+from etcd_stateful.backup.plan import CreateJob, DeleteJob, Job, Seen, Target, Tell
+from etcd_stateful.manifests.backup_job import backup_job, deletion_job
+from etcd_stateful.membership import identity
+
+log = logging.getLogger(__name__)
+
+REJECTED_SECONDS: Final = 30.0
+
+Write = CreateJob | DeleteJob | CreateDeletion | SetFinalizers
+
+
+class Backups:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        events: Events,
+        *,
+        operator_image: str,
+        ask: AskProgress = ask_progress,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._events = events
+        self._operator_image = operator_image
+        self._jobs = BackupJobs(kube, store, ask, wall_clock)
+        self._wall_clock = wall_clock
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+
+        Raises KubeError, which the queue logs and backs off from.
+        """
+        body = self._store.get(ETCD_BACKUPS, *key)
+        return await self._pass(body) if body is not None else None
+
+    async def _pass(self, body: Json) -> float | None:
+        deleting = "deletionTimestamp" in body["metadata"]
+        try:
+            backup = parse_backup(body)
+        except RefusedBackup as refused:
+            if deleting:
+                return await self._let_go(body)
+            await self._write(body, status.refused(body, str(refused), self._now()))
+            return None
+        return await (self._end if deleting else self._go_on)(body, backup)
+
+    async def _go_on(self, body: Json, backup: EtcdBackup) -> float | None:
+        if guard := deletion.guard(_finalizers(body), wanted=backup.delete_stored):
+            return await self._do(body, backup, guard)
+        seen = await self._look(body, backup)
+        step = plan.decide(seen)
+        if isinstance(step, Tell):
+            return await self._tell(body, seen, step)
+        return await self._do(body, backup, step, seen.target)
+
+    async def _end(self, body: Json, backup: EtcdBackup) -> float | None:
+        """Of an object that is being deleted."""
+        finalizers, named = _finalizers(body), str((body.get("status") or {}).get("job") or "")
+        held = deletion.FINALIZER in finalizers and backup.delete_stored
+        running = await self._jobs.find(backup, named) if held and named else None
+        name = plan.job_name(backup, DELETION)
+        step = deletion.decide(
+            finalizers,
+            wanted=backup.delete_stored,
+            running=running,
+            job=await self._jobs.find(backup, name) if held else None,
+        )
+        if step is None:
+            return None
+        if isinstance(step, Tell):
+            told = status.render(body, None, step, job="", began="", now=self._now())
+            await self._write(body, told)
+            return step.after
+        return await self._do(body, backup, step)
+
+    async def _let_go(self, body: Json) -> float | None:
+        off = deletion.guard(_finalizers(body), wanted=False)
+        if off is not None:
+            await self._finalize(body, off)
+        return None
+
+    async def _look(self, body: Json, backup: EtcdBackup) -> Seen:
+        stored: Json = body.get("status") or {}
+        created = seconds(body["metadata"].get("creationTimestamp")) or self._wall_clock()
+        run = plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), created)
+        name = plan.job_name(backup, run) if run else ""
+        job = await self._jobs.find(backup, name) if name else None
+        return Seen(
+            backup=backup,
+            stored=stored,
+            run=run,
+            now=self._wall_clock(),
+            job=job,
+            before=await self._before(backup, stored, name) if run else None,
+            target=self._target(backup),
+            claim=job is not None or await self._has_claim(backup),
+        )
+
+    async def _before(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
+        """The Job of another run that may not be over. Once one is, it is not asked for again."""
+        named, told = str(stored.get("job") or ""), str(stored.get("run") or "")
+        if named in ("", name) or (told and named == naming.backup_job(backup.name, told)):
+            return None
+        return await self._jobs.find(backup, named)
+
+    def _target(self, backup: EtcdBackup) -> Target | None:
+        if not backup.cluster:
+            return None
+        body = self._store.get(ETCD_CLUSTERS, backup.namespace, backup.cluster)
+        if body is None:
+            return None
+        try:
+            cluster = parse_cluster(body)
+        except Refused:
+            return None
+        return Target(_endpoints(cluster, body), _cluster_id(body))
+
+    async def _has_claim(self, backup: EtcdBackup) -> bool:
+        if backup.store.kind != VOLUME:
+            return True
+        found = await self._kube.get(CLAIMS, backup.namespace, backup.store.bucket)
+        return found is not None
+
+    async def _do(
+        self, body: Json, backup: EtcdBackup, step: Write, target: Target | None = None
+    ) -> float:
+        image = self._operator_image
+        try:
+            match step:
+                case CreateJob(run=run):
+                    await self._create(backup_job(backup, run, target, operator_image=image))
+                case CreateDeletion():
+                    await self._create(deletion_job(backup, operator_image=image))
+                case DeleteJob():
+                    await self._delete(backup, step)
+                case SetFinalizers():
+                    await self._finalize(body, step)
+        except Conflict:
+            return 1.0
+        except Rejected as error:
+            if isinstance(step, CreateDeletion) and "being terminated" in str(error):
+                await self._let_go(body)
+                return REJECTED_SECONDS
+            words = f"the API server refuses it: {error}"
+            log.warning("%s", words)
+            await self._write(body, status.failing(body, "JobRefused", words, self._now()))
+            return REJECTED_SECONDS
+        return 0.0
+
+    async def _create(self, manifest: Json) -> None:
+        await self._kube.create(JOBS, manifest)
+        log.info("created Job %s", manifest["metadata"]["name"])
+
+    async def _delete(self, backup: EtcdBackup, step: DeleteJob) -> None:
+        await self._kube.delete(
+            JOBS,
+            backup.namespace,
+            step.name,
+            uid=step.uid,
+            resource_version=step.resource_version,
+        )
+        log.info("deleted Job %s: %s", step.name, step.why)
+
+    async def _finalize(self, body: Json, step: SetFinalizers) -> None:
+        metadata = body["metadata"]
+        precondition = {key: metadata[key] for key in ("uid", "resourceVersion")}
+        patch = {"metadata": precondition | {"finalizers": list(step.finalizers)}}
+        where = (metadata["namespace"], metadata["name"])
+        try:
+            written = await self._kube.merge_patch(ETCD_BACKUPS, *where, patch)
+        except Rejected as error:
+            if error.status != 404:
+                raise
+            return
+        if step.finalizers or "deletionTimestamp" not in metadata:
+            self._store.put(ETCD_BACKUPS, written)
+
+    async def _tell(self, body: Json, seen: Seen, said: Tell) -> float | None:
+        began = _rfc3339(said.began) if said.began is not None else ""
+        job = seen.job.name if seen.job and not seen.job.stranger else ""
+        told = status.render(body, seen.run, said, job=job, began=began, now=self._now())
+        if said.over:
+            await self._announce(body, said)
+        if await self._write(body, told) and said.over:
+            return 0.0
+        return said.after
+
+    async def _announce(self, body: Json, said: Tell) -> None:
+        log.info("%s: %s", said.reason, said.message)
+        about = {"apiVersion": ETCD_BACKUPS.api_version, "kind": ETCD_BACKUPS.kind, **body}
+        kind: Any = "Normal" if said.stored else "Warning"
+        await self._events.emit(about, kind, said.reason, said.message)
+
+    async def _write(self, body: Json, told: Json) -> bool:
+        """Whether there was something to write."""
+        if timeless(told) == timeless(body.get("status") or {}):
+            return False
+        written = await write_status(self._kube, ETCD_BACKUPS, body, told)
+        if written is not None:
+            self._store.put(ETCD_BACKUPS, written)
+        return written is not None
+
+    def _now(self) -> str:
+        return _rfc3339(self._wall_clock())
+
+
+def _finalizers(body: Json) -> list[str]:
+    return list(body["metadata"].get("finalizers") or ())
+
+
+def _endpoints(cluster: EtcdCluster, body: Json) -> tuple[str, ...]:
+    """Of every member by name: behind the Service nobody could choose one."""
+    listed = (body.get("status") or {}).get("members") or {}
+    names = {*listed.get("ready", ()), *listed.get("unready", ())}
+    found = {naming.ordinal_of(cluster.name, name) for name in names}
+    ordinals = {one for one in found if one is not None} or set(range(cluster.size))
+    domain = cluster.pod.cluster_domain
+    hosts = (naming.host(cluster.name, cluster.namespace, one, domain) for one in sorted(ordinals))
+    return tuple(f"http://{host}:{naming.CLIENT_PORT}" for host in hosts)
+
+
+def _cluster_id(body: Json) -> int:
+    try:
+        return identity.from_hex(str((body.get("status") or {}).get("clusterID") or ""))
+    except ValueError:
+        return 0
+
+
+def _rfc3339(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,151 @@
+"""EtcdBackup: the custom resource, parsed once into a frozen value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from etcd_stateful import naming
+from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.api.stores import Store, read_store
+
+DEFAULT_TIMEOUT: Final = 60
+LONGEST: Final = 2**31 - 1
+
+_ENDPOINT: Final = re.compile(
+    r"((?P<scheme>https?)://)?(?P<host>[a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:(?P<port>[0-9]{1,5}))?/?"
+)
+
+
+class RefusedBackup(ValueError):
+    """A custom resource from which no backup can be made; `problems` names every field."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """coreos's `backupPolicy`."""
+
+    timeout: int = DEFAULT_TIMEOUT
+    interval: int = 0
+    """Seconds from one backup to the next; 0: once."""
+    keep: int = 0
+    """How many are kept; 0: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPod:
+    """What the pod that makes the backup is given, beside what it needs."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    service_account: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    image_pull_secrets: tuple[Mapping[str, Any], ...] = ()
+    resources: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdBackup:
+    """What the user asked for, complete with defaults."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    store: Store
+    policy: Policy
+    endpoints: tuple[str, ...] = ()
+    cluster: str = ""
+    """Name of an EtcdCluster in the same namespace; else `endpoints` are given."""
+    client_tls_secret: str = ""
+    delete_stored: bool = False
+    """Whether what is stored goes with the object."""
+    pod: JobPod = field(default_factory=JobPod)
+
+    @property
+    def periodic(self) -> bool:
+        return self.policy.interval > 0
+
+
+def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
+    """The backup that a custom resource asks for; raises RefusedBackup with every problem found."""
+    metadata: Mapping[str, Any] = body.get("metadata") or {}
+    spec = Reader({"spec": body.get("spec")}, "").object("spec")
+    endpoints, cluster = _endpoints(spec), spec.object("clusterRef").text("name")
+    if bool(endpoints) == bool(cluster) and not spec.problems:
+        spec.problem("etcdEndpoints", "or clusterRef.name must say what to back up, one of them")
+    secret, deletion = spec.text("clientTLSSecret"), spec.text("deletionPolicy", "Retain")
+    if deletion not in ("Retain", "Delete"):
+        spec.problem("deletionPolicy", f"must be Retain or Delete, found {deletion[:60]!r}")
+    policy, pod = _policy(spec.object("backupPolicy")), _pod(spec.object("pod"))
+    store = read_store(spec, "storageType", stamped=policy.interval > 0)
+    if spec.problems or store is None:
+        raise RefusedBackup(tuple(spec.problems))
+    return EtcdBackup(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata["name"]),
+        uid=str(metadata.get("uid", "")),
+        generation=int(metadata.get("generation", 0)),
+        store=store,
+        policy=policy,
+        endpoints=endpoints,
+        cluster=cluster,
+        client_tls_secret=secret,
+        delete_stored=deletion == "Delete",
+        pod=pod,
+    )
+
+
+def _endpoints(spec: Reader) -> tuple[str, ...]:
+    value = spec.raw.get("etcdEndpoints")
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        spec.problem("etcdEndpoints", f"must be a list of addresses, found {repr(value)[:60]}")
+        return ()
+    for one in value:
+        found = _ENDPOINT.fullmatch(one)
+        if found is None or int(found["port"] or 1) > 65535:
+            spec.problem("etcdEndpoints", f"must be like http://host:2379, found {one[:60]!r}")
+    return tuple(dict.fromkeys(value))
+
+
+def split_endpoint(endpoint: str) -> tuple[str, str]:
+    """Scheme (empty where none is said) and `host:port`; raises ValueError."""
+    found = _ENDPOINT.fullmatch(endpoint)
+    if found is None:
+        raise ValueError(f"not an address of etcd: {endpoint[:60]!r}")
+    return found["scheme"] or "", f"{found['host']}:{found['port'] or 2379}"
+
+
+def _policy(reader: Reader) -> Policy:
+    return Policy(
+        timeout=reader.number("timeoutInSecond", 0, 0, LONGEST) or DEFAULT_TIMEOUT,
+        interval=reader.number("backupIntervalInSecond", 0, 0, LONGEST),
+        keep=reader.number("maxBackups", 0, 0, LONGEST),
+    )
+
+
+def _pod(reader: Reader) -> JobPod:
+    labels = reader.texts("labels")
+    for key in labels:
+        if key == "app" or key.startswith(("etcd_", "app.kubernetes.io/", naming.GROUP)):
+            reader.problem(
+                f"labels[{key[:60]}]", "is a label of the operator's own; choose another"
+            )
+    return JobPod(
+        labels=labels,
+        annotations=reader.texts("annotations"),
+        service_account=reader.text("serviceAccountName"),
+        node_selector=reader.texts("nodeSelector"),
+        tolerations=tuple(dict(item.raw) for item in reader.items("tolerations")),
+        image_pull_secrets=tuple(dict(item.raw) for item in reader.items("imagePullSecrets")),
+        resources=reader.verbatim("resources"),
+    )

@@ -1,0 +1,134 @@
+"""Where backups lie: the same words in EtcdBackup and EtcdRestore.
+
+`<bucket>/<key>`, as in coreos's resources. A key is held to what every store lists as it was
+written: no empty part, no `.` and no `..`, so that none leads out of the place it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from etcd_stateful.api.reading import Reader
+
+VOLUME: Final = "Volume"
+LONGEST_KEY: Final = 900
+"""Of S3's 1024 bytes: what is appended to it must fit too."""
+
+_SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
+_SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
+_OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One place for one backup, or for those of an interval."""
+
+    kind: str
+    """S3, ABS, GCS, OSS or Volume."""
+    bucket: str
+    """Bucket or container; the claim's name of a Volume."""
+    key: str
+    secret: str = ""
+    """Name of the Secret with the credentials; empty: the pod's own identity."""
+    endpoint: str = ""
+    path_style: bool = False
+
+    @property
+    def section(self) -> str:
+        """The field of the spec that describes it, such as `s3`."""
+        return _SECTIONS[self.kind]
+
+    @property
+    def secret_field(self) -> str:
+        return f"spec.{self.section}.{_SECRETS.get(self.kind, '')}"
+
+    @property
+    def path_field(self) -> str:
+        return f"spec.{self.section}.path"
+
+    def location(self, key: str) -> str:
+        return f"{self.section}://{self.bucket}/{key}"
+
+
+def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store | None:
+    """The store that a spec names; None where problems were found.
+
+    Args:
+        kind_field: `storageType`, or `backupStorageType` in an EtcdRestore.
+        stamped: whether something is appended to the key, which may then end in a slash.
+    """
+    found = len(spec.problems)
+    kind = spec.text(kind_field)
+    if kind not in _SECTIONS:
+        spec.problem(kind_field, f"must be one of {', '.join(_SECTIONS)}, found {kind[:60]!r}")
+        return None
+    inner = spec.object(_SECTIONS[kind])
+    if not inner.raw:
+        spec.problem(_SECTIONS[kind], f"is missing: say there where the backup lies, for {kind}")
+        return None
+    bucket, key = _place(inner, kind, stamped=stamped)
+    endpoint = inner.text("endpoint") or (_OSS_ENDPOINT if kind == "OSS" else "")
+    store = Store(
+        kind=kind,
+        bucket=bucket,
+        key=key,
+        secret=inner.text(_SECRETS[kind]) if kind in _SECRETS else "",
+        endpoint=endpoint if not endpoint or "://" in endpoint else f"http://{endpoint}",
+        path_style=inner.flag("forcePathStyle"),
+    )
+    if kind == "OSS" and not store.secret:
+        inner.problem("ossSecret", "is missing: name the Secret with accessKeyID, accessKeySecret")
+    return store if len(spec.problems) == found else None
+
+
+def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
+    path = inner.text("path")
+    if kind == VOLUME:
+        bucket, key = inner.text("claimName"), path
+        if not bucket:
+            inner.problem("claimName", "is missing: name a PersistentVolumeClaim")
+    else:
+        bucket, _, key = path.partition("/")
+        if not bucket or bucket in (".", ".."):
+            inner.problem("path", f"must be <bucket>/<key>, found {path[:60]!r}")
+    if why := key_problem(key.removesuffix("/") if stamped else key):
+        inner.problem("path", f"{why}, found {path[:60]!r}")
+    return bucket, key
+
+
+def key_problem(key: str) -> str:
+    """What is wrong with a key; empty for a good one."""
+    if not key:
+        return "names no key: write it after the bucket and a slash"
+    if len(key.encode()) > LONGEST_KEY:
+        return f"has a key of more than {LONGEST_KEY} bytes"
+    if not key.isprintable():
+        return "holds a control character"
+    if any(part in ("", ".", "..") for part in key.split("/")):
+        return "holds an empty part, '.' or '..', and would lead elsewhere; leave it out"
+    return ""
+
+
+def to_json(store: Store) -> dict[str, object]:
+    return {
+        "kind": store.kind,
+        "bucket": store.bucket,
+        "key": store.key,
+        "secret": store.secret,
+        "endpoint": store.endpoint,
+        "pathStyle": store.path_style,
+    }
+
+
+def from_json(given: Mapping[str, object]) -> Store:
+    """Raises KeyError."""
+    return Store(
+        kind=str(given["kind"]),
+        bucket=str(given["bucket"]),
+        key=str(given["key"]),
+        secret=str(given["secret"]),
+        endpoint=str(given["endpoint"]),
+        path_style=given["pathStyle"] is True,
+    )

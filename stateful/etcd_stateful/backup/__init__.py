@@ -1,0 +1,1 @@
+"""Backups: what is decided about them, apart from clocks, networks and stores."""

@@ -1,0 +1,61 @@
+"""Which member a snapshot is taken from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from etcd_stateful.membership.identity import to_hex
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one endpoint said of the member behind it."""
+
+    endpoint: str
+    cluster_id: int
+    member_id: int
+    leader_id: int
+    learner: bool
+    revision: int
+    version: str
+    db_size: int
+    errors: tuple[str, ...] = ()
+
+
+class NoChoice(Exception):
+    """Nobody that answered can be taken; in words, without the fields."""
+
+
+def candidates(answers: Iterable[Answer], cluster_id: int = 0) -> list[Answer]:
+    """Whom to try, best first: the follower that is furthest on, the leader last.
+
+    The leader has the most to do already. Whoever it is, it is asked to catch up before its
+    snapshot is taken, so the order is no matter of what the backup holds.
+
+    Args:
+        cluster_id: the etcd cluster that is meant; 0 where any will do.
+    """
+    found = list(answers)
+    clusters = {one.cluster_id for one in found}
+    if cluster_id and cluster_id not in clusters:
+        raise NoChoice(
+            f"they answer for {_ids(clusters)}, and {to_hex(cluster_id)} is to be backed up"
+        )
+    if not cluster_id and len(clusters) > 1:
+        raise NoChoice(f"they are of different clusters: {_ids(clusters)}")
+    own = [one for one in found if not cluster_id or one.cluster_id == cluster_id]
+    voters = [one for one in own if not one.learner]
+    if not voters:
+        raise NoChoice("only a learner answers, and its data may be behind")
+    sound = [one for one in voters if not any("CORRUPT" in words for words in one.errors)]
+    if not sound:
+        raise NoChoice("every member that answers has the alarm CORRUPT")
+    led = [one for one in sound if one.leader_id]
+    if not led:
+        raise NoChoice("no member that answers has a leader: there is no quorum")
+    return sorted(led, key=lambda one: (one.member_id == one.leader_id, -one.revision))
+
+
+def _ids(clusters: Iterable[int]) -> str:
+    return ", ".join(f"cluster {to_hex(one)}" for one in sorted(clusters))

@@ -1,0 +1,169 @@
+"""Credentials in the formats of coreos's Secrets, turned into what the store's client is given.
+
+A pure function of the Secret's files: names of keys and formats are told to people, contents never.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from etcd_stateful.api.stores import Store
+
+DEFAULT_REGION: Final = "us-east-1"
+
+_CLOUDS: Final = {
+    "": "",
+    "AzurePublicCloud": "",
+    "AzurePublic": "",
+    "AzureChinaCloud": "blob.core.chinacloudapi.cn",
+    "AzureUSGovernmentCloud": "blob.core.usgovcloudapi.net",
+}
+
+
+class BadSecret(ValueError):
+    """Which key of the Secret is missing or cannot be read; without the field and the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Configuration of the store's client. It holds secrets: never print it."""
+
+    config: Mapping[str, Any] = field(repr=False)
+    token: str = field(default="", repr=False)
+    """A bearer token, where that is all there is (GCS)."""
+
+
+def access(store: Store, files: Mapping[str, str] | None) -> Access:
+    """Raises BadSecret.
+
+    Args:
+        files: contents of the Secret by key; None where the store is to be asked as the pod itself.
+    """
+    if files is not None and not files:
+        raise BadSecret("there is no such Secret in this namespace, or it is empty")
+    match store.kind:
+        case "S3":
+            return _s3(store, files)
+        case "OSS":
+            return _oss(store, files or {})
+        case "ABS":
+            return _abs(files)
+        case "GCS":
+            return _gcs(files)
+        case _:
+            return Access({})
+
+
+def _s3(store: Store, files: Mapping[str, str] | None) -> Access:
+    config = _s3_place(store)
+    if files is None:
+        return Access(config)
+    secrets = _profile(_required(files, "credentials"), "credentials")
+    settings = _profile(files["config"], "config") if files.get("config") else {}
+    settings = secrets | settings
+    for refused in ("role_arn", "credential_process", "sso_session", "sso_start_url"):
+        if refused in settings:
+            raise BadSecret(
+                f"profile default says {refused}, which is not supported: give "
+                "aws_access_key_id and aws_secret_access_key, or the pod a service account"
+            )
+    for name in ("aws_access_key_id", "aws_secret_access_key"):
+        if not secrets.get(name):
+            raise BadSecret(f"key credentials: its profile default lacks {name}")
+    config |= {
+        "access_key_id": secrets["aws_access_key_id"],
+        "secret_access_key": secrets["aws_secret_access_key"],
+        "region": settings.get("region") or DEFAULT_REGION,
+    }
+    if token := secrets.get("aws_session_token"):
+        config["session_token"] = token
+    return Access(config)
+
+
+def _s3_place(store: Store) -> dict[str, Any]:
+    """A client that is given an endpoint and a bucket in the host's name wants them as one."""
+    if not store.endpoint:
+        return {"virtual_hosted_style_request": not store.path_style}
+    endpoint = store.endpoint.rstrip("/")
+    if store.path_style:
+        return {"endpoint": endpoint, "virtual_hosted_style_request": False}
+    scheme, _, host = endpoint.partition("://")
+    return {"endpoint": f"{scheme}://{store.bucket}.{host}", "virtual_hosted_style_request": True}
+
+
+def _oss(store: Store, files: Mapping[str, str]) -> Access:
+    """Through OSS's S3 interface, which takes the bucket in the host's name alone."""
+    host = store.endpoint.partition("://")[2].partition("/")[0]
+    region = next((part for part in host.split(".") if part.startswith("oss-")), "oss")
+    return Access(
+        _s3_place(store)
+        | {
+            "access_key_id": _required(files, "accessKeyID").strip(),
+            "secret_access_key": _required(files, "accessKeySecret").strip(),
+            "region": region.removesuffix("-internal"),
+        }
+    )
+
+
+def _abs(files: Mapping[str, str] | None) -> Access:
+    if files is None:
+        return Access({})
+    account = _required(files, "storage-account").strip()
+    config: dict[str, Any] = {
+        "account_name": account,
+        "account_key": _required(files, "storage-key").strip(),
+    }
+    cloud = files.get("cloud", "").strip()
+    if cloud.startswith(("http://", "https://")):
+        config["endpoint"] = cloud.rstrip("/")
+    elif cloud not in _CLOUDS:
+        raise BadSecret(f"key cloud: {cloud[:40]!r} is none of {', '.join(filter(None, _CLOUDS))}")
+    elif _CLOUDS[cloud]:
+        config["endpoint"] = f"https://{account}.{_CLOUDS[cloud]}"
+    return Access(config)
+
+
+def _gcs(files: Mapping[str, str] | None) -> Access:
+    if files is None:
+        return Access({})
+    if token := files.get("access-token", "").strip():
+        return Access({}, token=token)
+    text = files.get("credentials.json", "")
+    if not text:
+        raise BadSecret("neither key access-token nor key credentials.json is in it")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadSecret("key credentials.json is no JSON") from None
+    kind = given.get("type") if isinstance(given, Mapping) else None
+    if kind == "service_account":
+        return Access({"service_account_key": text})
+    raise BadSecret(
+        f"key credentials.json is of type {str(kind)[:40]!r}; a service_account's is needed"
+    )
+
+
+def _required(files: Mapping[str, str], key: str) -> str:
+    if not files.get(key, "").strip():
+        there = ", ".join(sorted(files)) or "none"
+        raise BadSecret(f"key {key} is missing in it or empty; its keys are: {there[:200]}")
+    return files[key]
+
+
+def _profile(text: str, key: str) -> dict[str, str]:
+    parser = configparser.ConfigParser(interpolation=None, default_section="")
+    try:
+        parser.read_string(text)
+    except (configparser.Error, ValueError):
+        # What the parser says quotes the line, and the line may be the secret.
+        raise BadSecret(
+            f"key {key} is not in the format of the AWS command line: [default], then "
+            "lines like name = value"
+        ) from None
+    if not parser.has_section("default"):
+        raise BadSecret(f"key {key} has no profile [default]")
+    return {name: value.strip() for name, value in parser.items("default")}

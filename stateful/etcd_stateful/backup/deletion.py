@@ -1,0 +1,74 @@
+"""What becomes of the stored backup when its object is deleted.
+
+Only `deletionPolicy: Delete` holds an object back, by a finalizer, until a Job has deleted what it
+had stored. Nobody is held by what cannot be done: `Retain` lets go at any time, also of an object
+that is being deleted already, and so does a namespace that ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from etcd_stateful import naming
+from etcd_stateful.backup import plan
+from etcd_stateful.backup.plan import DeleteJob, Job, Run, Tell
+
+FINALIZER: Final = f"{naming.GROUP}/stored-backup"
+DELETION: Final = Run("delete", 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDeletion:
+    """Make the Job that deletes what is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetFinalizers:
+    finalizers: tuple[str, ...]
+
+
+Step = CreateDeletion | DeleteJob | SetFinalizers | Tell
+
+
+def guard(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
+    """Puts the finalizer on before anything is stored, and takes it off where it is not wanted."""
+    if (FINALIZER in finalizers) == wanted:
+        return None
+    if wanted:
+        return SetFinalizers((*finalizers, FINALIZER))
+    return SetFinalizers(tuple(one for one in finalizers if one != FINALIZER))
+
+
+def decide(
+    finalizers: Sequence[str], *, wanted: bool, running: Job | None, job: Job | None
+) -> Step | None:
+    """Of an object that is being deleted; None where it is held by nothing of ours.
+
+    Args:
+        running: the Job of the last backup.
+        job: the Job that deletes.
+    """
+    if FINALIZER not in finalizers:
+        return None
+    off = guard(finalizers, wanted=False)
+    if not wanted or off is None:
+        return off
+    if running and running.state == "running" and not running.stranger and not running.deleting:
+        why = "its EtcdBackup is being deleted"
+        return DeleteJob(running.name, running.uid, running.resource_version, why)
+    if job is None:
+        return CreateDeletion()
+    if job.state == "complete":
+        return off
+    return _held(job)
+
+
+def _held(job: Job) -> Tell:
+    failure = job.said.failure
+    why = failure.message if failure else job.trouble or job.why
+    if not why:
+        return Tell("Deleting", "what is stored is being deleted", after=plan.PROGRESS_SECONDS)
+    words = f"what is stored cannot be deleted: {why}. Set deletionPolicy to Retain to let go of it"
+    return Tell("DeletionFailed", words, after=plan.SLOW_SECONDS)

@@ -1,0 +1,77 @@
+"""The manifest beside a backup: what it is, for a restore and for people.
+
+Written after the backup has its final name, so a manifest speaks of a whole one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+FORMAT: Final = 1
+MAX_BYTES: Final = 64 * 1024
+
+
+class BadManifest(ValueError):
+    """Not a manifest that this version can read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    cluster_id: str
+    """etcd's ID of the cluster, 16 hexadecimal digits."""
+    revision: int
+    """Every write up to here is in it; one under load may hold some more."""
+    version: str
+    """Version of the etcd that it was taken from."""
+    size: int
+    sha256: str
+    made_at: str
+    """RFC 3339."""
+    owner: str
+    """Namespace and name of what asked for it."""
+    owner_uid: str
+
+
+def serialise(manifest: Manifest) -> bytes:
+    content = {
+        "format": FORMAT,
+        "clusterID": manifest.cluster_id,
+        "etcdRevision": manifest.revision,
+        "etcdVersion": manifest.version,
+        "size": manifest.size,
+        "sha256": manifest.sha256,
+        "compression": "none",
+        "madeAt": manifest.made_at,
+        "owner": manifest.owner,
+        "ownerUID": manifest.owner_uid,
+    }
+    return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
+
+
+def parse(data: bytes) -> Manifest:
+    """Raises BadManifest."""
+    try:
+        given: dict[str, Any] = json.loads(data)
+        if given["format"] != FORMAT or given["compression"] != "none":
+            raise BadManifest(
+                f"the manifest is of format {given['format']!r} with compression "
+                f"{given['compression']!r}, which this version cannot read"
+            )
+        return Manifest(
+            cluster_id=str(given["clusterID"]),
+            revision=int(given["etcdRevision"]),
+            version=str(given["etcdVersion"]),
+            size=int(given["size"]),
+            sha256=str(given["sha256"]),
+            made_at=str(given["madeAt"]),
+            owner=str(given["owner"]),
+            owner_uid=str(given["ownerUID"]),
+        )
+    except (KeyError, TypeError, RecursionError) as error:
+        raise BadManifest(f"the manifest lacks what it must say: {error!r}") from error
+    except ValueError as error:
+        if isinstance(error, BadManifest):
+            raise
+        raise BadManifest(f"the manifest is no JSON of ours: {error}") from error

@@ -1,0 +1,48 @@
+"""Names of what is stored, and which of it is old.
+
+coreos's names, `<path>_v<revision>_<YYYY-MM-DD-HH:MM:SS>`, ordered by what they say: by their text
+the revision 100 would come before 99, and the newest backup be deleted. Neighbours in the store
+whose names only begin alike are nobody's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+MANIFEST: Final = ".manifest.json"
+
+_STAMP: Final = re.compile(r"_v(\d{1,19})_(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)")
+
+
+def stamped(path: str, revision: int, moment: str) -> str:
+    """Name of a backup of an interval; `moment` as `2026-01-31-23:59:59`, UTC."""
+    return f"{path}_v{revision}_{moment}"
+
+
+def manifest_of(key: str) -> str:
+    return key + MANIFEST
+
+
+def beyond(path: str, keys: Iterable[str], keep: int) -> list[str]:
+    """Backups of this path that are more than the newest `keep`, the oldest first; 0 keeps all."""
+    if keep <= 0:
+        return []
+    found = [
+        (moment, revision, key)
+        for key in set(keys)
+        if (of := _parse(path, key))
+        for moment, revision in (of,)
+    ]
+    return [key for *_, key in sorted(found)[:-keep]]
+
+
+def made_at(path: str, keys: Iterable[str]) -> list[str]:
+    """Backups of an interval of this path, whoever made them."""
+    return sorted(key for key in set(keys) if _parse(path, key))
+
+
+def _parse(path: str, key: str) -> tuple[str, int] | None:
+    stamp = _STAMP.fullmatch(key.removeprefix(path)) if key.startswith(path) else None
+    return (stamp[2], int(stamp[1])) if stamp else None

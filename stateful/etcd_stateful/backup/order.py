@@ -1,0 +1,85 @@
+"""What the Job's pod is told, in its environment: one JSON text without any secret in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from etcd_stateful.api import stores
+from etcd_stateful.api.stores import Store
+
+VARIABLE: Final = "BACKUP"
+
+STORE_FOLDER: Final = "/etc/etcd-backup/store"
+CLIENT_FOLDER: Final = "/etc/etcd-backup/client"
+VOLUME: Final = "/var/etcd-backup"
+"""Where the pod finds the two Secrets, and the claim of a store of the kind Volume."""
+
+PROGRESS_PORT: Final = 2377
+
+
+class BadOrder(ValueError):
+    """Not an order that the operator wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    owner: str
+    """Namespace and name of the EtcdBackup, as `namespace/name`."""
+    owner_uid: str
+    endpoints: tuple[str, ...]
+    endpoints_field: str
+    """The field that named them, for messages."""
+    store: Store
+    cluster_id: int = 0
+    """The etcd cluster that is meant; 0 where any will do."""
+    client_secret: str = ""
+    stamped: bool = False
+    """Whether revision and time are appended to the key."""
+    keep: int = 0
+    timeout: int = 60
+    delete: bool = False
+    """Delete what this owner has stored here, instead of storing more."""
+
+    @property
+    def tls(self) -> bool:
+        return bool(self.client_secret)
+
+
+def serialise(order: Order) -> str:
+    content = {
+        "owner": order.owner,
+        "ownerUID": order.owner_uid,
+        "endpoints": list(order.endpoints),
+        "endpointsField": order.endpoints_field,
+        "store": stores.to_json(order.store),
+        "clusterID": order.cluster_id,
+        "clientSecret": order.client_secret,
+        "stamped": order.stamped,
+        "keep": order.keep,
+        "timeout": order.timeout,
+        "delete": order.delete,
+    }
+    return json.dumps(content, sort_keys=True)
+
+
+def parse(text: str) -> Order:
+    """Raises BadOrder."""
+    try:
+        given = json.loads(text)
+        return Order(
+            owner=str(given["owner"]),
+            owner_uid=str(given["ownerUID"]),
+            endpoints=tuple(str(one) for one in given["endpoints"]),
+            endpoints_field=str(given["endpointsField"]),
+            store=stores.from_json(given["store"]),
+            cluster_id=int(given["clusterID"]),
+            client_secret=str(given["clientSecret"]),
+            stamped=given["stamped"] is True,
+            keep=int(given["keep"]),
+            timeout=int(given["timeout"]),
+            delete=given["delete"] is True,
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadOrder(f"{VARIABLE} is not an order of this version: {error!r}") from error

@@ -1,0 +1,127 @@
+"""What a Job's pod says when it ends: in its termination message, which the kubelet keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+Reason = Literal[
+    "EtcdRefused",
+    "EtcdUnreachable",
+    "Interrupted",
+    "InvalidSecret",
+    "SnapshotDamaged",
+    "StoreRefused",
+    "StoreUnreachable",
+    "TimedOut",
+]
+
+FINAL_EXIT: Final = 3
+"""Exit code of a failure that another try would only meet again."""
+
+_LONGEST: Final = 900
+"""The kubelet keeps 4 KiB of a message, and a character may take four bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A backup that is in the store under its final name."""
+
+    location: str
+    cluster_id: str
+    revision: int
+    version: str
+    size: int
+    sha256: str
+    seconds: float
+    pruned: int = 0
+    """Old backups that were deleted."""
+    notes: tuple[str, ...] = ()
+    """What did not go as it should, without being in the way of this backup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was stored is gone."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    reason: str
+    message: str
+    """Which field, what was found, what to do."""
+    final: bool = False
+    """Whether another try would only meet it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it is; the size is what etcd announced."""
+
+    stored: int = 0
+    size: int = 0
+    bytes_per_second: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One of the two, or neither where the pod could not say."""
+
+    stored: Stored | None = None
+    failure: Failure | None = None
+
+
+def serialise(outcome: Stored | Removed | Failure) -> str:
+    if isinstance(outcome, Removed):
+        return json.dumps({"removed": outcome.count})
+    if isinstance(outcome, Failure):
+        short = outcome.message[:_LONGEST]
+        content = asdict(outcome) | {"message": short}
+        return json.dumps({"failure": content}, ensure_ascii=False)
+    content = asdict(outcome)
+    content["notes"] = [one[:200] for one in outcome.notes[:2]]
+    return json.dumps({"stored": content}, ensure_ascii=False)
+
+
+def parse(text: str) -> Said:
+    """Of anything else than `serialise` wrote, nothing is known."""
+    try:
+        content = json.loads(text)
+        if "stored" in content:
+            return Said(stored=_stored(content["stored"]))
+        given = content["failure"]
+        failure = Failure(str(given["reason"]), str(given["message"]), given["final"] is True)
+        return Said(failure=failure)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Said()
+
+
+def _stored(given: Mapping[str, Any]) -> Stored:
+    return Stored(
+        location=str(given["location"]),
+        cluster_id=str(given["cluster_id"]),
+        revision=int(given["revision"]),
+        version=str(given["version"]),
+        size=int(given["size"]),
+        sha256=str(given["sha256"]),
+        seconds=float(given["seconds"]),
+        pruned=int(given["pruned"]),
+        notes=tuple(str(one) for one in given["notes"]),
+    )
+
+
+def serialise_progress(progress: Progress) -> str:
+    return json.dumps(asdict(progress))
+
+
+def parse_progress(text: str) -> Progress | None:
+    try:
+        given = json.loads(text)
+        numbers = [int(given[key]) for key in ("stored", "size", "bytes_per_second")]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return Progress(*numbers) if min(numbers) >= 0 else None

@@ -1,0 +1,222 @@
+"""What is to be done for one EtcdBackup, from what is seen of it alone.
+
+Each run is one Job, whose name says which: an operator that is killed between any two calls finds
+the Job of the run that is due, or finds none and makes it. The status says which run it tells of,
+and only that makes a run be over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from etcd_stateful import naming
+from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.backup.outcome import Failure, Progress, Said, Stored
+
+PROGRESS_SECONDS: Final = 2.0
+SLOW_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    id: str
+    due: float
+    """Seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The EtcdCluster that `clusterRef` names."""
+
+    endpoints: tuple[str, ...]
+    cluster_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run's Job and what its newest pod tells."""
+
+    name: str
+    uid: str
+    resource_version: str
+    created: float
+    state: Literal["running", "complete", "failed"]
+    said: Said = field(default_factory=Said)
+    why: str = ""
+    """Why it failed, as Kubernetes has it."""
+    trouble: str = ""
+    """What keeps its pod from running."""
+    progress: Progress | None = None
+    stranger: str = ""
+    """Whose it is, if it is not this backup's."""
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    backup: EtcdBackup
+    stored: Mapping[str, Any]
+    """The status as it is."""
+    run: Run | None
+    """Which run is due; None where none is."""
+    now: float
+    job: Job | None = None
+    before: Job | None = None
+    """The Job of another run that the status still names."""
+    target: Target | None = None
+    """None also where `clusterRef` names no cluster that is there."""
+    claim: bool = True
+    """False where the store's claim is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateJob:
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    name: str
+    uid: str
+    resource_version: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Nothing to do but to say so; `after` seconds later it may be otherwise."""
+
+    reason: str
+    message: str
+    status: Literal["True", "False", "Unknown"] = "False"
+    after: float | None = None
+    stored: Stored | None = None
+    failure: Failure | None = None
+    progress: Progress | None = None
+    began: float | None = None
+    """When the run that this speaks of began; set where it is over."""
+
+    @property
+    def over(self) -> bool:
+        return self.began is not None
+
+
+Step = CreateJob | DeleteJob | Tell
+
+
+def due_run(
+    backup: EtcdBackup, stored: Mapping[str, Any], last: float | None, created: float
+) -> Run | None:
+    """The run that comes next; None where there will be none.
+
+    However many intervals have passed meanwhile, one backup makes up for all of them.
+
+    Args:
+        last: when the last run that is over began.
+        created: when the resource was made.
+    """
+    if backup.periodic:
+        due = (created if last is None else last) + backup.policy.interval
+        return Run(str(int(due)), due)
+    run = Run(f"g{backup.generation}", created)
+    if stored.get("succeeded") is True or stored.get("run") == run.id:
+        return None
+    return run
+
+
+def decide(seen: Seen) -> Step:
+    run, job = seen.run, seen.job
+    if seen.before and seen.before.state == "running" and not seen.before.stranger:
+        return _end(seen.before)
+    if run is None:
+        return Tell("", "")  # it was made or has failed, and what was said of it stays
+    if job is None:
+        return _wait(seen, run) if run.due > seen.now else _begin(seen, run)
+    return _of_job(job)
+
+
+def _of_job(job: Job) -> Step:
+    if job.stranger:
+        return Tell(
+            "JobOfAnother",
+            f"Job {job.name} belongs to {job.stranger}; delete it, or give this another name",
+            after=SLOW_SECONDS,
+        )
+    if job.deleting:
+        return Tell("Starting", f"Job {job.name} of before is being deleted", after=1.0)
+    match job.state:
+        case "complete":
+            return _complete(job)
+        case "failed":
+            return _failed(job)
+        case _:
+            return _running(job)
+
+
+def _begin(seen: Seen, run: Run) -> Step:
+    backup = seen.backup
+    if backup.cluster and seen.target is None:
+        return Tell(
+            "ClusterNotFound",
+            f"spec.clusterRef.name: there is no EtcdCluster {backup.cluster!r} in namespace "
+            f"{backup.namespace}, or its spec is not accepted",
+            after=SLOW_SECONDS,
+        )
+    if not seen.claim:
+        return Tell(
+            "VolumeNotFound",
+            f"spec.volume.claimName: there is no PersistentVolumeClaim {backup.store.bucket!r} in "
+            f"namespace {backup.namespace}",
+            after=SLOW_SECONDS,
+        )
+    return CreateJob(run)
+
+
+def _end(job: Job) -> Step:
+    if job.deleting:
+        return Tell("Starting", f"Job {job.name} of before is being deleted", after=1.0)
+    why = "the spec was changed while it ran"
+    return DeleteJob(job.name, job.uid, job.resource_version, why)
+
+
+def _complete(job: Job) -> Step:
+    stored = job.said.stored
+    if stored is None:
+        return DeleteJob(
+            job.name, job.uid, job.resource_version, "its pod is gone, and with it what it stored"
+        )
+    words = f"{stored.location} holds {stored.size} bytes, revision {stored.revision}"
+    notes = "".join(f"; {note}" for note in stored.notes)
+    return Tell("Stored", words + notes, "True", stored=stored, began=job.created)
+
+
+def _failed(job: Job) -> Step:
+    failure = job.said.failure or Failure("JobFailed", job.why or f"Job {job.name} has failed")
+    return Tell(failure.reason, failure.message, failure=failure, began=job.created)
+
+
+def _running(job: Job) -> Step:
+    if failure := job.said.failure:
+        words = f"{failure.message}; it is tried again"
+        return Tell(failure.reason, words, after=PROGRESS_SECONDS, progress=job.progress)
+    if job.trouble:
+        words = f"the pod of Job {job.name}: {job.trouble}"
+        return Tell("PodWaits", words, "Unknown", after=PROGRESS_SECONDS)
+    if progress := job.progress:
+        words = "the snapshot is on its way to the store"
+        return Tell("Running", words, "Unknown", PROGRESS_SECONDS, progress=progress)
+    return Tell("Starting", f"Job {job.name} starts", "Unknown", after=PROGRESS_SECONDS)
+
+
+def _wait(seen: Seen, run: Run) -> Step:
+    """Before the next of an interval: what is known of the one before stays."""
+    after = run.due - seen.now
+    if seen.stored.get("run"):
+        return Tell("", "", after=after)
+    return Tell("Scheduled", "the first backup is made after one interval", "Unknown", after)
+
+
+def job_name(backup: EtcdBackup, run: Run) -> str:
+    return naming.backup_job(backup.name, run.id)

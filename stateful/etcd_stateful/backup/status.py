@@ -1,0 +1,128 @@
+"""The status of an EtcdBackup: coreos's fields, and conditions in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from etcd_stateful.backup.outcome import Progress, Stored
+from etcd_stateful.backup.plan import Run, Tell
+
+LONGEST: Final = 2048
+
+_KEPT: Final = (
+    "succeeded",
+    "reason",
+    "Reason",
+    "etcdVersion",
+    "etcdRevision",
+    "lastSuccessDate",
+    "clusterID",
+    "location",
+    "size",
+    "sha256",
+    "run",
+    "lastRunDate",
+    "job",
+)
+
+
+def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
+    """Of a spec from which nothing can be made."""
+    conditions = [
+        _condition("Accepted", "False", "InvalidSpec", problem),
+        _condition("Complete", "False", "InvalidSpec", "the spec is not accepted"),
+    ]
+    return _with(body, _kept(body), conditions, now)
+
+
+def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
+    """Of a step that the API server refused."""
+    conditions = [_accepted(), _condition("Complete", "False", reason, words)]
+    return _with(body, _kept(body), conditions, now)
+
+
+def render(
+    body: Mapping[str, Any], run: Run | None, said: Tell, *, job: str, began: str, now: str
+) -> dict[str, Any]:
+    """The whole status; what this pass has no news of stays as it is.
+
+    Args:
+        job: name of the Job of this run, empty where there is none.
+        began: when the run began, RFC 3339; empty unless it is over.
+        now: RFC 3339.
+    """
+    status = _kept(body)
+    if job:
+        status["job"] = job
+    if run and said.over:
+        status |= {"run": run.id, "lastRunDate": began}
+        status |= _stored(said.stored, now) if said.stored else _failed(said.message)
+    if said.progress:
+        status["progress"] = _progress(said.progress)
+    conditions = [_accepted()]
+    if said.reason:
+        conditions.append(_condition("Complete", said.status, said.reason, said.message))
+    return _with(body, status, conditions, now)
+
+
+def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
+    stored: Mapping[str, Any] = body.get("status") or {}
+    return {key: stored[key] for key in _KEPT if key in stored}
+
+
+def _stored(stored: Stored, now: str) -> dict[str, Any]:
+    return {
+        "succeeded": True,
+        "reason": "",
+        "Reason": "",
+        "etcdVersion": stored.version,
+        "etcdRevision": stored.revision,
+        "lastSuccessDate": now,
+        "clusterID": stored.cluster_id,
+        "location": stored.location,
+        "size": stored.size,
+        "sha256": stored.sha256,
+    }
+
+
+def _failed(words: str) -> dict[str, Any]:
+    return {"succeeded": False, "reason": words[:LONGEST], "Reason": words[:LONGEST]}
+
+
+def _progress(progress: Progress) -> dict[str, int]:
+    return {
+        "bytes": progress.stored,
+        "totalBytes": progress.size,
+        "bytesPerSecond": progress.bytes_per_second,
+    }
+
+
+def _accepted() -> dict[str, str]:
+    return _condition("Accepted", "True", "SpecAccepted", "every field is understood")
+
+
+def _condition(kind: str, truth: str, reason: str, message: str) -> dict[str, str]:
+    return {"type": kind, "status": truth, "reason": reason, "message": message[:LONGEST]}
+
+
+def _with(
+    body: Mapping[str, Any], status: dict[str, Any], conditions: list[dict[str, str]], now: str
+) -> dict[str, Any]:
+    """Conditions that nothing is said of stay; times change with what they are the times of."""
+    generation = int(body["metadata"].get("generation", 0))
+    before = {one["type"]: one for one in (body.get("status") or {}).get("conditions") or ()}
+    dated = dict(before)
+    for one in conditions:
+        was = before.get(one["type"], {})
+        full: dict[str, Any] = one | {"observedGeneration": generation}
+        same = was.get("status") == one["status"]
+        full["lastTransitionTime"] = was.get("lastTransitionTime", now) if same else now
+        told = all(
+            was.get(key) == value
+            for key, value in (one | {"observedGeneration": generation}).items()
+        )
+        full["lastUpdateTime"] = was.get("lastUpdateTime", now) if told else now
+        dated[one["type"]] = full
+    ordered = [dated[kind] for kind in sorted(dated)]
+    return status | {"observedGeneration": generation, "conditions": ordered}

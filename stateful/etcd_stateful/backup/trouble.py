@@ -1,0 +1,88 @@
+"""What a store or etcd answered, in words for whoever wrote the spec: which field, which cause."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.outcome import Failure
+
+_CODE: Final = re.compile(r"<Code>(\w+)</Code>|\"(?:code|reason)\":\s*\"(\w+)\"")
+_STATUS: Final = re.compile(r"\b([45]\d\d) [A-Z][a-z]")
+
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
+_KEYS: Final = (
+    "AuthenticationFailed",
+    "AuthFailure",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidAuthenticationInfo",
+    "InvalidToken",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+    "XAdminUserNotFound",  # versitygw's word for it
+)
+_ELSEWHERE: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocation")
+_NO_ANSWER: Final = (
+    "connect",
+    "dns error",
+    "error sending request",
+    "timed out",
+    "operation timed out",
+)
+_DENIED: Final = ("AccessDenied", "Permission denied", "Read-only file system")
+_FULL: Final = ("No space left", "StorageFull", "QuotaExceeded", "os error 28")
+
+
+def store_failure(store: Store, raw: str) -> Failure:
+    """What the store's client said, with the field that is most likely to blame."""
+    reason = "StoreRefused"
+    words, code, statuses = first_line(raw), code_of(raw), set(_STATUS.findall(raw))
+    if code in _NO_BUCKET or (not code and "404" in statuses):
+        what = "container" if store.kind == "ABS" else "bucket"
+        told = f"{store.path_field}: there is no {what} {store.bucket!r}"
+    elif code in _KEYS or "401" in statuses:
+        told = f"{_identity(store)}: the store does not accept it ({code or words})"
+    elif code in _ELSEWHERE:
+        told = f"{_identity(store)}: its region is not the bucket's ({code})"
+    elif "403" in statuses or any(one in raw for one in _DENIED):
+        told = f"{store.path_field}: {store.bucket!r} refuses to be written to ({code or words})"
+    elif any(one in raw for one in _FULL):
+        told = f"{store.path_field}: the store is full ({words})"
+    elif any(one in raw.lower() for one in _NO_ANSWER):
+        reason, told = "StoreUnreachable", f"{_address(store)} cannot be reached: {words}"
+    else:
+        reason, told = "StoreUnreachable", f"{store.path_field}: the store failed: {words}"
+    return Failure(reason, told)
+
+
+def is_forbidden(raw: str) -> bool:
+    """Whether the store knows who asks, and does not let it do just this."""
+    code = code_of(raw)
+    return code in ("AccessDenied", "AuthorizationPermissionMismatch", "forbidden") or (
+        not code and "403" in _STATUS.findall(raw)
+    )
+
+
+def code_of(raw: str) -> str:
+    found = _CODE.search(raw)
+    return (found[1] or found[2]) if found else ""
+
+
+def first_line(raw: str) -> str:
+    """Without the client's own structures, which it prints after the sentence."""
+    line = raw.partition("\n\nDebug source")[0]
+    return " ".join(line.split())[:400]
+
+
+def _address(store: Store) -> str:
+    if store.endpoint:
+        return f"spec.{store.section}.endpoint: {store.endpoint}"
+    return f"{store.path_field}: the store of {store.bucket!r}"
+
+
+def _identity(store: Store) -> str:
+    if store.secret:
+        return f"{store.secret_field}: what Secret {store.secret} holds"
+    return f"{store.secret_field or store.path_field}: the pod's own identity"

@@ -1,0 +1,173 @@
+"""The Job that takes one backup: the operator's image, with the credentials of one store.
+
+Its pod has no access to Kubernetes. The Secrets are optional to the kubelet, so that a missing one
+is said in words by the pod and not waited for in silence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from etcd_stateful import naming
+from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.api.stores import VOLUME
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.deletion import DELETION
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import FINAL_EXIT
+from etcd_stateful.backup.plan import Run, Target, job_name
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.statefulset import CONFINED, USER
+
+LABEL: Final = "etcd-backup"
+CONTAINER: Final = "backup"
+
+_TRIES: Final = 3
+_STOP_SECONDS: Final = 30
+_RESOURCES: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}}
+
+
+def backup_job(
+    backup: EtcdBackup, run: Run, target: Target | None, *, operator_image: str
+) -> Manifest:
+    return _job(backup, run, order(backup, target), operator_image)
+
+
+def deletion_job(backup: EtcdBackup, *, operator_image: str) -> Manifest:
+    """Deletes what the backup has stored, and asks nothing of etcd."""
+    told = replace(order(backup, None), endpoints=(), delete=True)
+    return _job(backup, DELETION, told, operator_image)
+
+
+def _job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manifest:
+    refused = {"containerName": CONTAINER, "operator": "In", "values": [FINAL_EXIT]}
+    evicted = [{"type": "DisruptionTarget", "status": "True"}]
+    described = _labelled(backup)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job_name(backup, run),
+            "namespace": backup.namespace,
+            **described,
+            "ownerReferences": [_owner(backup)],
+        },
+        "spec": {
+            "backoffLimit": _TRIES,
+            "completions": 1,
+            "parallelism": 1,
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "FailJob", "onExitCodes": refused},
+                    {"action": "Ignore", "onPodConditions": evicted},
+                ]
+            },
+            "template": {
+                "metadata": {
+                    "labels": dict(backup.pod.labels) | described["labels"],
+                    "annotations": dict(backup.pod.annotations) | described["annotations"],
+                },
+                "spec": _pod(backup, told, operator_image),
+            },
+        }
+        | _time_to_live(backup),
+    }
+
+
+def order(backup: EtcdBackup, target: Target | None) -> Order:
+    return Order(
+        owner=f"{backup.namespace}/{backup.name}",
+        owner_uid=backup.uid,
+        endpoints=target.endpoints if target else backup.endpoints,
+        endpoints_field="spec.clusterRef.name" if target else "spec.etcdEndpoints",
+        store=backup.store,
+        cluster_id=target.cluster_id if target else 0,
+        client_secret=backup.client_tls_secret,
+        stamped=backup.periodic,
+        keep=backup.policy.keep,
+        timeout=backup.policy.timeout,
+    )
+
+
+def _labelled(backup: EtcdBackup) -> dict[str, dict[str, str]]:
+    return {
+        "labels": {
+            naming.LABEL_NAME: LABEL,
+            naming.LABEL_COMPONENT: "backup",
+            naming.LABEL_MANAGED_BY: naming.MANAGER,
+        },
+        "annotations": {naming.BACKUP: backup.name},
+    }
+
+
+def _owner(backup: EtcdBackup) -> Manifest:
+    return {
+        "apiVersion": naming.API_VERSION,
+        "kind": naming.BACKUP_KIND,
+        "name": backup.name,
+        "uid": backup.uid,
+        "controller": True,
+    }
+
+
+def _time_to_live(backup: EtcdBackup) -> dict[str, int]:
+    """Jobs of an interval go after a day; that of a single backup stays as long as this does."""
+    return {"ttlSecondsAfterFinished": 86400} if backup.periodic else {}
+
+
+def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
+    pod = backup.pod
+    volumes, mounts = _volumes(backup)
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "serviceAccountName": pod.service_account,
+        "terminationGracePeriodSeconds": _STOP_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": CONTAINER,
+                "image": image,
+                "command": ["python3", "-m", "etcd_operator.backup"],
+                "env": [{"name": orders.VARIABLE, "value": orders.serialise(told)}],
+                "ports": [{"name": "progress", "containerPort": orders.PROGRESS_PORT}],
+                "volumeMounts": mounts,
+                "securityContext": CONFINED,
+                "resources": dict(pod.resources or _RESOURCES),
+            }
+        ],
+        "volumes": volumes,
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": [dict(one) for one in pod.tolerations],
+        "imagePullSecrets": [dict(one) for one in pod.image_pull_secrets],
+    }
+    return {key: value for key, value in spec.items() if value or value is False}
+
+
+def _volumes(backup: EtcdBackup) -> tuple[list[Manifest], list[Manifest]]:
+    volumes: list[Manifest] = []
+    mounts: list[Manifest] = []
+    secrets = (
+        ("store", backup.store.secret, orders.STORE_FOLDER),
+        ("client", backup.client_tls_secret, orders.CLIENT_FOLDER),
+    )
+    for name, secret, path in secrets:
+        if secret:
+            source = {"secretName": secret, "optional": True, "defaultMode": 0o440}
+            volumes.append({"name": name, "secret": source})
+            mounts.append({"name": name, "mountPath": path, "readOnly": True})
+    if backup.store.kind == VOLUME:
+        claim = {"claimName": backup.store.bucket}
+        volumes.append({"name": "volume", "persistentVolumeClaim": claim})
+        mounts.append({"name": "volume", "mountPath": orders.VOLUME})
+    return volumes, mounts

@@ -1,0 +1,212 @@
+"""Backups of a cluster under load, to an S3 server and to a volume, read by etcd's own programs."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import backups
+from harness.api import BACKUPS, PODS, SECRETS, Kind
+from harness.load import under_load
+from harness.node import volume_path
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+from localkube.s3 import S3Server
+
+pytestmark = pytest.mark.usefixtures("local_node")
+
+JOBS = Kind("jobs", "batch/v1", "Job")
+VERSION = "3.7.3"
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
+    server.bucket("mybucket")
+    yield server
+    server.stop()
+
+
+@pytest.mark.timeout(300)
+def test_under_load_all_that_was_acknowledged_is_in_it(
+    place: Place, s3: S3Server, tmp_path: Path
+) -> None:
+    """To S3 as coreos's manifest says it, to a volume by the cluster's name."""
+    cluster = place.declare(size=3, version=VERSION).comes_up()
+    backups.secret(place, s3)
+    backups.claim(place, "backups")
+    with under_load(cluster) as load:
+        eventually("there is something", lambda: len(backups.kept_keys(load)), lambda n: n > 100)
+        before = backups.kept_keys(load)
+        to_s3 = backups.declare(
+            place,
+            "to-s3",
+            etcdEndpoints=["http://etcd-client:2379"],
+            storageType="S3",
+            s3=backups.s3_place(s3, "mybucket/under/load"),
+        )
+        to_volume = backups.declare(
+            place,
+            "to-volume",
+            clusterRef={"name": "etcd"},
+            storageType="Volume",
+            volume={"claimName": "backups", "path": "daily/etcd.db"},
+        )
+        made, other = to_s3.succeeds(), to_volume.succeeds()
+
+    assert made["etcdVersion"] == VERSION
+    assert made["clusterID"] == other["clusterID"] == cluster.status()["clusterID"]
+    stored = s3.folder / "data" / "mybucket" / "under" / "load"
+    on_disk = volume_path(place.kube, place.namespace, "backups") / "daily" / "etcd.db"
+    for number, (file, status) in enumerate(((stored, made), (on_disk, other))):
+        assert hashlib.sha256(file.read_bytes()).hexdigest() == status["sha256"]
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        revision, keys = backups.restored(file, folder, VERSION, load.kept)
+        assert before <= keys
+        assert revision >= status["etcdRevision"] > len(before)
+
+
+@pytest.mark.timeout(200)
+def test_each_mistake_is_said_by_its_field_within_seconds(place: Place, s3: S3Server) -> None:
+    place.declare(size=1, version=VERSION).comes_up()
+    backups.secret(place, s3)
+    backups.secret(place, s3, "wrong", credentials="[default]\naws_access_key_id = a\n")
+    good = {"clusterRef": {"name": "etcd"}, "storageType": "S3"}
+    fine = backups.s3_place(s3, "mybucket/mistakes")
+    cases = {
+        "spec.s3.path": {"s3": fine | {"path": "nowhere/key"}},
+        "spec.s3.awsSecret: Secret wrong": {"s3": fine | {"awsSecret": "wrong"}},
+        "spec.s3.awsSecret: Secret missing": {"s3": fine | {"awsSecret": "missing"}},
+        "spec.s3.endpoint": {"s3": fine | {"endpoint": f"http://{backups.HOST}:9"}},
+        "spec.etcdEndpoints": {
+            "s3": fine, "etcdEndpoints": ["http://nobody:2379"], "clusterRef": None,
+        },
+        "spec.clusterRef.name": {"s3": fine, "clusterRef": {"name": "nobody"}},
+        "spec.volume.claimName": {
+            "storageType": "Volume", "volume": {"claimName": "nothing", "path": "a"},
+        },
+    }  # fmt: skip
+
+    for number, (words, changed) in enumerate(cases.items()):
+        spec = {key: value for key, value in (good | changed).items() if value is not None}
+        began = time.monotonic()
+        backups.declare(place, f"bad-{number}", **spec).says(words)
+        print(f"{words}: said after {time.monotonic() - began:.1f} s")
+        place.kube.delete(BACKUPS, place.namespace, f"bad-{number}")
+
+
+@pytest.mark.timeout(200)
+def test_a_secret_that_comes_later_is_found(place: Place, s3: S3Server) -> None:
+    """Applied in any order, as tools do it."""
+    place.declare(size=1, version=VERSION).comes_up()
+    backup = backups.declare(
+        place,
+        "late",
+        clusterRef={"name": "etcd"},
+        storageType="S3",
+        s3=backups.s3_place(s3, "mybucket/late"),
+    )
+    backup.says("spec.s3.awsSecret")
+    backups.secret(place, s3)
+
+    backup.succeeds(seconds=60)
+
+
+@pytest.mark.timeout(200)
+def test_at_an_interval_the_newest_are_kept_and_the_operator_may_die(
+    place: Place, s3: S3Server
+) -> None:
+    place.operator_may_restart = True
+    place.declare(size=1, version=VERSION).comes_up()
+    backups.secret(place, s3)
+    folder = s3.folder / "data" / "mybucket" / "often"
+    folder.mkdir()
+    (folder / "etcd_vault").write_text("a neighbour")
+    backup = backups.declare(
+        place,
+        "often",
+        clusterRef={"name": "etcd"},
+        storageType="S3",
+        s3=backups.s3_place(s3, "mybucket/often/etcd"),
+        backupPolicy={"backupIntervalInSecond": 6, "maxBackups": 2},
+    )
+
+    def stored() -> list[str]:
+        names = (path.name for path in folder.iterdir())
+        return sorted(name for name in names if name.startswith("etcd_v") and name[6].isdigit())
+
+    backup.succeeds()
+    first = stored()
+    place.operator.kill()
+
+    eventually(
+        "the first of them is gone",
+        stored,
+        lambda found: found and not set(first) & set(found),
+        seconds=90,
+    )
+    steadily(
+        "never more than kept, and one on its way", lambda: len(stored()) // 2, lambda n: n <= 3, 5
+    )
+    assert (folder / "etcd_vault").read_text() == "a neighbour"
+
+
+@pytest.mark.timeout(150)
+def test_deleting_the_object_leaves_the_backup_and_nothing_else(place: Place, s3: S3Server) -> None:
+    place.declare(size=1, version=VERSION).comes_up()
+    backups.secret(place, s3)
+    backup = backups.declare(
+        place,
+        "gone",
+        clusterRef={"name": "etcd"},
+        storageType="S3",
+        s3=backups.s3_place(s3, "mybucket/gone"),
+    )
+    backup.succeeds()
+    job = backup.status()["job"]
+    assert place.kube.get(JOBS, place.namespace, job)
+
+    place.kube.delete(BACKUPS, place.namespace, "gone")
+
+    eventually(
+        "its Job goes", lambda: place.kube.get(JOBS, place.namespace, job), lambda it: not it
+    )
+    label = "app.kubernetes.io/component=backup"
+    eventually(
+        "its pods go", lambda: place.kube.list(PODS, place.namespace, label), lambda it: not it
+    )
+    assert (s3.folder / "data" / "mybucket" / "gone").exists()
+    assert place.kube.get(SECRETS, place.namespace, "aws")
+
+
+@pytest.mark.timeout(150)
+def test_with_delete_what_is_stored_goes_first(place: Place, s3: S3Server) -> None:
+    place.declare(size=1, version=VERSION).comes_up()
+    backups.secret(place, s3)
+    backup = backups.declare(
+        place,
+        "all-gone",
+        clusterRef={"name": "etcd"},
+        storageType="S3",
+        s3=backups.s3_place(s3, "mybucket/all-gone"),
+        deletionPolicy="Delete",
+    )
+    backup.succeeds()
+    stored = s3.folder / "data" / "mybucket" / "all-gone"
+    assert stored.exists()
+
+    place.kube.delete(BACKUPS, place.namespace, "all-gone")
+
+    eventually(
+        "the object goes",
+        lambda: place.kube.get(BACKUPS, place.namespace, "all-gone"),
+        lambda found: found is None,
+        seconds=60,
+    )
+    assert not stored.exists()
+    assert not stored.with_name("all-gone.manifest.json").exists()

@@ -1,0 +1,38 @@
+"""A real S3 server, and real etcd of each minor on loopback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "etcd")]
+
+from etcd_live import MINORS, Cluster, binary
+
+from etcd_operator.backup import __main__ as entry
+from localkube.s3 import S3Server
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=MINORS)
+def cluster(request: pytest.FixtureRequest, data: Path) -> Iterator[Cluster]:
+    found = Cluster(binary(request.param), data, f"token-{request.param}")
+    yield found
+    for member in found.members:
+        print(member.last_words)  # shown where the test failed
+        member.kill()
+
+
+@pytest.fixture(autouse=True)
+def any_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests may run beside one another."""
+    monkeypatch.setattr(entry.orders, "PROGRESS_PORT", 0)

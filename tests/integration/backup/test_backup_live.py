@@ -1,0 +1,373 @@
+"""The entry point of a backup's Job against real etcd and a real S3 server."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from etcd_live import BINARIES, Cluster, Member, put
+from faulty import proxied
+
+from etcd_operator.backup import sink as sinks
+from etcd_operator.backup import source as sources
+from etcd_operator.backup.__main__ import back_up
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Removed, Stored
+from localkube.s3 import S3Server, free_port
+
+pytestmark = pytest.mark.integration
+
+
+def endpoint(member: Member) -> str:
+    return f"http://{member.url_host}:{member.client_port}"
+
+
+def at_s3(s3: S3Server, bucket: str, key: str = "a/etcd.backup") -> Store:
+    return Store("S3", bucket, key, secret="aws", endpoint=s3.endpoint, path_style=True)
+
+
+@pytest.fixture
+def bucket(s3: S3Server, request: pytest.FixtureRequest) -> tuple[str, Path]:
+    name = "b" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]
+    return name, s3.bucket(name)
+
+
+@pytest.fixture
+def secret(s3: S3Server, tmp_path: Path) -> str:
+    folder = tmp_path / "secret"
+    folder.mkdir()
+    for key, content in s3.secret.items():
+        (folder / key).write_text(content)
+    return str(folder)
+
+
+@pytest.fixture
+async def etcd(cluster: Cluster) -> Cluster:
+    """One member with a few hundred keys."""
+    cluster.begin(1)
+    await cluster.ready()
+    await fill(cluster.first[0], 50)
+    return cluster
+
+
+@pytest.fixture
+async def one(data: Path) -> AsyncIterator[Cluster]:
+    """As `etcd`, of the newest minor alone: for what does not depend on it."""
+    cluster = Cluster(BINARIES / "etcd", data, "token")
+    cluster.begin(1)
+    await cluster.ready()
+    await fill(cluster.first[0], 50)
+    yield cluster
+    cluster.first[0].kill()
+
+
+async def fill(member: Member, keys: int, size: int = 1000) -> int:
+    revision = 0
+    for number in range(keys):
+        revision = await put(member, b"key-%d" % number, os.urandom(size))
+    return revision
+
+
+def told(cluster: Cluster, store: Store, **changes: Any) -> Order:
+    endpoints = tuple(endpoint(member) for member in cluster.first)
+    return replace(
+        Order("ns/b", "uid-b", endpoints, "spec.etcdEndpoints", store, timeout=60), **changes
+    )
+
+
+def restored(cluster: Cluster, file: Path, tmp_path: Path) -> dict[str, Any]:
+    """What etcd's own tool of the same minor makes of the file; it checks the hash as well."""
+    found = sorted(BINARIES.glob(f"etcdutl-{cluster.minor}*")) or [BINARIES / "etcdutl"]
+    tool = str(found[-1])
+    target = tmp_path / "restored"
+    subprocess.run([tool, "snapshot", "restore", str(file), f"--data-dir={target}"], check=True,
+                   capture_output=True)  # fmt: skip
+    status = subprocess.run([tool, "snapshot", "status", str(file), "-w", "json"], check=True,
+                            capture_output=True)  # fmt: skip
+    return json.loads(status.stdout)
+
+
+async def test_a_backup_in_s3_is_one_that_etcd_restores(
+    etcd: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
+) -> None:
+    name, folder = bucket
+
+    done = await back_up(told(etcd, at_s3(s3, name)), secret=secret)
+
+    assert isinstance(done, Stored)
+    data = (folder / "a" / "etcd.backup").read_bytes()
+    assert done.sha256 == hashlib.sha256(data).hexdigest()
+    assert done.size == len(data)
+    assert done.version.startswith(etcd.minor)
+    beside = json.loads((folder / "a" / "etcd.backup.manifest.json").read_text())
+    assert beside["sha256"] == done.sha256
+    assert beside["clusterID"] == done.cluster_id == f"{etcd.cluster_id:016x}"
+    assert (beside["size"], beside["compression"]) == (len(data), "none")
+    found = restored(etcd, folder / "a" / "etcd.backup", tmp_path)
+    assert found["revision"] == done.revision == beside["etcdRevision"]
+
+
+async def test_the_follower_is_taken_and_has_all_that_was_acknowledged(
+    cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
+) -> None:
+    cluster.begin(3)
+    client = await cluster.ready()
+    revision = await fill(cluster.first[0], 30)
+    dead = f"http://127.0.0.1:{free_port()}"
+    order = told(cluster, at_s3(s3, bucket[0]))
+
+    async with sources.Source(replace(order, endpoints=(dead, *order.endpoints))) as source:
+        members = await source.members()
+    leader = endpoint(await cluster.leader(client))
+    assert [one.answer.endpoint for one in members].index(leader) == 2
+    done = await back_up(replace(order, endpoints=(dead, *order.endpoints)), secret=secret)
+
+    assert isinstance(done, Stored)
+    assert done.revision >= revision
+    assert restored(cluster, bucket[1] / "a" / "etcd.backup", tmp_path)["revision"] >= revision
+
+
+async def test_a_large_one_goes_up_in_parts_within_little_memory(
+    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
+) -> None:
+    """In a process of its own, as in the Job: 64 MiB must not be 64 MiB of memory."""
+    await fill(one.first[0], 64, 1_000_000)
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import os, resource, sys\n"
+        "from etcd_operator.backup import __main__ as entry\n"
+        "entry.orders.STORE_FOLDER = entry.back_up.__kwdefaults__['secret'] = sys.argv[1]\n"
+        "code = entry.main(os.environ)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+        "sys.exit(code)\n"
+    )
+    order = orders.serialise(told(one, at_s3(s3, bucket[0])))
+    environment = {**os.environ, "BACKUP": order, "TERMINATION_LOG": str(tmp_path / "end")}
+
+    run = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), secret, env=environment, stdout=-1, stderr=-1
+    )
+    out, errors = await run.communicate()
+
+    assert run.returncode == 0, errors.decode()
+    assert json.loads((tmp_path / "end").read_text())["stored"]["size"] > 60_000_000
+    assert int(out) < 128, f"{int(out)} MiB"
+
+
+async def test_it_goes_to_a_volume_and_old_ones_leave(one: Cluster, tmp_path: Path) -> None:
+    store = Store("Volume", "claim", "daily/etcd")
+    order = told(one, store, stamped=True, keep=2)
+    root = tmp_path / "volume"
+    (root / "daily").mkdir(parents=True)
+    (root / "daily" / "etcd_vegetables").write_text("a neighbour")
+    for moment in ("2020-01-01-00:00:00", "2020-01-02-00:00:00"):
+        (root / "daily" / f"etcd_v999999_{moment}").write_text("old")
+        (root / "daily" / f"etcd_v999999_{moment}.manifest.json").write_text("old")
+
+    done = await back_up(order, root=str(root))
+
+    assert isinstance(done, Stored)
+    assert done.pruned == 1
+    names = sorted(path.name for path in (root / "daily").iterdir())
+    kept = ["etcd_v999999_2020-01-02-00:00:00", "etcd_vegetables"]
+    mine = done.location.rpartition("/")[2]
+    assert [name for name in names if not name.endswith(".json")] == sorted([mine, *kept])
+
+
+async def test_what_is_another_objects_is_not_deleted(
+    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    """Of the same path, and by the same name: the UID tells them apart."""
+    name, folder = bucket
+    interval = told(one, at_s3(s3, name, "daily/etcd"), stamped=True)
+    once = told(one, at_s3(s3, name, "once"))
+    assert isinstance(await back_up(interval, secret=secret), Stored)
+    assert isinstance(await back_up(once, secret=secret), Stored)
+    (folder / "daily" / "etcd_v7_2020-01-01-00:00:00").write_text("without a manifest")
+    before = sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+    for order in (interval, once):
+        other = replace(order, owner_uid="uid-other", delete=True)
+        assert await back_up(other, secret=secret) == Removed(0)
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == before
+
+    for order in (interval, once):
+        assert await back_up(replace(order, delete=True), secret=secret) == Removed(1)
+        assert await back_up(replace(order, delete=True), secret=secret) == Removed(0)
+    left = [path.name for path in folder.rglob("*") if path.is_file()]
+    assert left == ["etcd_v7_2020-01-01-00:00:00"]
+
+
+@pytest.mark.parametrize("fault", ["flipped", "truncated"])
+async def test_a_damaged_stream_never_gets_the_final_name(
+    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:  # fmt: skip
+    """And what was there under it stays."""
+    name, folder = bucket
+    (folder / "a").mkdir()
+    (folder / "a" / "etcd.backup").write_text("of before")
+    whole = sources.Source.snapshot
+
+    async def damaged(self: Any, member: Any) -> Any:
+        async for piece in whole(self, member):
+            changed = bytearray(piece)
+            changed[1000] ^= 4
+            yield bytes(changed) if fault == "flipped" else piece[:-512]
+
+    monkeypatch.setattr(sources.Source, "snapshot", damaged)
+
+    done = await back_up(told(one, at_s3(s3, name)), secret=secret)
+
+    assert isinstance(done, Failure)
+    assert done.reason == "SnapshotDamaged"
+    assert (folder / "a" / "etcd.backup").read_text() == "of before"
+    assert not (folder / "a" / "etcd.backup.manifest.json").exists()
+
+
+class TestTheStoreFails:
+    @pytest.fixture(autouse=True)
+    def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sinks, "PART", 5 * 1024 * 1024)
+        backoff = {"init_backoff": sinks.timedelta(milliseconds=20)}
+        patience = {"max_retries": 3, "retry_timeout": sinks.timedelta(seconds=5)}
+        monkeypatch.setattr(sinks, "_PATIENT", {**patience, "backoff": backoff})
+
+    @pytest.mark.parametrize("fault", [500, 503, "reset"])
+    async def test_once_at_any_request_it_is_tried_again(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int | str
+    ) -> None:
+        await fill(one.first[0], 12, 1_000_000)
+        async with proxied(s3.endpoint) as proxy:
+            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
+            done = await back_up(told(one, store), secret=secret)
+            assert isinstance(done, Stored)
+            requests = len(proxy.seen)
+            assert requests >= 5, proxy.seen
+            for at in range(requests):
+                proxy.seen.clear()
+                proxy.judge = lambda number, _, at=at: fault if number == at else None
+                done = await back_up(told(one, store), secret=secret)
+                assert isinstance(done, Stored), (at, proxy.seen, done)
+
+    @pytest.mark.parametrize("fault", [500, 507])
+    async def test_for_good_from_any_request_on_nothing_half_is_seen(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int
+    ) -> None:
+        await fill(one.first[0], 12, 1_000_000)
+        async with proxied(s3.endpoint) as proxy:
+            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
+            await back_up(told(one, store), secret=secret)
+            requests = len(proxy.seen)
+            file = bucket[1] / "a" / "etcd.backup"
+            for at in range(requests):
+                file.write_text("of before")
+                proxy.seen.clear()
+                proxy.judge = lambda number, _, at=at: fault if number >= at else None
+                done = await back_up(told(one, store), secret=secret)
+                assert isinstance(done, Failure), (at, proxy.seen, done)
+                assert "spec.s3" in done.message
+                written = file.read_bytes()
+                assert written == b"of before" or len(written) > 12_000_000
+
+    async def test_a_store_that_hangs_ends_with_the_time_that_it_was_given(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    ) -> None:
+        async with proxied(s3.endpoint) as proxy:
+            proxy.judge = lambda _, request: "slow" if request.method in ("PUT", "POST") else None
+            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
+            began = asyncio.get_running_loop().time()
+            done = await back_up(told(one, store, timeout=2), secret=secret)
+
+        assert isinstance(done, Failure)
+        assert (done.reason, done.final) == ("TimedOut", True)
+        assert "timeoutInSecond: 2 s are over" in done.message
+        assert asyncio.get_running_loop().time() - began < 12
+
+    async def test_who_may_only_write_can_back_up(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    ) -> None:
+        async with proxied(s3.endpoint) as proxy:
+            proxy.judge = lambda _, request: 403 if request.method in ("GET", "HEAD") else None
+            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
+            done = await back_up(told(one, store), secret=secret)
+
+        assert isinstance(done, Stored)
+
+
+class TestBadInput:
+    """Within ten seconds, by the field, in words."""
+
+    async def failure(self, order: Order, secret: str) -> str:
+        began = asyncio.get_running_loop().time()
+        done = await back_up(order, secret=secret)
+        assert isinstance(done, Failure)
+        assert asyncio.get_running_loop().time() - began < 8
+        assert "test-secret-key" not in done.message
+        return done.message
+
+    async def test_a_bucket_that_is_not_there(
+        self, one: Cluster, s3: S3Server, secret: str
+    ) -> None:
+        told_ = await self.failure(told(one, at_s3(s3, "nowhere")), secret)
+
+        assert "spec.s3.path: there is no bucket 'nowhere'" in told_
+
+    async def test_a_store_that_is_not_there(self, one: Cluster, s3: S3Server, secret: str) -> None:
+        store = replace(at_s3(s3, "b"), endpoint=f"http://127.0.0.1:{free_port()}")
+
+        assert "spec.s3.endpoint" in await self.failure(told(one, store), secret)
+
+    async def test_a_store_whose_name_is_not_known(
+        self, one: Cluster, s3: S3Server, secret: str
+    ) -> None:
+        store = replace(at_s3(s3, "b"), endpoint="http://minio.nowhere.invalid:9000")
+
+        assert "spec.s3.endpoint" in await self.failure(told(one, store), secret)
+
+    @pytest.mark.parametrize(
+        ("old", "new"), [("TESTACCESSKEY", "OTHER"), ("test-secret-key", "wrong")]
+    )
+    async def test_credentials_that_the_store_does_not_know(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, old: str, new: str
+    ) -> None:
+        file = Path(secret) / "credentials"
+        file.write_text(file.read_text().replace(old, new))
+
+        assert "spec.s3.awsSecret: what Secret aws holds" in await self.failure(
+            told(one, at_s3(s3, bucket[0])), secret
+        )
+
+    async def test_a_secret_that_is_not_there(
+        self, one: Cluster, s3: S3Server, tmp_path: Path
+    ) -> None:
+        told_ = await self.failure(told(one, at_s3(s3, "b")), str(tmp_path / "nothing"))
+
+        assert "spec.s3.awsSecret: Secret aws: there is no such Secret" in told_
+
+    async def test_an_etcd_that_is_not_there(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    ) -> None:
+        nobody = (f"http://127.0.0.1:{free_port()}", "http://etcd.nowhere.invalid:2379")
+        told_ = await self.failure(told(one, at_s3(s3, bucket[0]), endpoints=nobody), secret)
+
+        assert "spec.etcdEndpoints: no endpoint answers" in told_
+        assert all(where in told_ for where in nobody)
+
+    async def test_another_cluster_than_was_meant(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    ) -> None:
+        told_ = await self.failure(told(one, at_s3(s3, bucket[0]), cluster_id=0xAB), secret)
+
+        assert "00000000000000ab is to be backed up" in told_

@@ -1,0 +1,146 @@
+"""EtcdBackup as it is read: coreos's manifests as they are, and every mistake by its field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from etcd_stateful.api.backup import RefusedBackup, parse_backup, split_endpoint
+from etcd_stateful.api.stores import Store, from_json, to_json
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+METADATA = {"namespace": "ns", "name": "b", "uid": "u", "generation": 1}
+S3 = {"path": "mybucket/a/etcd.backup", "awsSecret": "aws"}
+
+
+def body(**changes: Any) -> dict[str, Any]:
+    spec: dict[str, Any] = {"etcdEndpoints": ["http://c:2379"], "storageType": "S3", "s3": S3}
+    spec |= changes
+    return {"metadata": METADATA, "spec": {k: v for k, v in spec.items() if v is not None}}
+
+
+def refusal(**changes: Any) -> str:
+    with pytest.raises(RefusedBackup) as caught:
+        parse_backup(body(**changes))
+    return str(caught.value)
+
+
+def test_the_manifest_of_coreoss_introduction_is_understood() -> None:
+    [manifest] = yaml.safe_load_all((EXAMPLES / "etcd-backup.yaml").read_text())
+
+    backup = parse_backup(manifest)
+
+    assert backup.endpoints == ("http://example-etcd-cluster-client:2379",)
+    assert backup.store == Store("S3", "mybucket", "etcd.backup", secret="aws")
+    assert (backup.policy.timeout, backup.periodic, backup.policy.keep) == (60, False, 0)
+
+
+def test_a_cluster_by_name_takes_the_place_of_endpoints() -> None:
+    backup = parse_backup(body(etcdEndpoints=None, clusterRef={"name": "c"}))
+
+    assert (backup.cluster, backup.endpoints) == ("c", ())
+
+
+@pytest.mark.parametrize(
+    "changes", [{"etcdEndpoints": None}, {"clusterRef": {"name": "c"}}], ids=["neither", "both"]
+)
+def test_what_is_backed_up_is_said_once(changes: dict[str, Any]) -> None:
+    assert "spec.etcdEndpoints" in refusal(**changes)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("mybucket/../other", "'..'"),
+        ("mybucket/a/../../b", "'..'"),
+        ("mybucket//a", "empty part"),
+        ("mybucket/a/", "empty part"),
+        ("mybucket/a\x01b", "control character"),
+        ("mybucket", "names no key"),
+        ("/etcd", "must be <bucket>/<key>"),
+        ("../etcd", "must be <bucket>/<key>"),
+        ("mybucket/" + "a" * 901, "900 bytes"),
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused_by_its_field(path: str, words: str) -> None:
+    told = refusal(s3={"path": path, "awsSecret": "aws"})
+
+    assert "spec.s3.path" in told
+    assert words in told
+
+
+def test_a_folder_is_a_path_where_a_name_is_appended() -> None:
+    place = {"path": "mybucket/daily/", "awsSecret": "aws"}
+
+    backup = parse_backup(body(s3=place, backupPolicy={"backupIntervalInSecond": 60}))
+
+    assert backup.store.key == "daily/"
+
+
+@pytest.mark.parametrize("path", ["../etc/passwd", "/abs", "a/../b", "a//b", ""])
+def test_a_file_stays_in_its_volume(path: str) -> None:
+    told = refusal(storageType="Volume", s3=None, volume={"claimName": "c", "path": path})
+
+    assert "spec.volume.path" in told
+
+
+def test_a_volume_needs_its_claim() -> None:
+    told = refusal(storageType="Volume", s3=None, volume={"path": "a"})
+
+    assert "spec.volume.claimName: is missing" in told
+
+
+def test_a_store_without_its_part_of_the_spec_is_refused() -> None:
+    assert "spec.gcs: is missing" in refusal(storageType="GCS", s3=None)
+    assert "must be one of S3, ABS, GCS, OSS, Volume" in refusal(storageType="FTP")
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    told = refusal(etcdEndpoints=["file:///etc/passwd"], s3={"path": "a"}, backupPolicy=3)
+
+    assert all(part in told for part in ("etcdEndpoints", "s3.path", "backupPolicy"))
+
+
+def test_ossess_default_address_is_coreoss() -> None:
+    place = {"path": "a/b", "ossSecret": "o"}
+
+    backup = parse_backup(body(storageType="OSS", s3=None, oss=place))
+
+    assert backup.store.endpoint == "http://oss-cn-hangzhou.aliyuncs.com"
+
+
+def test_an_endpoint_of_a_store_without_a_scheme_is_plain_http() -> None:
+    backup = parse_backup(body(s3=S3 | {"endpoint": "minio:9000"}))
+
+    assert backup.store.endpoint == "http://minio:9000"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "parts"),
+    [
+        ("http://a:2379", ("http", "a:2379")),
+        ("https://a", ("https", "a:2379")),
+        ("a:1234", ("", "a:1234")),
+        ("https://[fd00::1]:2379/", ("https", "[fd00::1]:2379")),
+    ],
+)
+def test_an_endpoint_of_etcd(endpoint: str, parts: tuple[str, str]) -> None:
+    assert split_endpoint(endpoint) == parts
+
+
+@pytest.mark.parametrize("endpoint", ["a:99999", "http://u:p@a:2379", "a b", "unix:///x"])
+def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
+    assert "spec.etcdEndpoints" in refusal(etcdEndpoints=[endpoint])
+
+
+def test_a_label_of_the_operators_is_not_taken_over() -> None:
+    assert "spec.pod.labels[app]" in refusal(pod={"labels": {"app": "etcd"}})
+
+
+def test_a_store_survives_the_way_to_the_job() -> None:
+    store = Store("S3", "b", "k", "s", "http://e:1", path_style=True)
+
+    assert from_json(to_json(store)) == store

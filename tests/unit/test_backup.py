@@ -1,0 +1,304 @@
+"""What is decided about a backup's bytes, names, credentials and troubles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest, names, order, outcome, trouble
+from etcd_stateful.backup.choice import Answer, NoChoice, candidates
+from etcd_stateful.backup.credentials import BadSecret, access
+from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup.manifest import BadManifest, Manifest
+from etcd_stateful.backup.order import BadOrder, Order
+from etcd_stateful.backup.outcome import Failure, Progress, Said, Stored
+
+S3 = Store("S3", "mybucket", "etcd.backup", secret="aws")
+GOOD = {"credentials": "[default]\naws_access_key_id = AK\naws_secret_access_key = SK%x\n"}
+
+
+def snapshot(sectors: int = 3) -> bytes:
+    data = bytes(range(256)) * 2 * sectors
+    return data + hashlib.sha256(data).digest()
+
+
+def check(data: bytes, sizes: list[int]) -> str:
+    checked = Checked()
+    while data:
+        size = sizes.pop() if sizes else len(data)
+        checked.update(data[:size])
+        data = data[size:]
+    return checked.finish()
+
+
+class TestIntegrity:
+    @given(st.lists(st.integers(1, 700)), st.integers(1, 4))
+    def test_however_it_is_cut_a_whole_snapshot_passes(self, sizes: list[int], n: int) -> None:
+        data = snapshot(n)
+
+        assert check(data, sizes) == hashlib.sha256(data).hexdigest()
+
+    @given(st.integers(0, 8 * len(snapshot()) - 1), st.lists(st.integers(1, 99)))
+    def test_one_flipped_bit_is_found_wherever_it_is(self, bit: int, sizes: list[int]) -> None:
+        data = bytearray(snapshot())
+        data[bit // 8] ^= 1 << bit % 8
+
+        with pytest.raises(Damaged):
+            check(bytes(data), sizes)
+
+    @pytest.mark.parametrize("left", [0, 1, 31, 32, 33, 511, 512, 544, 1567])
+    def test_one_that_is_cut_short_is_found(self, left: int) -> None:
+        with pytest.raises(Damaged):
+            check(snapshot()[:left], [])
+
+    def test_a_database_without_the_hash_is_no_snapshot(self) -> None:
+        with pytest.raises(Damaged, match="cut short"):
+            check(snapshot()[:-32], [])
+
+
+def answer(number: int, **changes: object) -> Answer:
+    whole = Answer(
+        f"e{number}", 7, number, 1, learner=False, revision=100, version="3.7.3", db_size=9
+    )
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+class TestChoice:
+    def test_a_follower_goes_before_the_leader_and_the_furthest_first(self) -> None:
+        found = [answer(1), answer(2, revision=90), answer(3, revision=95)]
+
+        assert [one.member_id for one in candidates(found)] == [3, 2, 1]
+
+    def test_the_leader_is_taken_when_it_is_alone(self) -> None:
+        assert [one.member_id for one in candidates([answer(1)])] == [1]
+
+    def test_a_learner_is_never_taken(self) -> None:
+        found = [answer(1), answer(2, learner=True, revision=999)]
+
+        assert [one.member_id for one in candidates(found)] == [1]
+        with pytest.raises(NoChoice, match="learner"):
+            candidates(found[1:])
+
+    def test_a_corrupt_member_is_never_taken(self) -> None:
+        with pytest.raises(NoChoice, match="CORRUPT"):
+            candidates([answer(2, errors=("memberID:2 alarm:CORRUPT ",))])
+
+    def test_one_that_is_out_of_space_can_be_backed_up(self) -> None:
+        assert candidates([answer(2, errors=("memberID:2 alarm:NOSPACE ",))])
+
+    def test_without_a_leader_nothing_is_called_a_backup(self) -> None:
+        with pytest.raises(NoChoice, match="quorum"):
+            candidates([answer(2, leader_id=0)])
+
+    def test_two_clusters_at_the_endpoints_are_not_guessed_about(self) -> None:
+        with pytest.raises(NoChoice, match=r"different clusters: .*7, .*8"):
+            candidates([answer(1), answer(2, cluster_id=8)])
+
+    def test_who_is_not_of_the_cluster_that_is_meant_is_left_out(self) -> None:
+        found = [answer(1), answer(2, cluster_id=8, revision=999)]
+
+        assert [one.member_id for one in candidates(found, 7)] == [1]
+        with pytest.raises(NoChoice, match="0000000000000009 is to be backed up"):
+            candidates(found, 9)
+
+
+class TestNames:
+    def test_a_hundredth_revision_is_newer_than_the_ninety_ninth(self) -> None:
+        """coreos sorted the names and deleted the newest backup here."""
+        keys = [names.stamped("a/b", n, f"2026-01-01-00:00:{n % 60:02}") for n in (99, 100)]
+        keys = [names.stamped("a/b", r, "2026-01-01-00:00:00") for r in (9, 99, 100)]
+
+        assert names.beyond("a/b", keys, 2) == [keys[0]]
+        assert names.beyond("a/b", reversed(keys), 1) == keys[:2]
+
+    def test_the_time_counts_before_the_revision(self) -> None:
+        """A cluster that was made anew begins at revision 1 again."""
+        old = names.stamped("a", 5000, "2026-01-01-00:00:00")
+        new = names.stamped("a", 3, "2026-01-02-00:00:00")
+
+        assert names.beyond("a", [new, old], 1) == [old]
+
+    def test_neighbours_are_nobodys_business(self) -> None:
+        own = [names.stamped("etcd", n, "2026-01-01-00:00:00") for n in (1, 2)]
+        others = [
+            "etcd",
+            "etcd_v1",
+            "etcd_v1_2026-01-01",
+            "etcd_v1_2026-01-01-00:00:00.manifest.json",
+            "etcd_v1_2026-01-01-00:00:00/x",
+            names.stamped("etcd-2", 1, "2026-01-01-00:00:00"),
+            names.stamped("etcd_v1_2026-01-01-00:00:00", 1, "2026-01-01-00:00:00"),
+            "x" + own[0],
+        ]
+
+        assert names.beyond("etcd", own + others, 1) == own[:1]
+
+    def test_none_keeps_all(self) -> None:
+        assert names.beyond("a", [names.stamped("a", 1, "2026-01-01-00:00:00")], 0) == []
+
+
+class TestCredentials:
+    def test_coreoss_secret_for_s3(self) -> None:
+        given = access(S3, GOOD | {"config": "[default]\nregion = eu-central-1\n"}).config
+
+        assert given["access_key_id"] == "AK"
+        assert given["secret_access_key"] == "SK%x"
+        assert given["region"] == "eu-central-1"
+
+    def test_without_a_secret_the_pod_is_asked_as_itself(self) -> None:
+        assert "access_key_id" not in access(S3, None).config
+
+    def test_nothing_secret_is_printed(self) -> None:
+        assert "SK%x" not in repr(access(S3, GOOD))
+
+    @pytest.mark.parametrize(
+        ("files", "words"),
+        [
+            ({}, "no such Secret"),
+            ({"aws": "x"}, "key credentials is missing in it or empty; its keys are: aws"),
+            ({"credentials": ""}, "key credentials is missing"),
+            ({"credentials": "AKIASECRET"}, "not in the format"),
+            ({"credentials": "[other]\na = b\n"}, r"no profile \[default\]"),
+            ({"credentials": "[default]\naws_access_key_id = AK\n"}, "lacks aws_secret_access_key"),
+            (GOOD | {"config": "[default]\nrole_arn = arn\n"}, "role_arn, which is not supported"),
+        ],
+    )
+    def test_a_wrong_secret_for_s3_is_told_by_its_key(
+        self, files: dict[str, str], words: str
+    ) -> None:
+        with pytest.raises(BadSecret, match=words) as caught:
+            access(S3, files)
+        assert "AKIASECRET" not in str(caught.value)
+
+    def test_the_bucket_is_in_the_path_or_in_the_host(self) -> None:
+        own = replace(S3, endpoint="http://minio:9000/")
+
+        assert access(own, GOOD).config["endpoint"] == "http://mybucket.minio:9000"
+        styled = access(replace(own, path_style=True), GOOD).config
+        assert styled["endpoint"] == "http://minio:9000"
+        assert styled["virtual_hosted_style_request"] is False
+
+    def test_azures_account_and_cloud(self) -> None:
+        store = Store("ABS", "c", "k", secret="azure")
+        files = {"storage-account": "acc\n", "storage-key": "a2V5"}
+
+        assert access(store, files).config == {"account_name": "acc", "account_key": "a2V5"}
+        china = access(store, files | {"cloud": "AzureChinaCloud"}).config
+        assert china["endpoint"] == "https://acc.blob.core.chinacloudapi.cn"
+        with pytest.raises(BadSecret, match="key cloud"):
+            access(store, files | {"cloud": "Sky"})
+        with pytest.raises(BadSecret, match="key storage-key"):
+            access(store, {"storage-account": "acc"})
+
+    def test_googles_token_goes_before_its_file(self) -> None:
+        store = Store("GCS", "b", "k", secret="gcp")
+
+        assert access(store, {"access-token": "t\n", "credentials.json": "{}"}).token == "t"
+        key = json.dumps({"type": "service_account"})
+        assert access(store, {"credentials.json": key}).config == {"service_account_key": key}
+        with pytest.raises(BadSecret, match="authorized_user"):
+            access(store, {"credentials.json": '{"type": "authorized_user"}'})
+        with pytest.raises(BadSecret, match="no JSON"):
+            access(store, {"credentials.json": "hidden"})
+
+    def test_oss_through_its_s3_interface(self) -> None:
+        store = Store("OSS", "b", "k", secret="o", endpoint="http://oss-cn-hangzhou.aliyuncs.com")
+
+        given = access(store, {"accessKeyID": "i", "accessKeySecret": "s"}).config
+
+        assert given["endpoint"] == "http://b.oss-cn-hangzhou.aliyuncs.com"
+        assert given["region"] == "oss-cn-hangzhou"
+
+
+class TestTrouble:
+    @pytest.mark.parametrize(
+        ("raw", "words"),
+        [
+            ("Client error with status 404 Not Found: <Code>NoSuchBucket</Code>",
+             "spec.s3.path: there is no bucket 'mybucket'"),
+            ("status 403 Forbidden: <Code>InvalidAccessKeyId</Code>",
+             "spec.s3.awsSecret: what Secret aws holds"),
+            ("status 403 Forbidden: <Code>SignatureDoesNotMatch</Code>", "spec.s3.awsSecret"),
+            ("status 403 Forbidden: <Code>AccessDenied</Code>",
+             "spec.s3.path: 'mybucket' refuses to be written to"),
+            ("HTTP error: error sending request",
+             "spec.s3.path: the store of 'mybucket' cannot be reached"),
+            ("status 503 Service Unavailable: <Code>SlowDown</Code>", "the store failed"),
+            ("No space left on device (os error 28)", "the store is full"),
+        ],
+    )  # fmt: skip
+    def test_what_the_store_says_is_told_by_the_field(self, raw: str, words: str) -> None:
+        assert words in trouble.store_failure(S3, f"{raw}\n\nDebug source:\nGeneric").message
+
+    def test_an_endpoint_that_is_not_there_is_named(self) -> None:
+        store = replace(S3, endpoint="http://minio:9000")
+
+        told = trouble.store_failure(store, "dns error: failed to lookup")
+
+        assert told.reason == "StoreUnreachable"
+        assert "spec.s3.endpoint: http://minio:9000 cannot be reached" in told.message
+
+    def test_the_clients_own_structures_are_not_for_people(self) -> None:
+        assert "Debug" not in trouble.store_failure(S3, "a\n\nDebug source:\nGeneric").message
+
+    def test_who_may_only_write_is_told_from_who_may_nothing(self) -> None:
+        assert trouble.is_forbidden("403 Forbidden: <Code>AccessDenied</Code>")
+        assert not trouble.is_forbidden("403 Forbidden: <Code>InvalidAccessKeyId</Code>")
+        assert not trouble.is_forbidden("404 Not Found: <Code>NoSuchBucket</Code>")
+
+
+class TestMessages:
+    ORDER = Order(
+        "ns/b", "uid", ("http://a:1",), "f", S3, 7, "tls", stamped=True, keep=3, timeout=90
+    )
+    STORED = Stored("s3://b/k", "0a", 5, "3.7.3", 1056, "ff", 1.5, 2, ("note",))
+
+    def test_an_order_survives_the_way_to_the_pod(self) -> None:
+        assert order.parse(order.serialise(self.ORDER)) == self.ORDER
+
+    @pytest.mark.parametrize("text", ["", "{}", "[]", '{"owner": 1}'])
+    def test_what_is_no_order_is_not_carried_out(self, text: str) -> None:
+        with pytest.raises(BadOrder):
+            order.parse(text)
+
+    def test_an_end_survives_the_way_back(self) -> None:
+        failure = Failure("TimedOut", "too long", final=True)
+
+        assert outcome.parse(outcome.serialise(self.STORED)) == Said(stored=self.STORED)
+        assert outcome.parse(outcome.serialise(failure)) == Said(failure=failure)
+
+    def test_an_end_fits_what_the_kubelet_keeps(self) -> None:
+        ends = (
+            Failure("StoreRefused", "ü" * 9000),
+            replace(self.STORED, notes=("ü" * 900,) * 9, location="k" * 1000),
+        )
+
+        assert all(len(outcome.serialise(end).encode()) < 4096 for end in ends)
+        assert all(outcome.parse(outcome.serialise(end)) != Said() for end in ends)
+
+    @pytest.mark.parametrize("text", ["", "Killed", "{}", '{"stored": {}}', '{"failure": 1}'])
+    def test_other_words_say_nothing(self, text: str) -> None:
+        assert outcome.parse(text) == Said()
+
+    def test_progress(self) -> None:
+        assert outcome.parse_progress(outcome.serialise_progress(Progress(1, 2, 3))) == Progress(
+            1, 2, 3
+        )
+        assert outcome.parse_progress("HTTP/1.1 400") is None
+
+    def test_a_manifest_is_read_back(self) -> None:
+        given = Manifest("0a", 5, "3.7.3", 1056, "ff", "2026-01-01T00:00:00Z", "ns/b", "uid")
+
+        assert manifest.parse(manifest.serialise(given)) == given
+        other = manifest.serialise(given).replace(b'"none"', b'"zstd"')
+        with pytest.raises(BadManifest, match="zstd"):
+            manifest.parse(other)
+        for text in (b"", b"[]", b"{}", b"\xff"):
+            with pytest.raises(BadManifest):
+                manifest.parse(text)

@@ -1,0 +1,99 @@
+"""The manifest of a backup's Job, byte by byte, and what it must never hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from test_manifests_golden import text_of
+
+from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.backup.plan import Run, Target
+from etcd_stateful.manifests.backup_job import backup_job
+
+GOLDEN = Path(__file__).parent / "golden" / "backups"
+METADATA = {"namespace": "ns", "name": "b", "uid": "uid-b", "generation": 1}
+
+CASES: dict[str, dict[str, Any]] = {
+    "coreos": {
+        "etcdEndpoints": ["http://example-etcd-cluster-client:2379"],
+        "storageType": "S3",
+        "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"},
+    },
+    "interval-tls": {
+        "etcdEndpoints": ["https://a:2379"],
+        "clientTLSSecret": "etcd-client-tls",
+        "storageType": "GCS",
+        "gcs": {"path": "bucket/daily/"},
+        "backupPolicy": {
+            "backupIntervalInSecond": 3600, "maxBackups": 24, "timeoutInSecond": 300,
+        },
+        "pod": {
+            "serviceAccountName": "backups",
+            "labels": {"team": "storage"},
+            "annotations": {"a": "b"},
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+            "imagePullSecrets": [{"name": "registry"}],
+            "resources": {"limits": {"memory": "512Mi"}},
+        },
+    },
+    "volume": {
+        "clusterRef": {"name": "c"},
+        "storageType": "Volume",
+        "volume": {"claimName": "backups", "path": "daily/etcd.db"},
+    },
+}  # fmt: skip
+
+
+def job(case: str) -> dict[str, Any]:
+    backup = parse_backup({"metadata": METADATA, "spec": CASES[case]})
+    target = Target(("http://c-0.c.ns.svc:2379",), 0xAB) if backup.cluster else None
+    return backup_job(backup, Run("g1", 0.0), target, operator_image="operator:1")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_rendered_is_what_it_was(case: str, update_golden: bool) -> None:
+    path = GOLDEN / f"{case}.yaml"
+    text = text_of([job(case)])
+    if update_golden:
+        path.write_text(text)
+
+    assert text == path.read_text()
+
+
+def test_every_golden_file_is_rendered_by_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.yaml")} == set(CASES)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_fits_the_restricted_level(case: str) -> None:
+    pod = job(case)["spec"]["template"]["spec"]
+
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for one in pod["containers"]:
+        assert one["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_its_pod_is_no_members_pod(case: str) -> None:
+    """No Service may lead to it, and no StatefulSet adopt it."""
+    labels = job(case)["spec"]["template"]["metadata"]["labels"]
+
+    assert labels["app.kubernetes.io/name"] == "etcd-backup"
+    assert not labels.keys() & {"app", "etcd_cluster", "app.kubernetes.io/instance"}
+
+
+def test_a_secret_is_named_and_nothing_of_it_is_said() -> None:
+    text = yaml.safe_dump(job("coreos"))
+
+    assert text.count("secretName: aws") == 1
+    assert "secretKeyRef" not in text

@@ -1,0 +1,572 @@
+"""The passes over an EtcdBackup, against an API server in memory: one Job per run, and its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import FakeClock, FakeKube
+from worlds import body as cluster_body
+
+from etcd_operator.backups import Backups
+from etcd_operator.events import Events
+from etcd_operator.kube import (
+    CLAIMS,
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    EVENTS,
+    JOBS,
+    PODS,
+    Json,
+    Rejected,
+)
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.backup import order, outcome
+from etcd_stateful.backup.outcome import Failure, Progress, Stored
+
+KEY = ("default", "b")
+SPEC: Json = {
+    "etcdEndpoints": ["http://c:2379"],
+    "storageType": "S3",
+    "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"},
+}
+STORED = Stored("s3://mybucket/etcd.backup", "0a", 42, "3.7.3", 1056, "ff", 1.0)
+LABELS = {naming.LABEL_NAME: "etcd-backup", naming.LABEL_MANAGED_BY: naming.MANAGER}
+
+
+class World:
+    """One EtcdBackup, and the Job controller played by hand."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.kube.store = Store()
+        self.progress: Progress | None = None
+        self.backups = Backups(
+            self.kube,
+            self.kube.store,
+            Events(self.kube, instance="test", clock=self.clock),
+            operator_image="operator:1",
+            ask=self._ask,
+            wall_clock=self.clock,
+        )
+
+    async def _ask(self, address: str) -> Progress | None:
+        assert address == "10.0.0.9"
+        return self.progress
+
+    def declare(self, generation: int = 1, uid: str = "uid-b", **changes: Any) -> None:
+        spec = {k: v for k, v in (SPEC | changes).items() if v is not None}
+        known = self.kube.find(ETCD_BACKUPS, "b") or {}
+        metadata = {"namespace": "default", "name": "b", "generation": generation, "uid": uid}
+        if known:
+            metadata["creationTimestamp"] = known["metadata"]["creationTimestamp"]
+        self.kube.put(ETCD_BACKUPS, {**known, "metadata": metadata, "spec": spec})
+
+    async def settle(self) -> float | None:
+        """Passes until one asks for patience."""
+        for _ in range(10):
+            after = await self.backups.reconcile(KEY)
+            if after != 0.0:
+                return after
+        raise AssertionError("it never comes to rest")
+
+    def jobs(self) -> list[str]:
+        return sorted(name for kind, _, name in self.kube.objects if kind == JOBS)
+
+    @property
+    def status(self) -> Json:
+        return self.kube.live(ETCD_BACKUPS, "b").get("status") or {}
+
+    def condition(self, kind: str = "Complete") -> Json:
+        return next(one for one in self.status["conditions"] if one["type"] == kind)
+
+    def run_pod(self, *, name: str = "p1", message: str | None = None, code: int = 0) -> None:
+        """The newest Job's pod: running, or ended with a message."""
+        job = self.kube.live(JOBS, self.jobs()[-1])
+        reference = {"kind": "Job", "uid": job["metadata"]["uid"], "controller": True}
+        ended = {"terminated": {"exitCode": code, "message": message}}
+        state = {"running": {}} if message is None else ended
+        pod = {
+            "metadata": {
+                "namespace": "default",
+                "name": name,
+                "labels": LABELS,
+                "annotations": {naming.BACKUP: "b"},
+                "ownerReferences": [reference],
+            },
+            "status": {
+                "phase": "Running" if message is None else "Succeeded" if code == 0 else "Failed",
+                "podIP": "10.0.0.9",
+                "containerStatuses": [{"name": "backup", "state": state}],
+            },
+        }
+        self.kube.put(PODS, pod)
+
+    def end_job(self, kind: str = "Complete", **words: str) -> None:
+        job = self.kube.live(JOBS, self.jobs()[-1])
+        job["status"] = {"conditions": [{"type": kind, "status": "True", **words}]}
+        self.kube.put(JOBS, job)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.declare()
+    return world
+
+
+async def made(world: World) -> None:
+    await world.settle()
+    world.run_pod(message=outcome.serialise(STORED))
+    world.end_job()
+    await world.settle()
+
+
+async def test_one_object_is_one_backup(world: World) -> None:
+    await made(world)
+
+    status = world.status
+    assert status["succeeded"] is True
+    assert (status["etcdVersion"], status["etcdRevision"]) == ("3.7.3", 42)
+    assert status["lastSuccessDate"] == world.clock.rfc3339()
+    assert status["location"] == "s3://mybucket/etcd.backup"
+    assert status["reason"] == status["Reason"] == ""
+    assert (world.condition()["status"], world.condition()["reason"]) == ("True", "Stored")
+    world.clock.now += 1e6
+    calls = world.kube.calls.copy()
+    assert await world.settle() is None
+    assert world.jobs() == ["b-backup-g1"]
+    assert world.kube.calls == calls, "a backup that is made costs nothing"
+
+
+async def test_the_job_is_told_everything_but_secrets(world: World) -> None:
+    await world.settle()
+
+    job = world.kube.live(JOBS, "b-backup-g1")
+    pod = job["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    told = order.parse(container["env"][0]["value"])
+    assert told.endpoints == ("http://c:2379",)
+    assert told.store.secret == "aws"
+    assert [one["secret"]["secretName"] for one in pod["volumes"]] == ["aws"]
+    assert pod["automountServiceAccountToken"] is False
+    assert job["metadata"]["ownerReferences"][0]["uid"] == "uid-b"
+
+
+async def test_progress_is_shown_while_it_runs(world: World) -> None:
+    await world.settle()
+    world.run_pod()
+    world.progress = Progress(10, 100, 5)
+
+    assert await world.settle() == 2.0
+
+    assert world.status["progress"] == {"bytes": 10, "totalBytes": 100, "bytesPerSecond": 5}
+    assert world.condition()["reason"] == "Running"
+
+
+async def test_progress_goes_when_it_is_over(world: World) -> None:
+    await world.settle()
+    world.run_pod()
+    world.progress = Progress(10, 100, 5)
+    await world.settle()
+    world.run_pod(message=outcome.serialise(STORED))
+    world.end_job()
+    await world.settle()
+
+    assert "progress" not in world.status
+
+
+async def test_a_failure_is_told_while_it_is_tried_again(world: World) -> None:
+    """Silence until the last try would be minutes of it."""
+    await world.settle()
+    words = "spec.s3.path: there is no bucket 'mybucket'"
+    world.run_pod(message=outcome.serialise(Failure("StoreRefused", words)), code=1)
+
+    await world.settle()
+
+    assert world.condition()["reason"] == "StoreRefused"
+    assert words in world.condition()["message"]
+    assert "succeeded" not in world.status
+
+
+async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
+    await world.settle()
+    failure = Failure("TimedOut", "spec.backupPolicy.timeoutInSecond: too long", final=True)
+    world.run_pod(message=outcome.serialise(failure), code=3)
+    world.end_job("Failed", reason="PodFailurePolicy", message="exit code 3")
+    await world.settle()
+    await world.settle()
+
+    assert world.status["succeeded"] is False
+    assert world.status["reason"] == world.status["Reason"] == failure.message
+    assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_a_job_that_says_nothing_is_told_in_kubernetes_words(world: World) -> None:
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded", message="too many tries")
+    await world.settle()
+
+    assert "BackoffLimitExceeded: too many tries" in world.status["reason"]
+
+
+async def test_a_failed_backup_runs_again_when_the_spec_is_mended(world: World) -> None:
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.declare(generation=2)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1", "b-backup-g2"]
+
+
+async def test_a_backup_that_was_made_is_not_made_again(world: World) -> None:
+    await made(world)
+    world.declare(generation=2, etcdEndpoints=["http://other:2379"])
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_a_spec_that_is_edited_while_it_runs_ends_the_first_job(world: World) -> None:
+    """Two Jobs would write under one name at once."""
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.declare(generation=2)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g2"]
+
+
+async def test_a_job_that_ends_before_the_watch_tells_of_its_pod_is_not_lost(world: World) -> None:
+    """Taken for one whose pod is gone, a backup that was made would be deleted and made again."""
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.kube.watching = False
+    world.run_pod(message=outcome.serialise(STORED))
+    world.end_job()
+    world.kube.watching = True
+    await world.settle()
+
+    assert world.status["succeeded"] is True
+    assert world.kube.calls["delete Job"] == 0
+
+
+async def test_a_job_whose_pod_is_gone_is_done_again(world: World) -> None:
+    await world.settle()
+    world.end_job()
+    await world.backups.reconcile(KEY)
+    assert world.jobs() == []
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+    assert "succeeded" not in world.status
+
+
+async def test_a_job_of_someone_else_is_left_alone(world: World) -> None:
+    metadata = {"namespace": "default", "name": "b-backup-g1"}
+    world.kube.put(JOBS, {"metadata": metadata})
+
+    assert await world.settle() == 10.0
+
+    assert world.condition()["reason"] == "JobOfAnother"
+    assert world.kube.calls["delete Job"] == 0
+
+
+async def test_a_job_of_the_object_of_before_is_waited_for(world: World) -> None:
+    """Deleted and made again within a second: its result is not this one's."""
+    await world.settle()
+    world.run_pod(message=outcome.serialise(STORED))
+    world.end_job()
+    world.kube.remove(ETCD_BACKUPS, "default", "b")
+    world.declare(uid="uid-next")
+
+    assert await world.settle() == 1.0
+    assert "succeeded" not in world.status
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"s3": {"path": "mybucket/../x", "awsSecret": "aws"}}, "spec.s3.path"),
+        ({"etcdEndpoints": None}, "spec.etcdEndpoints"),
+    ],
+)
+async def test_a_bad_spec_is_answered_by_the_field_and_makes_nothing(
+    world: World, changes: Json, words: str
+) -> None:
+    world.declare(**changes)
+
+    assert await world.settle() is None
+
+    assert world.condition("Accepted")["reason"] == "InvalidSpec"
+    assert words in world.condition("Accepted")["message"]
+    assert world.jobs() == []
+
+
+async def test_what_the_api_server_refuses_is_told(world: World) -> None:
+    world.kube.failures["create Job"] = [Rejected("exceeded quota", status=403)]
+
+    assert await world.settle() == 30.0
+
+    assert "exceeded quota" in world.condition()["message"]
+
+
+async def test_a_claim_that_is_not_there_is_told_before_any_job(world: World) -> None:
+    world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.db"})
+
+    assert await world.settle() == 10.0
+    assert "spec.volume.claimName" in world.condition()["message"]
+    assert world.jobs() == []
+
+    world.kube.put(CLAIMS, {"metadata": {"namespace": "default", "name": "v"}})
+    await world.settle()
+    assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_a_pod_that_cannot_start_is_told(world: World) -> None:
+    await world.settle()
+    world.clock.now += 6
+    await world.settle()
+
+    assert world.condition()["reason"] == "PodWaits"
+    assert "events of the Job" in world.condition()["message"]
+
+
+class TestByTheNameOfACluster:
+    async def test_one_that_is_not_there_is_told(self, world: World) -> None:
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+
+        assert await world.settle() == 10.0
+
+        assert world.condition()["reason"] == "ClusterNotFound"
+        assert "'c'" in world.condition()["message"]
+
+    async def test_its_members_are_asked_one_by_one_and_its_id_is_meant(self, world: World) -> None:
+        cluster = cluster_body(3)
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        members = {"ready": ["c-0", "c-3"], "unready": ["c-1"]}
+        cluster["status"] = {"clusterID": "00000000000000ab", "members": members}
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+        await world.settle()
+
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        hosts = [f"http://c-{n}.c.default.svc:2379" for n in (0, 1, 3)]
+        assert list(told.endpoints) == hosts
+        assert told.cluster_id == 0xAB
+        assert told.endpoints_field == "spec.clusterRef.name"
+
+
+class TestAtAnInterval:
+    async def start(self) -> World:
+        world = World()
+        world.declare(backupPolicy={"backupIntervalInSecond": 3600, "maxBackups": 2})
+        return world
+
+    async def test_the_first_comes_after_one_interval(self) -> None:
+        world = await self.start()
+
+        assert await world.settle() == pytest.approx(3600)
+        assert world.jobs() == []
+        assert world.condition()["reason"] == "Scheduled"
+        world.clock.now += 3600
+        await world.settle()
+        assert len(world.jobs()) == 1
+
+    async def test_the_next_comes_one_interval_after_this_began(self) -> None:
+        world = await self.start()
+        world.clock.now += 3600
+        await world.settle()
+        began = world.clock.now
+        world.clock.now += 100
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+        after = await world.settle()
+
+        assert after == pytest.approx(3500)
+        assert world.status["succeeded"] is True
+        world.clock.now = began + 3600
+        await world.settle()
+        assert len(world.jobs()) == 2
+
+    async def test_many_missed_ones_are_made_up_for_by_one(self) -> None:
+        """The operator was away for a day: twenty-four backups at once help nobody."""
+        world = await self.start()
+        world.clock.now += 24 * 3600
+        await world.settle()
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+
+        assert await world.settle() == pytest.approx(3600)
+        assert len(world.jobs()) == 1
+
+    async def test_a_long_one_is_not_overtaken_by_the_next(self) -> None:
+        world = await self.start()
+        world.clock.now += 3600
+        await world.settle()
+        world.run_pod()
+        world.clock.now += 3 * 3600
+        await world.settle()
+
+        assert len(world.jobs()) == 1
+
+    async def test_one_that_failed_is_not_the_last(self) -> None:
+        world = await self.start()
+        world.clock.now += 3600
+        await world.settle()
+        world.end_job("Failed", reason="BackoffLimitExceeded")
+        await world.settle()
+        assert world.status["succeeded"] is False
+        world.clock.now += 3600
+        await world.settle()
+
+        assert len(world.jobs()) == 2
+
+    async def test_an_operator_that_dies_after_making_the_job_makes_no_second(self) -> None:
+        world = await self.start()
+        world.clock.now += 3600
+        assert await world.backups.reconcile(KEY) == 0.0  # the Job is made, and nobody knows
+        world.clock.now += 30
+        await world.settle()
+
+        assert len(world.jobs()) == 1
+        assert world.kube.calls["create Job"] == 1
+
+    async def test_a_wait_costs_no_call(self) -> None:
+        world = await self.start()
+        await world.settle()
+        calls = world.kube.calls.copy()
+        await world.settle()
+
+        assert world.kube.calls["patch EtcdBackup/status"] == calls["patch EtcdBackup/status"]
+
+
+class TestWithTheObject:
+    """deletionPolicy."""
+
+    async def gone(self, world: World) -> None:
+        """As `kubectl delete` begins it."""
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        assert body["metadata"]["finalizers"]
+        body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+        world.kube.put(ETCD_BACKUPS, body)
+
+    def finalizers(self, world: World) -> list[str]:
+        return world.kube.live(ETCD_BACKUPS, "b")["metadata"].get("finalizers") or []
+
+    async def test_by_default_nothing_holds_it(self, world: World) -> None:
+        await made(world)
+
+        assert not self.finalizers(world)
+
+    async def test_the_finalizer_is_there_before_anything_is_stored(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        assert await world.backups.reconcile(KEY) == 0.0
+
+        assert self.finalizers(world) == ["etcd.database.coreos.com/stored-backup"]
+        assert world.jobs() == []
+
+    async def test_what_is_stored_is_deleted_before_it_goes(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        await world.settle()
+
+        assert world.jobs() == ["b-backup-delete", "b-backup-g1"]
+        job = world.kube.live(JOBS, "b-backup-delete")
+        told = job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
+        assert order.parse(told).delete
+        assert order.parse(told).owner_uid == "uid-b"
+        assert self.finalizers(world)
+        job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        world.kube.put(JOBS, job)
+        await world.settle()
+        assert not self.finalizers(world)
+
+    async def test_a_backup_that_runs_is_ended_first(self, world: World) -> None:
+        """It would store what has just been deleted."""
+        world.declare(deletionPolicy="Delete")
+        await world.settle()
+        world.run_pod()
+        await world.settle()
+        await self.gone(world)
+        await world.settle()
+
+        assert world.jobs() == ["b-backup-delete"]
+
+    async def test_what_cannot_be_deleted_is_told_and_retain_lets_go(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        await world.settle()
+        job = world.kube.live(JOBS, "b-backup-delete")
+        job["status"] = {"conditions": [{"type": "Failed", "status": "True", "reason": "Limit"}]}
+        world.kube.put(JOBS, job)
+        await world.settle()
+
+        assert world.condition()["reason"] == "DeletionFailed"
+        assert "Retain" in world.condition()["message"]
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["deletionPolicy"] = "Retain"
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+        assert not self.finalizers(world)
+
+    async def test_a_namespace_that_ends_is_not_held(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        words = "forbidden: unable to create: namespace default is being terminated"
+        world.kube.failures["create Job"] = [Rejected(words, status=403)]
+        await world.backups.reconcile(KEY)
+
+        assert not self.finalizers(world)
+
+    async def test_a_spec_that_cannot_be_read_holds_nothing(self, world: World) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["storageType"] = "FTP"
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+
+        assert not self.finalizers(world)
+
+    async def test_another_finalizer_is_left_alone(self, world: World) -> None:
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["metadata"]["finalizers"] = ["other/one"]
+        world.kube.put(ETCD_BACKUPS, body)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["deletionPolicy"] = "Delete"
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.backups.reconcile(KEY)
+        await self.gone(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["deletionPolicy"] = "Retain"
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+
+        assert self.finalizers(world) == ["other/one"]
+
+
+async def test_the_end_is_an_event(world: World) -> None:
+    await made(world)
+
+    assert any(kind == EVENTS for kind, *_ in world.kube.objects)
+
+
+@pytest.mark.parametrize("name", ["b", "b" * 42, "b" * 43, "b" * 253, "a.b", "a-" * 30 + "a"])
+def test_a_job_can_be_named_whatever_the_backup_is_named(name: str) -> None:
+    found = naming.backup_job(name, "1700003600")
+
+    assert len(found) <= 63
+    assert "." not in found
+    assert naming.backup_job(name + "x", "1700003600") != found
+    assert naming.backup_job("a-b", "g1") != naming.backup_job("a.b", "g1")

@@ -161,3 +161,10 @@ def test_a_settled_cluster_writes_it_no_more() -> None:
     seen: Observation = formed(3).observe()
 
     assert not isinstance(decide(seen), ApplyChild)
+
+
+def test_pods_that_are_not_ready_are_let_go_only_while_a_quorum_is() -> None:
+    """In every election none is Ready for a moment, and a drain must not take them all then."""
+    spec = budget.manifest(formed(3).observe())["spec"]
+
+    assert spec["unhealthyPodEvictionPolicy"] == "IfHealthyBudget"

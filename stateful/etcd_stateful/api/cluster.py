@@ -41,6 +41,9 @@ _REPOSITORY: Final = re.compile(
     r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
 )
 
+MOST_SHOWN: Final = 20
+"""Problems in the text of a refusal; nobody reads more at once."""
+
 RefusalReason = Literal["InvalidSpec", "UnsupportedVersion"]
 
 
@@ -48,7 +51,10 @@ class Refused(ValueError):
     """A custom resource from which no cluster can be made; `problems` names every field."""
 
     def __init__(self, reason: RefusalReason, problems: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
+        shown = [str(problem) for problem in problems[:MOST_SHOWN]]
+        if more := len(problems) - len(shown):
+            shown.append(f"and {more} more")
+        super().__init__("; ".join(shown))
         self.reason: RefusalReason = reason
         self.problems = problems
 
@@ -270,6 +276,7 @@ def _pod_policy(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodP
         pod.problem("ClusterDomain", f"must be like .cluster.local, found {domain[:60]!r}")
     if pod.has("persistentVolumeClaimSpec") and pod.has("emptyDir"):
         pod.problem("emptyDir", "excludes persistentVolumeClaimSpec; choose one of them")
+    _check_claim(pod.object("persistentVolumeClaimSpec"))
     labels, annotations = pod.texts("labels"), pod.texts("annotations")
     _check_reserved(pod, labels, annotations)
     return PodPolicy(
@@ -289,6 +296,13 @@ def _pod_policy(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodP
         dns_timeout_seconds=pod.number("DNSTimeoutInSecond", 0, 0, 3600),
         cluster_domain=domain.removesuffix("."),
     )
+
+
+def _check_claim(claim: Reader) -> None:
+    """What fills or names a volume: members start on empty ones of their own, of this namespace."""
+    for key in ("dataSource", "dataSourceRef", "volumeName"):
+        if claim.has(key):
+            claim.problem(key, "gives members another's volume or data; leave it out")
 
 
 def _check_reserved(pod: Reader, labels: Mapping[str, str], notes: Mapping[str, str]) -> None:

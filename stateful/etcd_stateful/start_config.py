@@ -81,7 +81,7 @@ def parse_settings(environment: Mapping[str, str]) -> Settings:
     """The settings in POD_NAME, POD_UID, POD_IP and START_SETTINGS; raises BadSettings."""
     try:
         given = json.loads(_required(environment, "START_SETTINGS"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadSettings(f"START_SETTINGS is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise BadSettings("START_SETTINGS is not a JSON object")

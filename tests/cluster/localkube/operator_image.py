@@ -4,6 +4,7 @@ Assembled from the Dockerfile's words without a builder, in a second or two: a b
 daemon took ten times as long for the same layers, and left mounts and folders behind.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -25,6 +26,15 @@ DOCKERFILE = REPOSITORY / "Dockerfile"
 PACKAGES = (REPOSITORY / "operator" / "etcd_operator", REPOSITORY / "stateful" / "etcd_stateful")
 BASE_PYTHON = "3.11"
 BASE_ENV = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
+INSTALL = (
+    *("-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:"),
+    f"--python-version={BASE_PYTHON}",
+    # What pip compiles holds the times of its sources, which the layer does not keep.
+    "--no-compile",
+)
+COMPILE = ("-m", "compileall", "-q", "-j1", "--invalidation-mode=unchecked-hash")
+"""In one process: what is shared within a compiled file depends on those compiled before it."""
+
 UNUSED = (
     "var/cache",
     "var/lib/apt",
@@ -42,9 +52,9 @@ def assemble() -> Image:
     places = {source: recipe.copies.pop(source) for source in (DEPENDENCIES, CODE)}
     if recipe.copies:
         raise ClusterError(f"Dockerfile: nobody makes {', '.join(recipe.copies)}")
-    base, dependencies = _base(), _dependencies(places[DEPENDENCIES])
+    base, packages = _base(), dependencies(places[DEPENDENCIES])
     recipe.config["Env"] = BASE_ENV + recipe.config.get("Env", [])
-    parts = [base.name, dependencies.name, repr(recipe), places[CODE], *_prepare_code()]
+    parts = [base.name, packages.name, repr(recipe), places[CODE], *_prepare_code()]
     tag = key(parts)
     image = Image((f"{NAME}:{tag}",), ARCHIVES / f"{tag}.tar")
     if not image.archive.exists():
@@ -53,7 +63,7 @@ def assemble() -> Image:
             ARCHIVES.mkdir(parents=True)
             code = ARCHIVES / "code.layer"
             write_layer(code, {places[CODE]: REPOSITORY / CODE})
-            layers = [base / "layer.tar", dependencies / "layer.tar", code]
+            layers = [base / "layer.tar", packages / "layer.tar", code]
             write_archive(unfinished := ARCHIVES / "new", image.names, layers, recipe.config)
             unfinished.rename(image.archive)
     return image
@@ -62,7 +72,7 @@ def assemble() -> Image:
 def prepare_context() -> None:
     """What the Dockerfile copies, for a builder that takes the Dockerfile itself."""
     shutil.rmtree(REPOSITORY / DEPENDENCIES, ignore_errors=True)
-    shutil.copytree(_dependencies("app") / "files", REPOSITORY / DEPENDENCIES)
+    shutil.copytree(dependencies("app") / "files", REPOSITORY / DEPENDENCIES)
     _prepare_code()
 
 
@@ -93,16 +103,17 @@ def _prepare_code() -> list[str | bytes]:
     return sources
 
 
-def _dependencies(place: str) -> Path:
-    def make(out: Path) -> None:
-        files = out / "files"
-        target = (f"--python-version={BASE_PYTHON}", "--only-binary=:all:", f"--target={files}")
-        install = ("-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", *target)
-        run(sys.executable, *install, f"--requirement={LOCK}")
-        _compile(files)
-        write_layer(out / "layer.tar", {place: files})
+def dependencies(place: str) -> Path:
+    parts = [LOCK.read_bytes(), BASE_PYTHON, place, *INSTALL, *COMPILE]
+    return cached("operator-dependencies", parts, lambda out: make_dependencies(out, place))
 
-    return cached("operator-dependencies", [LOCK.read_bytes(), BASE_PYTHON, place], make)
+
+def make_dependencies(out: Path, place: str) -> None:
+    """Byte for byte the same whenever and wherever it is done, as are the locked packages."""
+    files = out / "files"
+    run(sys.executable, *INSTALL, f"--target={files}", f"--requirement={LOCK}")
+    _compile(files)
+    write_layer(out / "layer.tar", {place: files})
 
 
 def _base() -> Path:
@@ -124,5 +135,5 @@ def _base() -> Path:
 def _compile(folder: Path) -> None:
     """Ahead of time and never checked, as nobody can write there later; `start` must be fast."""
     if sys.version_info[:2] == tuple(map(int, BASE_PYTHON.split("."))):
-        quiet = ("-m", "compileall", "-q", "-j0", "--invalidation-mode=unchecked-hash")
-        run(sys.executable, *quiet, "-s", folder, folder)
+        unseeded = {**os.environ, "PYTHONHASHSEED": "0"}  # it decides the order of constant sets
+        run(sys.executable, *COMPILE, "-s", folder, folder, env=unseeded)

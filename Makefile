@@ -48,7 +48,7 @@ verify: venv install ## The long campaigns; their reports are checked in
 	@$(PYTHON) -m pytest -q -m verify tests/e2e
 
 ##@ Development
-.PHONY: venv fmt golden reference charts lock clean
+.PHONY: venv fmt golden reference sbom charts lock clean
 venv: $(VENV)/.complete
 $(VENV)/.complete:
 	@echo "== Python packages (once per lock)"
@@ -61,6 +61,8 @@ golden: venv ## Rewrite the golden manifests; look at the diff, each is a rollou
 	@$(PYTHON) -m pytest tests/unit -q --update-golden
 reference: venv ## Write docs/reference.md from crds/
 	@$(PYTHON) docs/make_reference.py
+sbom: venv ## What the image is made of, as CycloneDX, in build/sbom.cdx.json
+	@$(PYTHON) docs/make_sbom.py build/sbom.cdx.json
 charts: ## Copy crds/ into the operator's chart
 	@cp crds/*.yaml charts/etcd-operator/files/crds/
 lock: ## Pin requirements anew, with hashes

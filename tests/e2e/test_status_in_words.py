@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from harness.api import BACKUPS, RESTORES, Json, Kind, Kube
 from harness.clusters import Cluster, is_up
+from harness.damage import volume_of
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
@@ -163,6 +164,24 @@ def test_what_has_happened_is_told_by_events(place: Place):
     assert not [one for one in cluster.events() if one["type"] == "Warning"], reasons
     described = place.kube.kubectl("-n", place.namespace, "describe", "etcd", "etcd")
     assert "Formed" in described
+
+
+def test_a_member_is_confined(place: Place, local_node: None):
+    """In a namespace that enforces the restricted level; what is on its disk included."""
+    cluster = place.declare(size=1).comes_up()
+    pod = cluster.pod(0)
+    assert pod is not None
+    sources = [next(key for key in volume if key != "name") for volume in pod["spec"]["volumes"]]
+
+    assert sorted(sources) == ["persistentVolumeClaim", "secret"], "a token would be projected"
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert pod["spec"]["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+    for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    data = volume_of(cluster, 0) / "data"
+    for folder in (data, data / "member"):
+        assert folder.stat().st_mode & 0o777 == 0o700, folder
+        assert folder.stat().st_uid == pod["spec"]["securityContext"]["runAsUser"]
 
 
 def test_the_operator_itself_is_confined(place: Place):

@@ -27,7 +27,9 @@ from etcd_operator.kube import (
     STATEFUL_SETS,
     Conflict,
     Json,
+    KubeError,
     Kubernetes,
+    Rejected,
     Resource,
 )
 from etcd_operator.tickets import NoAnswer, Start
@@ -52,6 +54,7 @@ from etcd_stateful.membership.steps import (
 )
 
 KEY_BYTES: Final = 32
+GONE: Final = 404
 
 _RESOURCES: Final = {
     resource.kind: resource
@@ -131,9 +134,9 @@ class Applier:
         if live is not None and reading.foreign(cluster, step.kind, live):
             return Outdated(f"{step.kind} {step.name} is another owner's now")
         manifest = dict(step.manifest)
+        if (live is not None) != ("resourceVersion" in _metadata(manifest)):
+            return Outdated(f"{step.kind} {step.name} is {'there' if live else 'gone'} by now")
         if live is not None:
-            if "resourceVersion" not in _metadata(manifest):
-                return Outdated(f"{step.kind} {step.name} is there by now")
             metadata = {**_metadata(manifest), "uid": live["metadata"]["uid"]}
             manifest["metadata"] = metadata
         try:
@@ -179,6 +182,10 @@ class Applier:
             self._finder.take(resource, await self._kube.merge_patch(resource, where, name, patch))
         except Conflict as error:
             return await self._outdated(resource, where, name, error)
+        except Rejected as error:
+            if error.status != GONE:
+                raise
+            return await self._outdated(resource, where, name, error)
         return Done(words)
 
     async def _push_ticket(self, cluster: EtcdCluster, step: PushTicket) -> Applied:
@@ -220,7 +227,7 @@ class Applier:
         return Done(f"deleted {'pod' if is_pod else 'claim'} {step.name}")
 
     async def _outdated(
-        self, resource: Resource, namespace: str, name: str, error: Conflict
+        self, resource: Resource, namespace: str, name: str, error: KubeError
     ) -> Outdated:
         await self._finder.read(resource, namespace, name)
         return Outdated(f"{resource.kind} {name} has changed in between: {error}")

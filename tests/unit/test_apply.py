@@ -170,6 +170,16 @@ class TestChild:
         assert world.store.get(SERVICES, "default", "a") is None
         assert await world.apply(service_step()) == Done("created Service a", created=True)
 
+    async def test_that_is_gone_is_not_made_again_as_it_was_to_be_altered(self, world):
+        """I5: replicas as they were when it was last seen, and members since."""
+        await world.apply(service_step())
+        step = mending_step(world)
+        world.kube.remove(SERVICES, "default", "a")
+        world.kube.log.clear()
+
+        assert isinstance(await world.apply(step), Outdated)
+        assert world.kube.find(SERVICES, "a") is None
+
     async def test_that_came_since_the_step_was_chosen_is_not_written_over(self, world):
         """I5: an old view that saw no StatefulSet would lower the replicas of the new one."""
         await world.apply(service_step())
@@ -232,6 +242,15 @@ class TestSecret:
         step = WriteBootstrap("a-start", "1", records.latch(BOOTSTRAP), "formed")
         assert isinstance(await world.apply(step), Outdated)
         assert world.kube.live(SECRETS, "a-start") == before
+
+    async def test_record_whose_secret_is_gone_is_outdated(self, world):
+        await world.put_secret()
+        known = world.kube.live(SECRETS, "a-start")["metadata"]["resourceVersion"]
+        world.kube.remove(SECRETS, "default", "a-start")
+        step = WriteBootstrap("a-start", known, records.latch(BOOTSTRAP), "formed")
+
+        assert isinstance(await world.apply(step), Outdated)
+        assert world.kube.find(SECRETS, "a-start") is None
 
 
 class TestRecord:

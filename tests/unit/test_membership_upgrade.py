@@ -456,6 +456,42 @@ class TestBrokenImage:
         assert restarts(world) == ["c-2"]
         assert sorted(versions(world)) == [MIDDLE, MIDDLE, NEW]
 
+    def stuck(self) -> World:
+        """c-2 waits for the image; c-0 has lost its volume, and without a quorum gets no ticket."""
+        world = changing(MIDDLE, NEW)
+        world.bad_images = {NEW}
+        drive(world)
+        world.empty(0)
+        world.turn()
+        world.edit(version=MIDDLE)
+        return world
+
+    def test_is_left_again_where_another_pod_waits_without_data(self) -> None:
+        seen = with_pod(self.stuck().observe(), 0, in_start=True, image_missing=False)
+        assert seen.etcd is None, "no quorum"
+
+        assert isinstance(upgrade.go_back(seen), WriteBootstrap)
+
+    def test_is_not_left_where_nobody_runs_the_version_before(self) -> None:
+        """They may all have run the newer one, on this data."""
+        seen = with_pod(self.stuck().observe(), 0, in_start=True, image_missing=False)
+
+        assert upgrade.go_back(with_pod(seen, 1, deleting=True)) is None
+        assert upgrade.go_back(without_status(seen, 1)) is None
+        assert upgrade.go_back(with_status(seen, 1, version=NEW)) is None
+
+    def test_is_left_again_after_the_secret_was_lost(self) -> None:
+        world = changing(MIDDLE, NEW)
+        world.bad_images = {NEW}
+        drive(world)
+        world.lose_secret()
+        drive(world)
+
+        world.edit(version=MIDDLE)
+
+        assert drive(world) == Settled()
+        assert versions(world) == [MIDDLE] * 3
+
 
 class TestTheVersionIsOnRecord:
     def test_a_stateful_set_that_is_lost_half_way_goes_on(self) -> None:

@@ -73,6 +73,9 @@ def _begin(seen: Observation, name: str) -> Step:
         epoch = _epoch_of(seen, cluster_id)
         links = seen.cluster.links
         record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch, links)
+        # What a change of the version has not reached yet is a way back from it (see `upgrade`).
+        said = {one.version for one in seen.statuses.values() if one.cluster_id == cluster_id}
+        record = replace(record, before=min(said - {version}, default=""))
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(

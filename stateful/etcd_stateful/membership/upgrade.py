@@ -157,12 +157,22 @@ def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
 def _cannot_be_had(seen: Observation) -> bool:
     """Whether there are pods with the image of the present version, and for want of it none runs.
 
-    That none runs is not enough: pods that were made again may have run it before, on this data.
+    That none runs is not enough: pods that were made again may have run it before, on this data. Of
+    one that waits for something else nobody can tell; but while any etcd still runs the version
+    before, no data has been changed.
     """
     image, now = as_running(seen).image, _minor_of(running_version(seen))
-    waiting = [pod for pod in seen.pods if pod.image == image]
-    untried = all(pod.image_missing and not pod.etcd_started for pod in waiting)
-    return bool(waiting) and untried and all(_minor(one.version) != now for one in _statuses(seen))
+    newer = [pod for pod in seen.pods if pod.image == image]
+    staying = [status for at, status in seen.statuses.items() if _stays(seen, at)]
+    if any(pod.etcd_started for pod in newer) or any(_minor(one.version) == now for one in staying):
+        return False
+    missing = [pod.image_missing for pod in newer]
+    return any(missing) and (bool(staying) or all(missing))
+
+
+def _stays(seen: Observation, ordinal: int) -> bool:
+    pod = seen.pod(ordinal)
+    return pod is not None and not pod.deleting
 
 
 def _some_run(seen: Observation, wanted: Version) -> bool:

@@ -21,7 +21,7 @@ from etcd_stateful.membership.steps import Step
 from model.world import quick
 
 FOLDER: Final = Path(planner.__file__).parent
-OFTEN: Final = 50
+OFTEN: Final = 200
 """Of so many answers of a known kind one is watched."""
 
 _STEPS: Final = frozenset(kind.__name__ for kind in get_args(steps.Step))

@@ -29,7 +29,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "operator"), str(ROOT / "stateful")]
 
-from model import branches  # noqa: E402
+from model import branches, coverage  # noqa: E402
 from model.crashes import campaign  # noqa: E402
 from model.scenarios import QUICK, WHOLE  # noqa: E402
 from model.search import Scenario, Search  # noqa: E402
@@ -88,9 +88,9 @@ def interrupt_quickly(workload: Workload) -> Found:
 
 
 def _interrupt(workload: Workload, *, thorough: bool) -> Found:
-    began, watch = time.monotonic(), branches.Watch()
+    began, watch = time.process_time(), branches.Watch()
     outcome = campaign(workload, Planner(watch), thorough=thorough)
-    figures = outcome.plans | {"seconds": round(time.monotonic() - began, 1)}
+    figures = outcome.plans | {"seconds": round(time.process_time() - began, 1)}
     failures = [f"{one.broken} ({one.write()})" for one in outcome.failures[:10]]
     plans, lines = sum(outcome.plans.values()), frozenset(watch.lines)
     return Found(workload.name, figures, failures, lines, frozenset(watch.kinds), plans=plans)
@@ -150,15 +150,21 @@ def summary(searches: list[Found], lives: list[Found], seconds: float) -> dict[s
         "plans": kinds | {"all": sum(one.plans for one in lives)},
         "branches": len(set(branches.sites()) & lines),
         "seconds": round(seconds),
+        "seconds_of_one_core": round(sum(one.figures["seconds"] for one in every)),
         "failures": sum(len(one.failures) for one in every),
     }
     return {
         "totals": totals,
         "unreached": branches.unreached(set(lines)),
         "answers": sorted(frozenset[str]().union(*(one.kinds for one in every))),
-        "searches": [_figures(one) for one in searches],
+        "covered": coverage.sentences(coverage.COVERED),
+        "left_out": coverage.sentences(coverage.LEFT_OUT),
+        "searches": [_figures(one) | _MAY[one.name] for one in searches],
         "workloads": [_figures(one) for one in lives],
     }
+
+
+_MAY = {one.name: coverage.of(one) for one in WHOLE}
 
 
 def _figures(found: Found) -> dict[str, Any]:

@@ -97,6 +97,26 @@ WHOLE: Final[tuple[Scenario, ...]] = (
         "two losses, two edits", 5, SPEC3, REST, at(WORST, 0, 3), SIZES, left=(2, 2, 0), eager=True
     ),
     Scenario(
+        "1, two losses, two edits",
+        3,
+        {"size": 1},
+        REST,
+        at(LOSSES, 0, 1),
+        SIZES[:2],
+        left=(2, 2, 0),
+        eager=True,
+    ),
+    Scenario(
+        "5, two losses, two edits",
+        5,
+        {"size": 5},
+        REST,
+        at(WORST, 0, 4),
+        SIZES,
+        left=(2, 2, 0),
+        eager=True,
+    ),
+    Scenario(
         "sizes, passing", 5, SPEC3, REST, at(PASSING, 0, 4), SIZES, left=(1, 2, 0), eager=True
     ),
     Scenario(

@@ -6,7 +6,7 @@ from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from model.world import steps_held, tables
 from model.world.state import NONE, Claim, Content, Pod, State
 
-_WHERE = ("pending", "start", "etcd", "crash", "image")
+_WHERE = ("pending", "start", "etcd", "crash", "image", "bound")
 
 
 def told(step: Step) -> str:

@@ -13,7 +13,6 @@ rest                everything goes on, without faults, until it rests
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Final
 
@@ -89,8 +88,8 @@ def late(state: State, planner: Planner) -> State | None:
     return carry_out(state, step, late=True) or state
 
 
-def edit(state: State, fields: dict[str, object]) -> State | None:
-    spec = tables.edited(state.spec, **fields)
+def edit(state: State, fields: str) -> State | None:
+    spec = tables.edited(state.spec, fields)
     return None if spec == state.spec else state._replace(spec=spec)
 
 
@@ -144,5 +143,5 @@ _OTHERS: Final[dict[str, Callable[[State, str], State | None]]] = {
     "heal": lambda state, _: checked(heal(state)),
     "elect": _elect,
     "fault": _fault,
-    "edit": lambda state, fields: edit(state, json.loads(fields)),
+    "edit": edit,
 }

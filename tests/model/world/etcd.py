@@ -85,7 +85,7 @@ def _promote(world: World, etcd: Etcd, member: int) -> None:
     state = world.now()
     started = 1 + sum(one.started for one in voters(state))
     if started < quorum(len(voters(state)) + 1):
-        raise Refused("too few started members")
+        raise Refused("re-configuration failed due to not enough started members")
     _put(
         world, etcd, [one._replace(learner=False) if one is found else one for one in etcd.members]
     )
@@ -96,7 +96,7 @@ def remove(world: World, etcd: Etcd, member: int) -> None:
     rest = [one for one in voters(state) if one is not found]
     if not found.learner:
         if not rest or sum(one.started for one in rest) < quorum(len(rest)):
-            raise Refused("too few started members")
+            raise Refused("re-configuration failed due to not enough started members")
         up = is_up(state, found.ordinal) and runs_as(state, found)
         if up and linked(state) - 1 < 1 + (len(rest)) // 2:
             raise Refused("unhealthy cluster")
@@ -113,16 +113,15 @@ def _move(world: World, etcd: Etcd, member: int) -> None:
 
 def _enable(world: World, etcd: Etcd, minor: int) -> None:
     """The cluster version goes down at once, and with it the format of each member's data."""
-    if etcd.down:
-        raise Refused("a downgrade job is in progress")
     if minor != etcd.minor - 1:
         raise Refused("invalid downgrade target version")
+    if etcd.down:
+        raise Refused("cluster has a downgrade job in progress")
     world.etcd = etcd._replace(down=minor, minor=minor)
 
 
 def _cancel(world: World, etcd: Etcd) -> None:
-    if not etcd.down:
-        raise Refused("no inflight downgrade job")
+    """Also where none is on: etcd says yes to that."""
     world.etcd = etcd._replace(down=0)
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from etcd_stateful.membership.versions import Version
 from model.world import tables
 from model.world.etcd import Refused, remove
 from model.world.moves import run_etcd, run_start
 from model.world.state import (
+    BOUND,
     CRASH,
     DATABASE,
     DIFFERENT,
@@ -24,6 +26,7 @@ from model.world.state import (
     PHASE,
     START,
     UNREADABLE,
+    UNSTARTED,
     Pod,
     State,
     has_quorum,
@@ -91,7 +94,7 @@ def volume_emptied(world: World, ordinal: int) -> bool:
 def node_reimaged(world: World, ordinal: int) -> bool:
     """The pod object is kept, and all its containers start anew on an empty disk."""
     pod = world.pods[ordinal]
-    if pod is None or pod.where == PENDING or pod.deleting or world.away >> ordinal & 1:
+    if pod is None or pod.where in UNSTARTED or pod.deleting or world.away >> ordinal & 1:
         return False
     world.set_content(ordinal, None)
     run_start(world, ordinal)
@@ -139,13 +142,19 @@ def readable(world: World, ordinal: int) -> bool:
 
 
 def old_pod_restored(world: World, ordinal: int) -> bool:
-    """From a backup of Kubernetes' objects: of the oldest template, and on its node once more."""
+    """From a backup of Kubernetes' objects: of the oldest version, and on its node once more."""
     pod = world.pods[ordinal]
-    if pod is None or pod.where == PENDING or pod.deleting or world.away >> ordinal & 1:
+    if pod is None or pod.where in UNSTARTED or pod.deleting or world.away >> ordinal & 1:
         return False
-    template = min(one.template for one in world.pods if one is not None)
+    template = min((one.template for one in world.pods if one is not None), key=_age)
     _restarted(world, ordinal, pod._replace(template=template, content=None))
     return True
+
+
+def _age(template: int) -> tuple[Version, str]:
+    """Not by their numbers: those depend on what else this process has looked at."""
+    made = tables.templates[template]
+    return made.version, made.text
 
 
 def data_differs(world: World, ordinal: int) -> bool:
@@ -245,7 +254,7 @@ def right_mount(world: World, ordinal: int) -> bool:
     claim, pod = world.claims[ordinal], world.pods[ordinal]
     if claim is None or claim.hidden is None or pod is None or pod.deleting:
         return False
-    if pod.where == PENDING:
+    if pod.where in UNSTARTED:
         return False
     world.claims[ordinal] = claim._replace(content=claim.hidden, hidden=None)
     _restarted(world, ordinal, pod)
@@ -253,15 +262,15 @@ def right_mount(world: World, ordinal: int) -> bool:
 
 
 def onto_terminating_claim(world: World, ordinal: int) -> bool:
-    """The new pod is bound before the claim that is being deleted is gone."""
+    """The new pod is bound before the claim that is being deleted is gone, which then stays for the
+    pod's sake, and no kubelet starts a pod on such a claim."""
     pod, claim = world.pods[ordinal], world.claims[ordinal]
     if pod is None or claim is None or not (pod.deleting and claim.deleting) or claim.lost:
         return False
     if world.sts == NONE or ordinal >= world.replicas():
         return False
     world.drop_pod(ordinal)
-    world.pods[ordinal] = Pod(PENDING, tables.objects[world.sts].template)
-    run_start(world, ordinal)
+    world.pods[ordinal] = Pod(BOUND, tables.objects[world.sts].template)
     return True
 
 

@@ -13,9 +13,9 @@ from model.world.state import (
     IMAGE,
     LOG,
     NONE,
-    PENDING,
     START,
     UNREADABLE,
+    UNSTARTED,
     Member,
     State,
     content_of,
@@ -79,7 +79,7 @@ def _is_good(state: State, member: Member) -> bool:
     if content is None or content.member != member.member:
         return False  # a first member that never had its ticket needs a quorum to get it
     pod = state.pods[member.ordinal]
-    if not content.log and (pod is None or pod.where in (PENDING, START)):
+    if not content.log and (pod is None or pod.where in (*UNSTARTED, START)):
         return False  # its ticket was for a run that is over
     return content.harm not in (LOG, DATABASE, UNREADABLE) and not (claim and claim.deleting)
 
@@ -92,19 +92,19 @@ def is_lost_for_good(state: State) -> bool:
 
 def _not_held(state: State, hold: Hold) -> str:
     cluster = tables.specs[state.spec].cluster
-    lost = is_lost_for_good(state)
     excused = {
         "Paused": cluster.paused,
-        "QuorumLost": lost or _never_formed(state),
+        "QuorumLost": is_lost_for_good(state) or _never_formed(state),
         "LastMember": len(voters(state)) == 1,
         "VersionJump": _is_jump(state),
         "RestartNeedsMembers": not cluster.durable and len(voters(state)) < 3,
         "RecordsLost": not state.told,
-        "ClaimUnrecorded": True,
+        "ClaimUnrecorded": _unrecorded(state),
+        "DataDamaged": not is_formed(state) and _damaged(state),
         "ClaimDeleted": not is_formed(state),
         "SplitBrain": _never_formed(state) or state.told != state.etcd.cluster,
     }
-    if lost or excused.get(hold.reason):
+    if excused.get(hold.reason):
         return ""
     return f"held for no good reason: {hold}"
 
@@ -117,6 +117,16 @@ def _is_jump(state: State) -> bool:
 
 def is_formed(state: State) -> bool:
     return state.secret != NONE and tables.bootstraps[state.secret].latched
+
+
+def _unrecorded(state: State) -> bool:
+    """A claim that a deletion would be due of, and by no record's word."""
+    return any(claim and (claim.record is None or not claim.record.own) for claim in state.claims)
+
+
+def _damaged(state: State) -> bool:
+    found = (content_of(state, ordinal) for ordinal in range(len(state.pods)))
+    return any(one is not None and one.harm in (LOG, DATABASE) for one in found)
 
 
 def _unrecorded_loss(state: State) -> bool:
@@ -142,13 +152,24 @@ def _never_formed(state: State) -> bool:
 
 
 def _not_waited(state: State, wait: Wait) -> str:
-    if any(pod and pod.where == IMAGE for pod in state.pods) and not _pullable(state):
-        return ""
-    if state.secret != NONE and _is_jump(state):
-        return ""
-    if is_lost_for_good(state) or _unrecorded_loss(state) or _never_formed(state):
+    """For something that does not come, and that a human is told of by its name."""
+    if _has_no_image(state):
+        return ""  # of that pod, or of what waits for it
+    names = {
+        "no node has room": _unrecorded_loss(state),
+        "a quorum to answer: ": is_lost_for_good(state) or _never_formed(state),
+        "to reach a quorum": _never_formed(state),
+        "keeps failing": _never_formed(state),
+    }
+    if any(true for words, true in names.items() if words in wait.reason):
         return ""
     return f"waits for ever: {wait.reason}"
+
+
+def _has_no_image(state: State) -> bool:
+    """And the spec asks for another only where etcd would have to jump."""
+    waits = any(pod and pod.where == IMAGE for pod in state.pods)
+    return waits and (not _pullable(state) or _is_jump(state))
 
 
 def _pullable(state: State) -> bool:

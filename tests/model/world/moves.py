@@ -147,11 +147,12 @@ def _refuses_to_run(world: World, pod: Pod, content: Content) -> bool:
 
 
 def _is_removed(world: World, etcd: Etcd, content: Content) -> bool:
-    """It hears so from peers; without any, or among strangers, it goes on alone."""
+    """It hears so from any one peer; without, or among strangers, it goes on alone."""
     if content.cluster != etcd.cluster:
         return False
-    gone = all(one.member != content.member for one in etcd.members)
-    return gone and etcd.leader != 0 and has_quorum(world.now())
+    if any(one.member == content.member for one in etcd.members):
+        return False
+    return bool(up_voters(world.now()))
 
 
 def _join(world: World) -> bool:
@@ -181,16 +182,22 @@ def _first_start(world: World, ordinal: int, pod: Pod, content: Content) -> bool
     if content.new:
         _bootstrap(world, ordinal, content)
         return True
-    etcd, state = world.etcd, world.now()
-    if etcd is None or not any(is_up(state, one.ordinal) for one in etcd.members):
-        return False  # it asks its peers until one answers; that takes no quorum
-    older = tables.templates[pod.template].version.minor < etcd.minor  # "invalid downgrade"
-    if older or etcd.cluster != content.cluster or not _matches(etcd, content):
+    if not _may_join(world, pod, content):
         world.pods[ordinal] = pod._replace(where=CRASH, linked=False)
         world.touch("pod", ordinal)
         return True
     world.set_content(ordinal, content._replace(log=True))
     return True
+
+
+def _may_join(world: World, pod: Pod, content: Content) -> bool:
+    """One peer has to answer, which takes no quorum; or the container fails and is restarted. A
+    lower minor than the cluster's is an "invalid downgrade"."""
+    etcd, state = world.etcd, world.now()
+    if etcd is None or not any(is_up(state, one.ordinal) for one in etcd.members):
+        return False
+    older = tables.templates[pod.template].version.minor < etcd.minor
+    return not older and etcd.cluster == content.cluster and _matches(etcd, content)
 
 
 def _matches(etcd: Etcd, content: Content) -> bool:
@@ -223,16 +230,13 @@ def _begin(world: World, content: Content) -> None:
 
 def _recovers(world: World, ordinal: int, pod: Pod, content: Content) -> bool:
     """The kubelet starts a failed container again and again; this time it may run."""
-    etcd = world.etcd
     if content.harm in (LOG, DATABASE, UNREADABLE):
         return False
     if content.log:
         if _refuses_to_run(world, pod, content):
             return False
-    elif not content.new:
-        minor = tables.templates[pod.template].version.minor
-        if etcd is None or minor < etcd.minor or not _matches(etcd, content):
-            return False
+    elif not content.new and not _may_join(world, pod, content):
+        return False
     world.pods[ordinal] = pod._replace(where=ETCD, linked=False)
     world.touch("pod", ordinal)
     return True

@@ -1,20 +1,22 @@
 """Makes the planner quick to ask a million times: rendering is looked up where it is the same.
 
 `_children` renders four objects and compares each with its live one; that takes most of the time
-of `decide`, and its answer depends on a handful of things. Every hundredth answer is checked.
+of `decide`, and its answer depends on a handful of things. Every thousandth answer is checked.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import fields
 from typing import Any, Final
 
-from etcd_stateful.membership import bootstrap, planner, roster
+from etcd_stateful import naming
+from etcd_stateful.membership import bootstrap, planner, roster, upgrade
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import Step
 
-CHECKED: Final = 100
+CHECKED: Final = 1000
 
 _RECORDED: Final = tuple(one.name for one in fields(Bootstrap) if one.name != "issued")
 
@@ -68,8 +70,18 @@ def seats(seen: Observation) -> tuple[roster.Seat, ...]:
     return found
 
 
+_PURE: Final = (
+    (naming, "ordinal_of"),
+    (bootstrap, "parse_version"),
+    (upgrade, "parse_version"),
+)
+"""Of a word or two, of which there are a few dozen."""
+
+
 def install() -> None:
     roster.seats = seats
+    for module, name in _PURE:
+        setattr(module, name, functools.cache(getattr(module, name)))
     questions = [children if one is _children else one for one in planner._QUESTIONS]
     assert children in questions
     planner._QUESTIONS = tuple(questions)  # type: ignore[misc]

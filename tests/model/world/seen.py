@@ -6,6 +6,7 @@ same get the same `Observation`, and the planner is asked about each of those on
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ from model.world.state import (
     PENDING,
     PHASE,
     START,
+    UNSTARTED,
     Record,
     State,
     content_of,
@@ -209,6 +211,7 @@ def _as_record(kind: str, ordinal: int, record: Record | None) -> MemberRecord |
     return MemberRecord(tables.UID, uid, record.member, record.cluster)
 
 
+@functools.cache
 def _as_claim(ordinal: int, one: Visible) -> Claim:
     record, deleting, lost = one
     return Claim(
@@ -223,6 +226,7 @@ def _as_claim(ordinal: int, one: Visible) -> Claim:
     )
 
 
+@functools.cache
 def _as_pod(
     ordinal: int,
     where: int,
@@ -244,7 +248,7 @@ def _as_pod(
         name=naming.pod(tables.NAME, ordinal),
         uid=f"pod-{ordinal}",
         resource_version="1",
-        address=f"10.0.0.{ordinal + 1}" if where != PENDING else "",
+        address=f"10.0.0.{ordinal + 1}" if where not in UNSTARTED else "",
         deleting=deleting,
         ready=ready and not away,
         in_start=where == START,
@@ -275,6 +279,7 @@ def _trouble(where: int, *, gone: bool, away: bool, slow: bool) -> str:
     return "its node does not answer" if away else ""
 
 
+@functools.cache
 def _as_view(view: Visible) -> EtcdView:
     cluster, members = view
     spec = tables.specs[0].cluster  # URLs are the same in every spec
@@ -290,6 +295,7 @@ def _as_view(view: Visible) -> EtcdView:
     return EtcdView(cluster, tuple(sorted(listed, key=lambda one: one.member_id)))
 
 
+@functools.cache
 def _as_status(
     member: int,
     version: Any,

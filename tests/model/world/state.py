@@ -24,8 +24,11 @@ START: Final = 1
 ETCD: Final = 2
 CRASH: Final = 3
 IMAGE: Final = 4
+BOUND: Final = 5
 """Where a pod is: not scheduled, in the init container `start`, its etcd runs, fails, or cannot be
-pulled."""
+pulled; or on a node whose kubelet starts nothing of it, as its claim is being deleted."""
+
+UNSTARTED: Final = frozenset({PENDING, BOUND})
 
 NO_HARM: Final = 0
 LOG: Final = 1

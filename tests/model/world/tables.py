@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
@@ -93,9 +94,10 @@ def spec(**fields: Any) -> int:
     return specs.number(text, Spec(text, parse_cluster(body)))
 
 
-def edited(number: int, **fields: Any) -> int:
-    """The spec with these fields; None takes one away."""
-    merged = specs[number].body | fields
+@functools.cache
+def edited(number: int, fields: str) -> int:
+    """The spec with these fields, as JSON; null takes one away."""
+    merged = specs[number].body | json.loads(fields)
     return spec(**{key: value for key, value in merged.items() if value is not None})
 
 

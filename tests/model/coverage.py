@@ -1,0 +1,43 @@
+"""What the searches cover together and what they leave to others, in words, for the report."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from model.search import Scenario
+
+COVERED: Final = """
+From creation: size 1 with any two faults, size 3 with any two, size 5 with any one.
+At rest: sizes 1, 3 and 5 with any two faults.
+Two edits of the size, among 1, 3 and 5 and from each of them, with two losses: any two at size 1,
+and at 3 and 5 any two of a deleted claim, an emptied volume, a removed node, a removal by hand.
+Two edits of the size with one fault of any other kind, passing or a damage.
+Two edits of the version (patch, minor up and down, an image that is not there), or of the template
+of the pods, with any one fault.
+A step that is applied late, by a slow operator or a second one: with two faults at size 1, with one
+at size 3, with a loss and an edit of the size up to size 5, with two edits and no fault.
+With an emptyDir: two faults at size 3; two edits of the size with a passing fault.
+"""
+LEFT_OUT: Final = """
+More faults, edits and late steps at once than a search says: `test_random.py` draws some.
+Faults at ordinals that a search does not name; most name the first and the last.
+In eager searches: that the world moves while the operator has something to write.
+spec.recovery, claims of a deleted cluster, other owners, records edited by hand: tests/unit.
+Time, but for two bits of a pod; data, but for whether a volume has every acknowledged write.
+"""
+
+
+def sentences(text: str) -> list[str]:
+    return [f"{' '.join(one.split())}." for one in text.split(".\n") if one.strip()]
+
+
+def of(scenario: Scenario) -> dict[str, Any]:
+    """What may happen in a search."""
+    faults, edits, late = scenario.left
+    return {
+        "begins": {"spec": scenario.spec, "then": list(scenario.before)},
+        "at_most": {"faults": faults, "edits": edits, "late_steps": late},
+        "faults": {name: list(ordinals) for name, ordinals in scenario.faults},
+        "edits": list(scenario.edits),
+        "world": "waits for the operator" if scenario.eager else "moves at any speed",
+    }

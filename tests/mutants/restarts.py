@@ -6,6 +6,8 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
+_APPLY = "operator/etcd_operator/apply.py"
+_BOOTSTRAP = "membership/bootstrap.py"
 _OBSERVE = "operator/etcd_operator/observe.py"
 _PLANNER = "membership/planner.py"
 _QUORUM = "membership/quorum.py"
@@ -175,9 +177,45 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "untried = all(pod.image_missing and not pod.etcd_started for pod in waiting)",
-        "untried = all(not pod.etcd_started for pod in waiting)",
+        "    return any(missing) and (bool(staying) or all(missing))\n",
+        "    return True\n",
         "pods that have yet to start again pass for an image that was never tried (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    return any(missing) and (bool(staying) or all(missing))\n",
+        "    return any(missing)\n",
+        "one missing image passes for proof that no pod ever ran it (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    return any(missing) and (bool(staying) or all(missing))\n",
+        "    return any(missing) and all(missing)\n",
+        "a broken image is not left again where another pod waits for its volume",
+    ),
+    Mutant(
+        _UPGRADE,
+        " or any(_minor(one.version) == now for one in staying):",
+        ":",
+        "back a minor while another runs the newer one (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    return pod is not None and not pod.deleting\n",
+        "    return True\n",
+        "back a minor by the word of a pod that stops (I9)",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        '        record = replace(record, before=min(said - {version}, default=""))\n',
+        "",
+        "with the Secret the way back from a broken image is lost",
+    ),
+    Mutant(
+        _APPLY,
+        '        if (live is not None) != ("resourceVersion" in _metadata(manifest)):\n',
+        '        if live is not None and "resourceVersion" not in _metadata(manifest):\n',
+        "a StatefulSet that is gone is made anew with the replicas of an old view (I5)",
     ),
     Mutant(
         _UPGRADE,

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
+from cryptography import x509
+from harness.api import PODS, SECRETS, Json
+from harness.authority import Authority
+from harness.clusters import Cluster, restarts
 from harness.credentials import Credentials
 from harness.etcd import EtcdError
+from harness.load import under_load
+from harness.membership import settles
 from harness.place import Place
+from harness.waiting import eventually, steadily
 
 MANAGED = {"peer": "Managed", "client": "Managed"}
+STATIC = {
+    "static": {
+        "member": {"peerSecret": "peers", "serverSecret": "servers"},
+        "operatorSecret": "operators",
+    }
+}
+SOON = 5
+KUBELET_SECONDS = 150
+"""For a kubelet to bring an altered Secret into a pod: it looks once a minute, and a bit more."""
 
 
 def test_managed_tls_lets_in_who_has_a_certificate_and_nobody_else(place: Place):
@@ -16,11 +34,179 @@ def test_managed_tls_lets_in_who_has_a_certificate_and_nobody_else(place: Place)
     cluster.client.put("greeting", "hello")
     mine = cluster.credentials()
     stranger = Credentials(mine.authority, b"", b"", mine.host)
+    forged, key = Authority().sign("c-client")
 
     assert cluster.client.get("greeting") == "hello"
-    with pytest.raises(EtcdError, match=r"(?i)certificate|alert|eof|reset"):
-        cluster.client_with(lambda: stranger).get("greeting")
-    with pytest.raises(EtcdError):
-        cluster.client_with(lambda: None).get("greeting")
+    for other in (stranger, Credentials(mine.authority, forged, key, mine.host), None):
+        with pytest.raises(EtcdError):
+            cluster.client_with(lambda it=other: it).get("greeting")
     urls = [url for member in cluster.client.members().members for url in member.peer_urls]
     assert all(url.startswith("https://") for url in urls), urls
+    told = {one["secret"] for one in cluster.status()["certificates"]}
+    assert len(told) == 6
+    assert not cluster.condition("Plaintext")
+
+
+def test_managed_members_die_and_come_back(place: Place):
+    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
+    with under_load(cluster):
+        place.kube.delete(PODS, place.namespace, f"etcd-{cluster.leader()}")
+        settles(cluster, 3)
+
+
+def test_managed_clusters_grow_and_shrink(place: Place):
+    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
+    before = {name: cluster.get(SECRETS, name) for name in ("etcd-peer-tls", "etcd-server-tls")}
+    place.may_lose |= {"data-etcd-3", "data-etcd-4"}
+    with under_load(cluster):
+        cluster.scale(5)
+        settles(cluster, 5)
+        cluster.scale(3)
+        settles(cluster, 3)
+    assert {name: cluster.get(SECRETS, name) for name in before} == before
+
+
+@pytest.mark.timeout(300)
+def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
+    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
+    before, uids = serials(cluster), cluster.pod_uids()
+    with under_load(cluster):
+        for name in ("etcd-server-tls", "etcd-peer-tls", "etcd-client-tls"):
+            place.kube.delete(SECRETS, place.namespace, name)
+        eventually(
+            "every member shows its new certificate",
+            lambda: serials(cluster),
+            lambda now: len(set(now)) == 1 and not set(now) & set(before),
+            seconds=KUBELET_SECONDS,
+        )
+    assert cluster.pod_uids() == uids
+    assert not sum(restarts(pod) for pod in cluster.pods().values())
+    # Its peers take one that comes back with the new one, too.
+    place.kube.delete(PODS, place.namespace, "etcd-0")
+    settles(cluster, 3)
+
+
+def test_certificates_of_a_user_serve(place: Place):
+    bring(place)
+    cluster = place.declare(size=3, TLS=STATIC)
+    with under_load(cluster.comes_up()):
+        place.kube.delete(PODS, place.namespace, "etcd-1")
+        settles(cluster, 3)
+    made = {one["metadata"]["name"] for one in place.kube.list(SECRETS, place.namespace)}
+    assert made == {"etcd-start", "peers", "servers", "operators"}
+
+
+def test_certificates_between_members_alone(place: Place):
+    bring(place)
+    place.credentials = None
+    cluster = place.declare(size=3, TLS={"static": {"member": {"peerSecret": "peers"}}})
+    cluster.comes_up()
+    urls = [url for member in cluster.client.members().members for url in member.peer_urls]
+    assert all(url.startswith("https://") for url in urls), urls
+
+
+def test_plaintext_that_is_asked_for_is_said(place: Place):
+    cluster = place.declare(size=1, TLS={"peer": "Plaintext", "client": "Plaintext"}).comes_up()
+    cluster.client.put("greeting", "hello")
+    told = cluster.condition("Plaintext")
+    assert "members and of clients is neither encrypted nor authenticated" in told["message"]
+    eventually(
+        "an event",
+        lambda: [one for one in cluster.events() if one["reason"] == "Plaintext"],
+        seconds=SOON,
+    )
+
+
+def test_what_is_wrong_with_a_certificate_is_said_and_mended(place: Place):
+    place.declare(size=1, TLS=STATIC).holds(
+        "CertificatesUnusable", "Secret peers", "is not there", seconds=SOON
+    )
+
+    authority = bring(place)
+    cluster = place.cluster()
+    names = ("*.etcd.elsewhere.svc",)
+    alter(place, authority.secret("servers", "server", *names))
+    cluster.holds("CertificatesUnusable", "servers", "server.crt is not good for", seconds=SOON)
+    alter(place, authority.secret("servers", "server", *names_of(place), days=-1))
+    cluster.holds("CertificatesUnusable", "servers", "server.crt expired on", seconds=SOON)
+    stranger = Authority().secret("servers", "server", *names_of(place))
+    stranger["data"].pop("server-ca.crt")
+    alter(place, stranger)
+    cluster.holds("CertificatesUnusable", "server-ca.crt has not signed", seconds=SOON)
+    assert not cluster.pods()
+
+    alter(place, authority.secret("servers", "server", *names_of(place)))
+    cluster.comes_up()
+
+
+def test_a_bad_certificate_does_not_touch_a_running_cluster(place: Place):
+    authority = bring(place)
+    cluster = place.declare(size=3, TLS=STATIC).comes_up()
+    uids = cluster.pod_uids()
+
+    alter(place, authority.secret("peers", "peer", "elsewhere"))
+    cluster.change(pod={"annotations": {"restarted": "now"}})
+
+    cluster.holds("CertificatesUnusable", "Secret peers", "peer.crt", seconds=SOON)
+    steadily("no pod is restarted", cluster.pod_uids, lambda now: now == uids, seconds=4)
+    cluster.client.put("still", "served")
+    alter(place, authority.secret("peers", "peer", *names_of(place)))
+    eventually(
+        "all are restarted after all",
+        cluster.pod_uids,
+        lambda now: len(now) == 3 and not set(now.values()) & set(uids.values()),
+        seconds=90,
+    )
+    settles(cluster, 3)
+
+
+def test_another_mode_is_declined_while_a_cluster_runs(place: Place):
+    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
+    uids = cluster.pod_uids()
+
+    cluster.change(TLS={"peer": "Managed", "client": "Plaintext"})
+
+    cluster.holds("TLSCannotChange", "clients are TLS with managed", seconds=SOON)
+    assert cluster.pod_uids() == uids
+    cluster.change(TLS=MANAGED)
+    settles(cluster, 3)
+
+
+def bring(place: Place) -> Authority:
+    """The three Secrets that `STATIC` names, and what clients show."""
+    authority, names = Authority(), names_of(place)
+    for secret in (
+        authority.secret("peers", "peer", *names),
+        authority.secret("servers", "server", *names),
+        authority.secret("operators", "etcd-client"),
+    ):
+        place.kube.create(SECRETS, secret, place.namespace)
+    certificate, key = authority.sign("an application")
+    host = f"etcd-client.{place.namespace}.svc"
+    place.credentials = Credentials(authority.pem, certificate, key, host)
+    return authority
+
+
+def names_of(place: Place) -> tuple[str, ...]:
+    """As coreos documented them."""
+    home = f"etcd.{place.namespace}.svc"
+    return (f"*.{home}", f"*.{home}.cluster.local", f"etcd-client.{place.namespace}.svc")
+
+
+def alter(place: Place, secret: Json) -> None:
+    place.kube.patch(SECRETS, place.namespace, secret["metadata"]["name"], secret)
+
+
+def serials(cluster: Cluster) -> list[int]:
+    """Of the certificates that the members show, each."""
+    found = []
+    for name in sorted(cluster.pods()):
+        where = cluster.reach.pod(cluster.namespace, name, 2379)
+        mine = cluster.credentials()
+        with (
+            socket.create_connection(where, timeout=2) as raw,
+            mine.context.wrap_socket(raw, server_hostname=mine.host) as secured,
+        ):
+            shown = secured.getpeercert(binary_form=True)
+        found.append(x509.load_der_x509_certificate(shown).serial_number)
+    return found

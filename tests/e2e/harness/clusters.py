@@ -40,13 +40,19 @@ KNOWN_SECONDS = 2.0
 
 
 class Cluster:
-    def __init__(self, kube: Kube, reach: Reach, namespace: str, name: str) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        reach: Reach,
+        namespace: str,
+        name: str,
+        own: Credentials | None = None,
+    ) -> None:
         self.kube = kube
         self.reach = reach
         self.namespace = namespace
         self.name = name
-        self.own: Credentials | None = None
-        """Of a test that brings certificates of its own."""
+        self.own = own
         self._looked = float("-inf")
         self._found: Credentials | None = None
         self.client = self.client_with(self.credentials)

@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from harness.api import BUDGETS, CLAIMS, CLUSTERS, ApiError, Json, Kube
 from harness.clusters import PREFIX, Cluster, is_ready
+from harness.credentials import Credentials
 from harness.etcd import Etcd, Members
 from harness.reach import Reach
 from harness.waiting import eventually
@@ -50,10 +51,12 @@ class Ledger:
             self.seen[metadata["namespace"]][metadata["uid"]] = metadata["name"]
 
 
-def check_clusters(kube: Kube, reach: Reach, namespace: str) -> None:
+def check_clusters(
+    kube: Kube, reach: Reach, namespace: str, own: Credentials | None = None
+) -> None:
     """Every cluster of the namespace; one that has not formed has nothing to compare."""
     for body in kube.list(CLUSTERS, namespace):
-        cluster = Cluster(kube, reach, namespace, body["metadata"]["name"])
+        cluster = Cluster(kube, reach, namespace, body["metadata"]["name"], own)
         if cluster.record().get("latched"):
             _check_formed(cluster)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.api import NAMESPACES, Kube
 from harness.clusters import Cluster
+from harness.credentials import Credentials
 from harness.invariants import Ledger, check_clusters
 from harness.operator import Operator
 from harness.reach import Reach
@@ -33,6 +34,9 @@ class Place:
     """Names of claims whose deletion the test itself asks for."""
 
     operator_may_restart: bool = False
+    credentials: Credentials | None = None
+    """What clients show in this place, where a test brings certificates of its own."""
+
     _runs: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -47,7 +51,7 @@ class Place:
         return place
 
     def cluster(self, name: str = "etcd") -> Cluster:
-        return Cluster(self.kube, self.reach, self.namespace, name)
+        return Cluster(self.kube, self.reach, self.namespace, name, self.credentials)
 
     def declare(self, size: int = 3, name: str = "etcd", **spec: Any) -> Cluster:
         if TLS and "TLS" not in spec:
@@ -56,7 +60,7 @@ class Place:
 
     def check(self) -> None:
         """The invariants: what must be so after every test."""
-        check_clusters(self.kube, self.reach, self.namespace)
+        check_clusters(self.kube, self.reach, self.namespace, self.credentials)
         lost = self.ledger.lost(self.namespace, self.may_lose)
         assert not lost, f"claims with a member's record were deleted: {lost}"
         tracebacks = self.operator.tracebacks(self.began)

@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from addresses import own_address
 from start_helpers import KEY, Operator, eventually, listening
+from start_tls import Tls
 
 from etcd_operator.start.process import Place
 from etcd_stateful import marker, naming, ticket, wal
@@ -69,7 +70,11 @@ class Pod:
 
     @property
     def peer_url(self) -> str:
-        return f"http://{self.settings.host}:{self.settings.peer_port}"
+        return f"{self.settings.peer_scheme}://{self.settings.host}:{self.settings.peer_port}"
+
+    @property
+    def client_url(self) -> str:
+        return f"{self.settings.client_scheme}://{self.settings.host}:{self.settings.client_port}"
 
     @property
     def entry(self) -> str:
@@ -154,10 +159,11 @@ class Pod:
 
     def call(self, path: str, **body: Any) -> dict[str, Any]:
         """One request to etcd's JSON gateway; raises NoReply."""
-        url = f"http://{self.settings.host}:{self.settings.client_port}/v3/{path}"
-        request = urllib.request.Request(url, json.dumps(body).encode())
+        url = f"{self.client_url}/v3/{path}"
+        request = urllib.request.Request(url, json.dumps(body).encode())  # noqa: S310
+        context = self.world.tls.context if self.world.tls else None
         try:
-            with urllib.request.urlopen(request, timeout=10) as reply:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=10, context=context) as reply:  # noqa: S310
                 answer: dict[str, Any] = json.load(reply)
                 return answer
         except urllib.error.HTTPError as error:
@@ -221,6 +227,12 @@ class World:
     etcd: str
     token: str = "uid-1/1"
     pods: list[Pod] = field(default_factory=list)
+    tls: Tls | None = None
+
+    def secure(self) -> World:
+        """From here on members talk to each other and to clients over TLS."""
+        self.tls = Tls(self.root)
+        return self
 
     def pod(self, member: str, **changes: Any) -> Pod:
         """A pod that has not started yet, on a new volume."""
@@ -243,6 +255,11 @@ class World:
             data_directory=str(folder / "volume/data"),
             options={"log-level": "info", "quota-backend-bytes": 8589934592},
         )
+        if self.tls:
+            self.tls.mount(folder, host)
+            options = settings.options | self.tls.options(folder)  # type: ignore[operator]
+            schemes = {"client_scheme": "https", "peer_scheme": "https"}
+            settings = replace(settings, options=options, **schemes)
         place = Place(
             volume=str(folder / "volume"),
             key_file=str(folder / "key"),

@@ -154,6 +154,28 @@ def listed(pod: Pod) -> dict[str, int] | None:
         return None
 
 
+def test_a_survivor_with_tls_goes_on_alone_and_keeps_its_urls(world: World) -> None:
+    """The Job mounts no certificate: its etcd listens to nobody but its own pod."""
+    pods = world.secure().bootstrap(3)
+    pods[0].put("k", "v")
+    eventually(lambda: _serializable(pods[1], "k") is not None, PATIENCE)
+    ids, survivor = pods[1].ids(), pods[1]
+    for pod in pods:
+        pod.stop(signal.SIGTERM)
+
+    Job(survivor, ids, epoch=2).run()
+
+    runs_as(survivor, 2)
+    assert survivor.get("k") == "v"
+    [member] = survivor.call("cluster/member/list", linearizable=True)["members"]
+    assert member["peerURLs"] == [survivor.peer_url]
+    assert member["clientURLs"] == [survivor.client_url]
+    assert survivor.peer_url.startswith("https://")
+    other = world.pod("c-0", epoch=2)
+    joins(survivor, other)
+    assert other.get("k") == "v"
+
+
 def test_a_survivor_goes_on_alone_with_all_its_writes_and_is_joined_again(
     world: World, lost: tuple[list[Pod], wal.Identity]
 ) -> None:
@@ -169,8 +191,7 @@ def test_a_survivor_goes_on_alone_with_all_its_writes_and_is_joined_again(
     assert survivor.members() == {"c-1": ids.member_id}
     [member] = survivor.call("cluster/member/list", linearizable=True)["members"]
     assert member["peerURLs"] == [survivor.peer_url]
-    host, port = survivor.settings.host, survivor.settings.client_port
-    assert member["clientURLs"] == [f"http://{host}:{port}"]
+    assert member["clientURLs"] == [survivor.client_url]
     assert has_every_write(survivor)
 
     others = [world.pod("c-0", epoch=2), world.pod("c-2", epoch=2)]

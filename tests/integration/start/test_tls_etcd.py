@@ -1,0 +1,127 @@
+"""etcd of each minor over TLS: configured by `start`, asked by the operator's client."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import replace
+
+import pytest
+from cryptography import x509
+from start_helpers import eventually
+from start_pods import PATIENCE, NoReply, Pod, World
+from start_tls import NEEDS, Tls
+
+from etcd_operator.etcd import Endpoint, GrpcEtcd, Identity, NoAnswer
+from etcd_stateful.membership import identity
+
+pytestmark = pytest.mark.integration
+
+SHORT = 8.0
+"""Seconds that a certificate is good for, where a test waits for its end."""
+
+
+def at(pod: Pod, shown: Identity | None) -> Endpoint:
+    return Endpoint(pod.settings.host, port=pod.settings.client_port, tls=shown)
+
+
+def serial(pod: Pod) -> int:
+    """Of the certificate that the member shows."""
+    context = pod.world.tls.context  # type: ignore[union-attr]
+    where = (pod.settings.host, pod.settings.client_port)
+    with (
+        socket.create_connection(where, 2) as raw,
+        context.wrap_socket(raw, server_hostname=where[0]) as secured,
+    ):
+        shown = secured.getpeercert(binary_form=True)
+    return x509.load_der_x509_certificate(shown or b"").serial_number
+
+
+async def test_the_operator_is_answered_by_members_with_the_predicted_ids(world: World) -> None:
+    pods = world.secure().bootstrap(3)
+    etcd, mine = GrpcEtcd(), world.tls.identity  # type: ignore[union-attr]
+
+    statuses = [await etcd.status(at(pod, mine)) for pod in pods]
+    view = await etcd.member_list(at(pods[0], mine))
+
+    predicted = {identity.member_id([pod.peer_url], world.token) for pod in pods}
+    assert {status.member_id for status in statuses} == predicted
+    assert {url for member in view.members for url in member.peer_urls} == {
+        pod.peer_url for pod in pods
+    }
+    assert pods[0].peer_url.startswith("https://")
+    pods[0].put("k", "v")
+    assert pods[1].get("k") == "v"
+
+
+async def test_without_the_right_certificates_nobody_is_answered(world: World) -> None:
+    [pod] = world.secure().bootstrap(1)
+    etcd, mine = GrpcEtcd(), world.tls.identity  # type: ignore[union-attr]
+    other = Tls(world.root).identity
+
+    for shown in (
+        None,
+        replace(mine, certificate=other.certificate, key=other.key),  # of another authority
+        replace(mine, authority=other.authority),  # the member is nobody that it trusts
+        replace(mine, host="c-0.elsewhere.ns.svc"),  # the member has another name
+    ):
+        with pytest.raises(NoAnswer):
+            await etcd.status(at(pod, shown))
+    assert (await etcd.status(at(pod, mine))).member_id
+    assert "PRIVATE" not in repr(at(pod, mine))
+
+
+def test_a_member_whose_certificate_another_authority_signed_joins_nobody(world: World) -> None:
+    pods = world.secure().bootstrap(3)
+    pods[2].stop()
+    stranger = Tls(world.root)
+    stranger.mount(pods[2].volume.parent, pods[2].settings.host)
+
+    pods[2].runs()
+    said = len(pods[2].log.read_text())
+    pods[2].restart_container()
+
+    eventually(lambda: "certificate" in pods[2].log.read_text()[said:], PATIENCE)
+    assert pods[0].get("k") is None, "the others serve"
+    with pytest.raises(NoReply):
+        pods[2].get("k")
+
+
+def test_certificates_are_read_anew_for_each_handshake(world: World) -> None:
+    """So renewal needs no restart; and what is not renewed ends."""
+    pods = world.secure().bootstrap(3)
+    tls = world.tls
+    assert tls is not None
+    before = serial(pods[0])
+    for pod in pods:
+        tls.mount(pod.volume.parent, pod.settings.host, seconds=SHORT)
+    ends = time.time() + SHORT
+    assert serial(pods[0]) != before
+    pods[0].put("k", "short")
+
+    time.sleep(SHORT * 2 / 3)
+    for pod in pods:
+        tls.mount(pod.volume.parent, pod.settings.host, "peer")
+    for pod in pods[:2]:
+        tls.mount(pod.volume.parent, pod.settings.host, "server")
+    time.sleep(max(0.0, ends - time.time()) + 1.5)
+
+    pods[0].put("k", "renewed")
+    pods[0].stop()
+    pods[0].runs()
+    pods[0].serves()
+    assert pods[0].get("k") == "renewed", "its peer takes it back"
+    with pytest.raises(NoReply, match=r"(?i)certificate"):
+        pods[2].status()
+
+
+async def test_an_authority_for_clients_lets_nobody_join_and_the_other_way_round(
+    world: World,
+) -> None:
+    [pod] = world.secure().bootstrap(1)
+    tls = world.tls
+    assert tls is not None
+    peer = tls.make(NEEDS["c-peer-tls"])
+    shown = replace(tls.identity, certificate=peer["peer.crt"], key=peer["peer.key"])
+    with pytest.raises(NoAnswer):
+        await GrpcEtcd().status(at(pod, shown))

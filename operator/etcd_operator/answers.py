@@ -18,7 +18,7 @@ REASON: Final = "NotAvailableYet"
 
 _MESSAGE: Final = (
     "this version of the operator does not act on {kind} objects yet: nothing is being done for "
-    "this one. docs/backup.md says how to restore a backup by hand in the meantime"
+    "this one. A new EtcdCluster can be born from a backup by spec.bootstrap.restore"
 )
 
 

@@ -40,7 +40,7 @@ class Recoveries:
         if not survivor.is_looked_at(base):
             return base
         cluster = base.cluster
-        where, name = cluster.namespace, naming.recovery_job(cluster.name)
+        where, name = cluster.namespace, survivor.job_name(base)
         raw, *pods = await asyncio.gather(
             self._kube.get(JOBS, where, name),
             *(self._kube.get(PODS, where, one) for one in _places(base)),

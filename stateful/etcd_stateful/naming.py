@@ -117,6 +117,11 @@ def recovery_job(cluster: str) -> str:
     return f"{cluster}-recovery"
 
 
+def restore_job(cluster: str) -> str:
+    """Name of the Job that fills the first volume from a backup; at most 60 characters."""
+    return f"{cluster}-restore"
+
+
 def backup_job(backup: str, run: str) -> str:
     """Name of the Job of one run of an EtcdBackup; at most 63 characters.
 

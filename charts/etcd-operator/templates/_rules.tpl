@@ -41,13 +41,14 @@ which makes what is not there yet.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
-# Claims are made by the StatefulSet. The operator writes on them which member's data they hold, and
+# Claims are made by the StatefulSet, but for the first of a cluster that is born from a backup: that
+# is filled before there is any pod. The operator writes on them which member's data they hold, and
 # deletes one only when its member is gone for good or a person has said so.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [get, list, watch, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # The Job that runs a survivor's volume once when the quorum is lost and a person asks for a recovery,
-# and the Jobs of backups.
+# and the Jobs of backups and restores.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, create, delete]

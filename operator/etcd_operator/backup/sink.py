@@ -28,6 +28,8 @@ PART: Final = 8 * 1024 * 1024
 AT_ONCE: Final = 3
 """Parts on their way: what the memory holds of a snapshot."""
 
+PIECE: Final = 1024 * 1024
+
 _UNFINISHED: Final = ".unfinished"
 
 _CLIENT: Final[dict[str, Any]] = {
@@ -116,6 +118,24 @@ class Sink:
             return bytes(await found.bytes_async())
         except FileNotFoundError:
             return None
+        except Errors as error:
+            raise self._failed(error) from error
+
+    async def size(self, key: str) -> int | None:
+        """None where there is nothing of that name. Raises StoreFailed."""
+        try:
+            return int((await obstore.head_async(self._client, key))["size"])
+        except FileNotFoundError:
+            return None
+        except Errors as error:
+            raise self._failed(error) from error
+
+    async def read(self, key: str) -> AsyncIterator[bytes]:
+        """A large content, piece by piece; raises StoreFailed."""
+        try:
+            found = await obstore.get_async(self._client, key)
+            async for piece in found.stream(min_chunk_size=PIECE):
+                yield bytes(piece)
         except Errors as error:
             raise self._failed(error) from error
 

@@ -18,6 +18,7 @@ from etcd_stateful.api.access import OPEN, Access, read_access
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.recovery import Recovery, read_recovery
+from etcd_stateful.api.stores import Store, read_store
 from etcd_stateful.api.tls import DEFAULT, UNSAID, Links, Wishes, read_tls
 from etcd_stateful.membership.versions import (
     DEFAULT_VERSION,
@@ -105,6 +106,8 @@ class EtcdCluster:
     retained_claims: RetainedClaims
     recovery: Recovery | None = None
     access: Access = OPEN
+    restore: Store | None = None
+    """The backup that the cluster is born from, if any. Later it means nothing."""
     version_declared: bool = True
     """False where the spec leaves it to the operator: then a running cluster stays as it is."""
     spec_hash: str = ""
@@ -164,6 +167,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         spec.problem("retainedClaims.adopt", "a cluster with pod.emptyDir has no claims to adopt")
     recovery = read_recovery(spec.object("recovery"), str(metadata.get("name", "")))
     access = read_access(spec.object("networkPolicy"))
+    restore = _restore(spec.object("bootstrap"), policy)
     repository = _repository(spec)
     paused, links = spec.flag("paused"), read_tls(spec.object("TLS"))
     if spec.problems or version is None:
@@ -183,6 +187,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         retained_claims=retained,
         recovery=recovery,
         access=access,
+        restore=restore,
         version_declared=spec.has("version"),
         spec_hash=_spec_hash(body["spec"]),
         wished_links=links,
@@ -190,6 +195,14 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         deleting=bool(metadata.get("deletionTimestamp")),
         ignored=_ignored(pod),
     )
+
+
+def _restore(reader: Reader, pod: PodPolicy) -> Store | None:
+    if not reader.has("restore"):
+        return None
+    if pod.empty_dir is not None:
+        reader.problem("restore", "needs claims: with pod.emptyDir the data would go with the pod")
+    return read_store(reader.object("restore"), "storageType")
 
 
 def _spec_hash(spec: Mapping[str, Any]) -> str:

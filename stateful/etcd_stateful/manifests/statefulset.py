@@ -235,6 +235,19 @@ def _claim(cluster: EtcdCluster) -> Manifest:
     }
 
 
+def first_claim(cluster: EtcdCluster) -> Manifest:
+    """The claim of ordinal 0 as the StatefulSet will find it: just what it would have made."""
+    template = _claim(cluster)
+    name = f"{template['metadata']['name']}-{naming.pod(cluster.name, 0)}"
+    place = {"name": name, "namespace": cluster.namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": template["metadata"] | place,
+        "spec": template["spec"],
+    }
+
+
 def _spread(cluster: EtcdCluster) -> list[Manifest]:
     """Over nodes; a wish that never keeps a pod waiting.
 

@@ -84,8 +84,13 @@ def _begin(seen: Observation, name: str) -> Step:
             "status.clusterID are all gone: nothing says which cluster this is, so nothing is "
             "started. Put etcd's cluster ID into status.clusterID, in hexadecimal",
         )
-    peers = _first_peers(seen.cluster, seen.cluster.size)
-    record = records.first_attempt(seen.cluster.uid, peers, version, links=seen.cluster.links)
+    cluster, size = seen.cluster, seen.cluster.size
+    if store := cluster.restore:
+        first, url = naming.pod(cluster.name, 0), cluster.peer_url(0)
+        record = records.restoring(cluster.uid, first, url, version, size, cluster.links)
+        return CreateSecret(name, record, f"a cluster begins from {store.location(store.key)}")
+    peers = _first_peers(cluster, size)
+    record = records.first_attempt(cluster.uid, peers, version, links=cluster.links)
     return CreateSecret(name, record, f"a cluster of {len(record.members)} begins")
 
 

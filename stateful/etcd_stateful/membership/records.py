@@ -66,6 +66,9 @@ class Bootstrap:
     survivor: str = ""
     """The member that a recovery of this epoch goes on with, until that recovery is over."""
 
+    restoring: bool = False
+    """The first volume is being filled from a backup; until it is, nothing may run."""
+
     declined: bool = False
     """The `spec.recovery` there is came while a quorum answered. It has no effect, also later."""
 
@@ -163,6 +166,24 @@ def recovered(record: Bootstrap, size: int) -> Bootstrap:
     return replace(record, survivor="", members=(), size=size)
 
 
+def restoring(
+    cluster_uid: str,
+    name: str,
+    peer_url: str,
+    version: str,
+    size: int,
+    links: Links = NO_TLS,
+) -> Bootstrap:
+    """How a cluster begins that is born from a backup: with one member, that others join."""
+    record = first_attempt(cluster_uid, {name: peer_url}, version, links=links)
+    return replace(record, restoring=True, size=size)
+
+
+def restored(record: Bootstrap, size: int) -> Bootstrap:
+    """From here on there is data, which no empty volume may ever take the place of."""
+    return replace(record, restoring=False, latched=True, members=(), size=size)
+
+
 def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
     return replace(record, declined=declined)
 
@@ -190,7 +211,8 @@ def dump_bootstrap(record: Bootstrap) -> str:
             "epoch": record.epoch,
             "survivor": record.survivor,
             "declined": record.declined,
-        },
+        }
+        | ({"restoring": True} if record.restoring else {}),
         sort_keys=True,
     )
 
@@ -218,6 +240,7 @@ def load_bootstrap(text: str) -> Bootstrap:
             survivor=str(raw.get("survivor", "")),
             declined=_truth(raw.get("declined", False)),
             links=load_links(raw["links"]) if "links" in raw else NO_TLS,
+            restoring=_truth(raw.get("restoring", False)),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error

@@ -34,7 +34,7 @@ from etcd_stateful.membership.steps import (
 
 def carry_out(seen: Observation) -> Step | None:
     """Asked once the StatefulSet asks for no pods: `bootstrap.replicas` sees to that."""
-    if not survivor.halted(seen):
+    if recorded(seen).restoring or not survivor.halted(seen):
         return None
     if (asked := survivor.accepted(seen)) is not None:
         return _stopped(seen, asked.fenced) or _raise_epoch(seen, asked)

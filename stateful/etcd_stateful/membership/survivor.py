@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.membership import roster
 from etcd_stateful.membership.identity import to_hex
@@ -40,10 +41,11 @@ def accepted(seen: Observation) -> Recovery | None:
 
 
 def halted(seen: Observation) -> bool:
-    """Whether no pod of the cluster may run: a recovery is to begin, or is not over."""
+    """Whether no pod of the cluster may run: a recovery is to begin, or is not over; or a backup is
+    being restored."""
     record = seen.secret.bootstrap if seen.secret else None
     if record is None or not record.latched:
-        return False
+        return bool(record and record.restoring)
     return bool(record.survivor) or accepted(seen) is not None
 
 
@@ -51,9 +53,16 @@ def is_looked_at(seen: Observation) -> bool:
     """Whether the Job and strangers in the pods' places matter."""
     record = seen.secret.bootstrap if seen.secret else None
     if record is None or not record.latched:
-        return False
+        return bool(record and record.restoring)
     asked = asked_for(seen)
     return bool(record.survivor) or (asked is not None and not why_not(seen, asked))
+
+
+def job_name(seen: Observation) -> str:
+    """Of the Job that is looked at."""
+    record = seen.secret.bootstrap if seen.secret else None
+    name = seen.cluster.name
+    return naming.restore_job(name) if record and record.restoring else naming.recovery_job(name)
 
 
 def why_not(seen: Observation, asked: Recovery) -> str:

@@ -38,7 +38,7 @@ SERVED: Rules = {
     ("networking.k8s.io", "networkpolicies"): {"get", "list", "watch", "create", "patch"},
     ("", "secrets"): {"get", "list", "watch", "create", "patch"},
     ("", "pods"): {"get", "list", "watch", "patch", "delete"},
-    ("", "persistentvolumeclaims"): {"get", "list", "watch", "patch", "delete"},
+    ("", "persistentvolumeclaims"): {"get", "list", "watch", "create", "patch", "delete"},
     ("batch", "jobs"): {"get", "create", "delete"},
     ("", "events"): {"get", "create", "patch"},
 }

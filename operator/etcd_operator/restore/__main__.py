@@ -1,0 +1,76 @@
+"""Entry point: `python3 -m etcd_operator.restore fetch|finish`, configured by the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from etcd_operator.restore.finish import NotMade, finish
+from etcd_operator.start import volume
+from etcd_operator.start.journal import Journal
+from etcd_operator.start.process import Place, exit_on_sigterm
+from etcd_stateful.backup import order as orders
+from etcd_stateful.restore import REFUSED_EXIT, Order, parse_order
+from etcd_stateful.start_config import BadSettings
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code: 0 when done, 3 for what another try would only meet again, 1 to try again."""
+    exit_on_sigterm()
+    place = Place()
+    journal = Journal(place.termination_log, "restore")
+    try:
+        order = parse_order(os.environ)
+    except BadSettings as error:
+        journal.conclude(f"cannot restore: {error}")
+        return 2
+    return run(arguments[0] if arguments else "", order, Path(place.volume), journal)
+
+
+def run(
+    what: str,
+    order: Order,
+    root: Path,
+    journal: Journal,
+    *,
+    secret: str = orders.STORE_FOLDER,
+    stores: str = orders.VOLUME,
+) -> int:
+    try:
+        if what == "fetch":
+            return _fetch(order, root, journal, secret, stores)
+        finish(order, root, journal)
+    except NotMade as error:
+        journal.conclude(f"not restored yet: {error}")
+        return 1
+    except OSError as error:
+        journal.conclude(f"not restored yet: {volume.reason(error)}")
+        return 1
+    return 0
+
+
+def _fetch(order: Order, root: Path, journal: Journal, secret: str, stores: str) -> int:
+    # Loaded here alone: `finish` needs none of it.
+    from etcd_operator.backup.sink import Sink, StoreFailed, read_secret  # noqa: PLC0415
+    from etcd_operator.restore.fetch import Refused, Undone, fetch  # noqa: PLC0415
+
+    try:
+        files = read_secret(secret) if order.store.secret else None
+        asyncio.run(fetch(order, Sink(order.store, files, root=stores), root))
+    except Refused as error:
+        journal.conclude(f"refused: {error}")
+        return REFUSED_EXIT
+    except (StoreFailed, Undone) as error:
+        words = str(error)
+        if isinstance(error, StoreFailed):
+            words = words.replace("spec.", "spec.bootstrap.restore.", 1)
+        journal.conclude(f"not restored yet: {words}")
+        return 1
+    journal.conclude("fetched")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""Brings the snapshot onto the volume, and lets nothing through that is not a whole one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_stateful import marker
+from etcd_stateful.backup import manifest as manifests
+from etcd_stateful.backup import names
+from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup.manifest import BadManifest, Manifest
+from etcd_stateful.restore import FOLDER, SNAPSHOT, Order, too_small, why_not
+
+log = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """Not this backup, whatever happens: another try would see the same."""
+
+
+class Undone(Exception):
+    """It did not come to its end; another try starts over."""
+
+
+async def fetch(order: Order, sink: Sink, root: Path) -> None:
+    """Raises Refused, Undone and OSError."""
+    _begin_anew(order, root)
+    try:
+        beside = await _manifest(sink, order.store.key)
+        if why := why_not(beside, order.version):
+            raise Refused(why)
+        size = await sink.size(order.store.key)
+        if size is None:
+            where = f"spec.bootstrap.restore.{order.store.section}.path"
+            raise Undone(f"{where}: there is no {order.store.key!r} in {order.store.bucket!r}")
+        if why := too_small(size, shutil.disk_usage(root).free):
+            raise Refused(why)
+        checked = await _download(sink, order.store.key, root / SNAPSHOT)
+    except StoreFailed as error:
+        words = error.failure.message.replace("spec.", "spec.bootstrap.restore.", 1)
+        raise Undone(words) from error
+    _compare(checked, beside)
+    log.info("fetched %d bytes of %s", checked.size, order.store.location(order.store.key))
+
+
+def _begin_anew(order: Order, root: Path) -> None:
+    """What an earlier try has left goes; data that is not this restore's is never touched."""
+    shutil.rmtree(root / FOLDER, ignore_errors=True)
+    here = root / marker.FILE
+    text = here.read_bytes() if here.exists() else b""
+    if text and marker.parse(text) != order.marker:
+        raise Refused(f"the volume holds data already, by the marker {text!r:.300}")
+    here.unlink(missing_ok=True)
+    (root / FOLDER).mkdir()
+
+
+async def _manifest(sink: Sink, key: str) -> Manifest | None:
+    """None for a backup without one, such as `etcdctl snapshot save` makes."""
+    data = await sink.get(names.manifest_of(key), manifests.MAX_BYTES)
+    if data is None:
+        log.info("there is no manifest; etcd's own hash decides")
+        return None
+    try:
+        return manifests.parse(data)
+    except BadManifest as error:
+        raise Refused(f"{names.manifest_of(key)}: {error}") from error
+
+
+async def _download(sink: Sink, key: str, path: Path) -> _Fetched:
+    checked = Checked()
+    with path.open("wb") as file:
+        async for piece in sink.read(key):
+            file.write(piece)
+            checked.update(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        return _Fetched(checked.size, checked.finish())
+    except Damaged as error:
+        raise Refused(f"{key}: {error}") from error
+
+
+class _Fetched:
+    def __init__(self, size: int, sha256: str) -> None:
+        self.size = size
+        self.sha256 = sha256
+
+
+def _compare(found: _Fetched, beside: Manifest | None) -> None:
+    if beside and (found.size, found.sha256) != (beside.size, beside.sha256):
+        raise Refused(
+            f"the file has {found.size} bytes with SHA-256 {found.sha256}, and the manifest beside "
+            f"it is of {beside.size} bytes with {beside.sha256}"
+        )

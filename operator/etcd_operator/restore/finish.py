@@ -1,0 +1,47 @@
+"""Gives what etcdutl has made its place on the volume: durable, and the marker last."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from etcd_operator.start import volume
+from etcd_operator.start.journal import Journal
+from etcd_stateful import marker
+from etcd_stateful.restore import FOLDER, Order, why_not_restored
+
+
+class NotMade(Exception):
+    """etcdutl has not made what was ordered."""
+
+
+def finish(order: Order, root: Path, journal: Journal) -> None:
+    """Raises NotMade and OSError."""
+    made = root / FOLDER
+    if why := why_not_restored(order, volume.look(str(made))):
+        raise NotMade(why)
+    _sync_all(made / "data")
+    if (root / "data").exists():
+        # Of a try of this very restore that died here: `fetch` has seen to that.
+        os.rename(root / "data", made / "before")
+    os.rename(made / "data", root / "data")
+    _sync(root)
+    volume.write(str(root), marker.FILE, marker.serialise(order.marker))
+    shutil.rmtree(made)
+    journal.conclude(f"{order.settings.member} has the data of the backup")
+
+
+def _sync_all(folder: Path) -> None:
+    for path, _, files in os.walk(folder):
+        for name in files:
+            _sync(Path(path) / name)
+        _sync(Path(path))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,157 @@
+"""The Job that fills the volume of ordinal 0 from a backup, before any pod of the cluster runs.
+
+    fetch (init)    the operator's image, with the store's credentials: the snapshot, checked
+    etcdutl (init)  the cluster's own image: a data directory of a cluster of one
+    finish          the operator's image: checks it, gives it its place, writes the marker last
+
+Scheduled like the pod that will use the volume.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from etcd_stateful import naming, restore
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.stores import VOLUME, Store
+from etcd_stateful.backup import order as orders
+from etcd_stateful.manifests.common import Manifest, metadata
+from etcd_stateful.manifests.recovery_job import SURVIVOR, labels
+from etcd_stateful.manifests.statefulset import (
+    CONFINED,
+    affinity,
+    downward,
+    pod_security,
+    resources,
+    start_settings,
+)
+from etcd_stateful.membership.records import Bootstrap
+
+_TRIES: Final = 3
+
+
+def restore_job(
+    cluster: EtcdCluster, record: Bootstrap, store: Store, *, operator_image: str
+) -> Manifest:
+    described = metadata(cluster, naming.restore_job(cluster.name))
+    described["labels"] = labels(cluster.name)
+    described["annotations"] = {
+        SURVIVOR: record.members[0].name,
+        naming.EPOCH: str(record.epoch),
+        naming.SPEC_HASH: made_of(cluster, store),
+    }
+    refused = {"containerName": "fetch", "operator": "In", "values": [restore.REFUSED_EXIT]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": described,
+        "spec": {
+            "backoffLimit": _TRIES,
+            "completions": 1,
+            "parallelism": 1,
+            # Never two pods on the volume.
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": refused}]},
+            "template": {
+                "metadata": {
+                    "labels": dict(cluster.pod.labels) | labels(cluster.name),
+                    "annotations": dict(cluster.pod.annotations),
+                },
+                "spec": _pod(cluster, record, store, operator_image),
+            },
+        },
+    }
+
+
+def made_of(cluster: EtcdCluster, store: Store) -> str:
+    """Of all that decides whether a Job is still the one that is asked for."""
+    digest = hashlib.sha256(repr(store).encode()).hexdigest()[:16]
+    return f"{cluster.template_hash}-{digest}"
+
+
+def _pod(
+    cluster: EtcdCluster, record: Bootstrap, store: Store, operator_image: str
+) -> dict[str, Any]:
+    pod, first = cluster.pod, record.members[0]
+    environment = _environment(cluster, record, store)
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": pod_security(cluster),
+        "initContainers": [
+            _ours("fetch", environment, operator_image, _store_mounts(store)) | resources(cluster),
+            {
+                "name": "etcdutl",
+                "image": cluster.image,
+                "command": restore.etcdutl(first.name, first.peer_url, record.token),
+                "volumeMounts": [_data()],
+                "securityContext": CONFINED,
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                **resources(cluster),
+            },
+        ],
+        "containers": [_ours("finish", environment, operator_image, []) | resources(cluster)],
+        "volumes": [
+            {
+                "name": naming.DATA_VOLUME,
+                "persistentVolumeClaim": {"claimName": naming.claim(cluster.name, 0)},
+            },
+            *_store_volumes(store),
+        ],
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": [dict(toleration) for toleration in pod.tolerations],
+        "imagePullSecrets": [dict(secret) for secret in pod.image_pull_secrets],
+        "priorityClassName": pod.priority_class,
+        "affinity": affinity(cluster),
+    }
+    return {key: value for key, value in spec.items() if value or value is False}
+
+
+def _environment(cluster: EtcdCluster, record: Bootstrap, store: Store) -> list[Manifest]:
+    first = record.members[0]
+    told = restore.serialise(first.member_id, record.cluster_id, store, str(cluster.version))
+    return [
+        {"name": "POD_NAME", "value": first.name},
+        downward("POD_UID", "metadata.uid"),
+        {"name": "POD_IP", "value": "127.0.0.1"},
+        {"name": "START_SETTINGS", "value": start_settings(cluster, record.epoch)},
+        {"name": "RESTORE", "value": told},
+    ]
+
+
+def _ours(name: str, environment: list[Manifest], image: str, mounts: list[Manifest]) -> Manifest:
+    return {
+        "name": name,
+        "image": image,
+        "command": ["python3", "-m", "etcd_operator.restore", name],
+        "env": environment,
+        "volumeMounts": [_data(), *mounts],
+        "securityContext": CONFINED,
+    }
+
+
+def _data() -> Manifest:
+    return {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH}
+
+
+def _store_volumes(store: Store) -> list[Manifest]:
+    """Optional, so that a Secret that is missing is said in words by the pod."""
+    volumes: list[Manifest] = []
+    if store.secret:
+        source = {"secretName": store.secret, "optional": True, "defaultMode": 0o440}
+        volumes.append({"name": "store", "secret": source})
+    if store.kind == VOLUME:
+        claim = {"claimName": store.bucket, "readOnly": True}
+        volumes.append({"name": "volume", "persistentVolumeClaim": claim})
+    return volumes
+
+
+def _store_mounts(store: Store) -> list[Manifest]:
+    mounts: list[Manifest] = []
+    if store.secret:
+        mounts.append({"name": "store", "mountPath": orders.STORE_FOLDER, "readOnly": True})
+    if store.kind == VOLUME:
+        mounts.append({"name": "volume", "mountPath": orders.VOLUME, "readOnly": True})
+    return mounts

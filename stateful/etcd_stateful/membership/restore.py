@@ -1,0 +1,141 @@
+"""A cluster that is born from a backup (`spec.bootstrap.restore`), once.
+
+    record with one first member, `restoring` -> no pod -> the claim of ordinal 0 is made
+    -> a Job fills it -> the claim is recorded -> Job deleted -> latched, `restoring` over
+    -> replicas as ever: ordinal 0 just runs, the others wait empty and are grown
+
+The record is written before anything else, and its IDs are computed from its token, so an operator
+that is killed anywhere goes on with the same cluster. Once it is latched the field means nothing:
+an emptied volume is then a lost member, never a reason to restore again.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful import naming
+from etcd_stateful.api.stores import Store
+from etcd_stateful.manifests.restore_job import made_of, restore_job
+from etcd_stateful.manifests.statefulset import first_claim
+from etcd_stateful.membership import bootstrap, records
+from etcd_stateful.membership.observation import Claim, Job, Observation, recorded
+from etcd_stateful.membership.records import MemberRecord
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
+    DeleteJob,
+    Hold,
+    RecordMember,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
+
+
+def carry_out(seen: Observation) -> Step | None:
+    """Asked once the StatefulSet asks for no pods: `bootstrap.replicas` sees to that."""
+    if not recorded(seen).restoring:
+        return None
+    if seen.pods:
+        names = ", ".join(pod.name for pod in seen.pods)
+        return Wait(f"pods {names} to stop before the backup is restored", soon=True)
+    if (store := seen.cluster.restore) is None:
+        return _failed(seen, "spec.bootstrap.restore was removed before it was done: put it back")
+    return _fill(seen, store)
+
+
+def _fill(seen: Observation, store: Store) -> Step:
+    claim = seen.claim(0)
+    if claim is None:
+        manifest = first_claim(seen.cluster)
+        name = naming.claim(seen.cluster.name, 0)
+        words = f"claim {name} is made for what is restored"
+        return ApplyChild("PersistentVolumeClaim", name, manifest, words)
+    if claim.deleting:
+        return Wait(f"claim {claim.name} to be gone")
+    if claim.record == _record_of(seen, claim):
+        return _clear_up(seen)
+    if claim.record is not None:
+        return _failed(seen, f"claim {claim.name} holds another member's data")
+    return _run(seen, claim, store)
+
+
+def _run(seen: Observation, claim: Claim, store: Store) -> Step:
+    job = seen.job
+    if job is None:
+        return _create(seen, store)
+    if job.deleting:
+        return Wait(f"Job {job.name} to be gone", soon=True)
+    return _why_useless(seen, job, store) or _of_job(seen, claim, job, store)
+
+
+def _why_useless(seen: Observation, job: Job, store: Store) -> Step | None:
+    """A Job under the name that is not the one to wait for."""
+    if job.stranger:
+        return Hold(
+            "NameTaken",
+            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete or rename it",
+        )
+    made = made_of(bootstrap.as_running(seen), store)
+    if (job.epoch, job.spec_hash) != (recorded(seen).epoch, made):
+        return _delete(job, f"Job {job.name} is made again: the spec has been edited")
+    return None
+
+
+def _of_job(seen: Observation, claim: Claim, job: Job, store: Store) -> Step:
+    if job.state == "complete":
+        words = f"claim {claim.name} holds the data of the backup"
+        return RecordMember(
+            "PersistentVolumeClaim",
+            claim.name,
+            claim.uid,
+            claim.resource_version,
+            _record_of(seen, claim),
+            words,
+        )
+    if job.state == "failed":
+        return _failed(seen, f"Job {job.name} failed: {job.trouble or 'its pods say why'}")
+    doing = f"Job {job.name} to restore {store.location(store.key)}"
+    return Wait(f"{doing}: {job.trouble}" if job.trouble else doing, soon=True)
+
+
+def _create(seen: Observation, store: Store) -> Step:
+    if seen.occupants:
+        return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
+    manifest = restore_job(
+        bootstrap.as_running(seen), recorded(seen), store, operator_image=seen.operator_image
+    )
+    name = naming.restore_job(seen.cluster.name)
+    return CreateJob(name, manifest, f"Job {name} restores {store.location(store.key)}")
+
+
+def _clear_up(seen: Observation) -> Step:
+    if (job := seen.job) is not None and not job.stranger:
+        if job.deleting:
+            return Wait(f"Job {job.name} to be gone", soon=True)
+        return _delete(job, f"Job {job.name} is deleted: it has done its work")
+    record = records.restored(recorded(seen), seen.cluster.size)
+    words = "the backup is restored; its first member runs, and others join it"
+    version = seen.secret.resource_version if seen.secret else ""
+    name = naming.start_secret(seen.cluster.name)
+    return WriteBootstrap(name, version, record, words, final=True)
+
+
+def _record_of(seen: Observation, claim: Claim) -> MemberRecord:
+    record = recorded(seen)
+    return MemberRecord(
+        cluster_uid=seen.cluster.uid,
+        claim_uid=claim.uid,
+        member_id=record.members[0].member_id,
+        cluster_id=record.cluster_id,
+        epoch=record.epoch,
+    )
+
+
+def _failed(seen: Observation, why: str) -> Hold:
+    again = (
+        "" if seen.job is None else f". Delete Job {seen.job.name} to try again, or edit the spec"
+    )
+    return Hold("RestoreFailed", f"spec.bootstrap.restore is not carried out: {why}{again}")
+
+
+def _delete(job: Job, why: str) -> DeleteJob:
+    return DeleteJob(job.name, job.uid, job.resource_version, why)

@@ -1,0 +1,149 @@
+"""What the Job of a restore is told, and what it decides (`manifests/restore_job.py`).
+
+    fetch    the snapshot comes from the store into `restore/`, checked against etcd's own hash and
+             the manifest beside it
+    etcdutl  the cluster's own image makes a data directory of it, in `restore/` too
+    finish   that is made durable, gets its place, and the marker is written last
+
+Until the marker is there `start` lets nobody run the volume, so the Job's pod may die at any point:
+the next one begins anew. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from etcd_stateful import marker, naming, wal
+from etcd_stateful.api import stores
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.membership.versions import parse_version
+from etcd_stateful.start import VolumeFacts
+from etcd_stateful.start_config import BadSettings, Settings, parse_settings
+
+FOLDER: Final = "restore"
+SNAPSHOT: Final = f"{FOLDER}/snapshot.db"
+BUMP: Final = 1_000_000_000
+"""Revisions begin so much higher, as etcd advises: no client that has seen more than the snapshot
+holds may ever see a revision again."""
+
+LOG_BYTES: Final = 2 * 64 * 1024 * 1024
+"""etcd makes its log in files of this size."""
+
+REFUSED_EXIT: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which backup becomes which member's data. The member is alone in a cluster of its own."""
+
+    settings: Settings
+    member_id: int
+    cluster_id: int
+    store: Store
+    version: str
+    """The etcd that is to run it."""
+
+    @property
+    def marker(self) -> marker.Marker:
+        settings = self.settings
+        return marker.Marker(
+            settings.cluster_uid,
+            settings.epoch,
+            settings.member,
+            self.member_id,
+            self.cluster_id,
+        )
+
+
+def serialise(member_id: int, cluster_id: int, store: Store, version: str) -> str:
+    content = {
+        "memberID": f"{member_id:016x}",
+        "clusterID": f"{cluster_id:016x}",
+        "store": stores.to_json(store),
+        "version": version,
+    }
+    return json.dumps(content, sort_keys=True)
+
+
+def parse_order(environment: Mapping[str, str]) -> Order:
+    """The order in RESTORE and what `start` also reads; raises BadSettings."""
+    settings = parse_settings(environment)
+    try:
+        given = json.loads(environment.get("RESTORE", ""))
+        member_id, cluster_id = (int(given[key], 16) for key in ("memberID", "clusterID"))
+        store, version = stores.from_json(given["store"]), str(given["version"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadSettings(f"RESTORE does not name a member and a backup: {error}") from error
+    if not all(0 < one <= marker.MAX_ID for one in (member_id, cluster_id)):
+        raise BadSettings("RESTORE names IDs that none has")
+    return Order(settings, member_id, cluster_id, store, version)
+
+
+def why_not(manifest: Manifest | None, version: str) -> str:
+    """Why this etcd must not be given that backup; empty where nothing is known against it.
+
+    etcd takes data of its own minor and of the one before it.
+    """
+    of = parse_version(manifest.version) if manifest else None
+    to = parse_version(version)
+    if (
+        of is None
+        or to is None
+        or (to.major, to.minor)
+        in (
+            (of.major, of.minor),
+            (of.major, of.minor + 1),
+        )
+    ):
+        return ""
+    return (
+        f"spec.version: the backup is of etcd {of}, and etcd {to} cannot take it: restore it with "
+        f"etcd {of.major}.{of.minor} or {of.major}.{of.minor + 1}"
+    )
+
+
+def too_small(size: int, free: int) -> str:
+    """Why the volume cannot hold it: the snapshot and what is made of it are there at once."""
+    needed = 2 * size + LOG_BYTES
+    if free >= needed:
+        return ""
+    return (
+        f"spec.pod.persistentVolumeClaimSpec: the volume has {free} bytes left, and {needed} are "
+        f"needed to restore a backup of {size}"
+    )
+
+
+def why_not_restored(order: Order, facts: VolumeFacts) -> str:
+    """Why what etcdutl has made is not what was ordered; empty when it is."""
+    if facts.problem:
+        return facts.problem
+    if not facts.heads:
+        return "etcdutl has left no log"
+    try:
+        log = wal.identity(facts.heads)
+    except wal.Garbled as error:
+        return f"the log cannot be understood: {error}"
+    if (log.member_id, log.cluster_id) != (order.member_id, order.cluster_id):
+        return f"the log is of member {log.member_id:016x} of cluster {log.cluster_id:016x}"
+    return ""
+
+
+def etcdutl(member: str, peer_url: str, token: str) -> list[str]:
+    """The command: a cluster of one with IDs that are known before, revisions that only grow."""
+    return [
+        "/usr/local/bin/etcdutl",
+        "snapshot",
+        "restore",
+        f"{naming.VOLUME_PATH}/{SNAPSHOT}",
+        f"--name={member}",
+        f"--initial-cluster={member}={peer_url}",
+        f"--initial-advertise-peer-urls={peer_url}",
+        f"--initial-cluster-token={token}",
+        f"--data-dir={naming.VOLUME_PATH}/{FOLDER}/data",
+        f"--bump-revision={BUMP}",
+        "--mark-compacted",
+    ]

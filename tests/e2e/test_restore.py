@@ -1,0 +1,109 @@
+"""A cluster that is born from the backup of another: all its data, and revisions that only grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from harness import backups
+from harness.api import CLUSTERS, PODS, Kind
+from harness.load import under_load
+from harness.membership import settles
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+from localkube.s3 import S3Server
+
+pytestmark = pytest.mark.usefixtures("local_node")
+
+JOBS = Kind("jobs", "batch/v1", "Job")
+VERSION = "3.7.3"
+RESTORED_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
+    server.bucket("mybucket")
+    yield server
+    server.stop()
+
+
+@pytest.mark.timeout(400)
+def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
+    place: Place, s3: S3Server
+) -> None:
+    """With the operator killed on the way."""
+    place.operator_may_restart = True
+    old = place.declare(size=3, name="old", version=VERSION).comes_up()
+    backups.secret(place, s3)
+    at = backups.s3_place(s3, "mybucket/restore")
+    with under_load(old) as load:
+        eventually("there is something", lambda: len(backups.kept_keys(load)), lambda n: n > 100)
+        before = backups.kept_keys(load)
+        made = backups.declare(
+            place, "b", clusterRef={"name": "old"}, storageType="S3", s3=at
+        ).succeeds()
+    last = int(old.client.status()["header"]["revision"])
+
+    restore = {"storageType": "S3", "s3": at}
+    new = place.declare(size=3, name="new", version=VERSION, bootstrap={"restore": restore})
+    eventually("its Job is there", lambda: new.get(JOBS, "new-restore"), bool, seconds=60)
+    place.operator.kill()
+    settles(new, 3, RESTORED_SECONDS)
+
+    assert all(new.client.get(key) is not None for key in before)
+    assert int(new.client.status()["header"]["revision"]) > last
+    members = new.client.members()
+    assert members.cluster_id != old.client.members().cluster_id == made["clusterID"]
+    assert not set(members.ids.values()) & set(old.client.members().ids.values())
+    assert new.get(JOBS, "new-restore") is None
+    # Born once: what is written afterwards outlives restarts and the loss of a volume.
+    new.client.put("after", "the restore")
+    place.kube.delete(PODS, place.namespace, "new-0")
+    settles(new, 3, 90)
+    assert new.client.get("after") == "the restore"
+    assert new.client.members().ids == members.ids
+
+
+@pytest.mark.timeout(300)
+def test_a_backup_that_cannot_be_had_is_told_and_taken_once_it_can(
+    place: Place, s3: S3Server
+) -> None:
+    """No pod runs meanwhile: an empty cluster in its place would be the worst outcome."""
+    source = place.declare(size=1, name="source", version=VERSION).comes_up()
+    source.client.put("key", "value")
+    at = backups.s3_place(s3, "mybucket/late")
+    restore = {"storageType": "S3", "s3": at}
+    new = place.declare(size=1, name="new", version=VERSION, bootstrap={"restore": restore})
+
+    def plan() -> str:
+        return str((new.status() or {}).get("plan", ""))
+
+    eventually("the missing Secret is told", plan, lambda it: "awsSecret" in it, seconds=30)
+    steadily("no member runs", lambda: new.pod(0), lambda pod: pod is None, 3)
+    backups.secret(place, s3)
+    backups.declare(place, "b", clusterRef={"name": "source"}, storageType="S3", s3=at).succeeds()
+
+    settles(new, 1, RESTORED_SECONDS)
+    assert new.client.get("key") == "value"
+
+
+@pytest.mark.timeout(200)
+def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
+    source = place.declare(size=1, name="source", version=VERSION).comes_up()
+    source.client.put("key", "value")
+    backups.secret(place, s3)
+    at = backups.s3_place(s3, "mybucket/damaged")
+    backups.declare(place, "b", clusterRef={"name": "source"}, storageType="S3", s3=at).succeeds()
+    stored = s3.folder / "data" / "mybucket" / "damaged"
+    content = bytearray(stored.read_bytes())
+    content[len(content) // 2] ^= 1
+    stored.write_bytes(bytes(content))
+    restore = {"storageType": "S3", "s3": at}
+
+    new = place.declare(size=1, name="new", version=VERSION, bootstrap={"restore": restore})
+
+    new.holds("RestoreFailed", "etcd's hash", seconds=60)
+    assert new.pod(0) is None
+    place.kube.delete(CLUSTERS, place.namespace, "new")

@@ -1,0 +1,282 @@
+"""The containers of a restore's Job on a folder, with each minor's own etcdutl and etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from etcd_live import BINARIES, Cluster, compact, put
+from test_backup_live import endpoint, fill, told
+
+from etcd_operator.backup.__main__ import back_up
+from etcd_operator.restore import fetch as fetching
+from etcd_operator.restore import finish as finishing
+from etcd_operator.restore.__main__ import run
+from etcd_operator.start import volume
+from etcd_operator.start.journal import Journal
+from etcd_stateful import marker, naming, restore
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.outcome import Stored
+from etcd_stateful.membership import identity
+from etcd_stateful.restore import REFUSED_EXIT, Order
+from etcd_stateful.start_config import Settings
+
+pytestmark = pytest.mark.integration
+
+STORE = Store("Volume", "claim", "etcd.db")
+TOKEN = "uid-new-1"
+
+
+class Killed(BaseException):
+    """The container is killed at this very point."""
+
+
+class Target:
+    """A new cluster's first volume, and the three containers of the Job on it."""
+
+    def __init__(self, cluster: Cluster, folder: Path, stores: Path) -> None:
+        self.cluster = cluster
+        self.member = cluster.new_member()
+        self.root = folder
+        self.stores = stores
+        folder.mkdir()
+        member_id = identity.member_id([self.member.peer_url], TOKEN)
+        settings = Settings("uid-new", 1, "new-0", "pod", "127.0.0.1", "new-0.new.ns.svc")
+        version = cluster.binary.resolve().parent.name.removeprefix("etcd-v").partition("-")[0]
+        self.order = Order(settings, member_id, identity.cluster_id([member_id]), STORE, version)
+        self.said = folder.with_suffix(".log")
+        self.said.touch()
+
+    async def container(self, what: str) -> int:
+        journal = Journal(str(self.said), "restore")
+        told = (what, self.order, self.root, journal)
+        return await asyncio.to_thread(run, *told, stores=str(self.stores))
+
+    def etcdutl(self) -> None:
+        words = restore.etcdutl("new-0", self.member.peer_url, TOKEN)
+        words = [word.replace(naming.VOLUME_PATH, str(self.root)) for word in words]
+        tool = self.cluster.binary.name.replace("etcd", "etcdutl", 1)
+        subprocess.run([str(BINARIES / tool), *words[1:]], check=True, capture_output=True)
+
+    async def job(self) -> int:
+        if code := await self.container("fetch"):
+            return code
+        self.etcdutl()
+        return await self.container("finish")
+
+    async def start(self) -> None:
+        """etcd as `start` has it run: on what is there, told nothing of how it began."""
+        self.member.name = "new-0"
+        self.member.folder = self.root / "data"
+        self.member.start("", TOKEN, "existing")
+        self.cluster.first = [self.member]
+        self.cluster.token = TOKEN
+        await self.cluster.ready()
+
+    @property
+    def marked(self) -> bool:
+        path = self.root / marker.FILE
+        return path.exists() and marker.parse(path.read_bytes()) == self.order.marker
+
+
+def ctl(cluster: Cluster, *words: str) -> Any:
+    tool = cluster.binary.name.replace("etcd", "etcdctl", 1)
+    command = [str(BINARIES / tool), f"--endpoints={endpoint(cluster.first[0])}", *words]
+    done = subprocess.run([*command, "-w", "json"], check=True, capture_output=True)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+async def source(cluster: Cluster, tmp_path: Path) -> tuple[Cluster, Path]:
+    """One member with keys, older versions of them, some compacted away and some deleted."""
+    cluster.begin(1)
+    await cluster.ready()
+    member = cluster.first[0]
+    revision = await fill(member, 60)
+    await compact(member, revision - 10)
+    for number in range(30):
+        await put(member, b"key-%d" % number, b"newer")
+    ctl(cluster, "del", "key-5")
+    stores = tmp_path / "stores"
+    stores.mkdir()
+    assert isinstance(await back_up(told(cluster, STORE), root=str(stores)), Stored)
+    return cluster, stores
+
+
+def target(source: tuple[Cluster, Path], tmp_path: Path, name: str = "new") -> Target:
+    return Target(source[0], tmp_path / name, source[1])
+
+
+async def test_every_key_is_back_and_revisions_only_grow(
+    source: tuple[Cluster, Path], tmp_path: Path
+) -> None:
+    cluster, _ = source
+    before = ctl(cluster, "get", "", "--prefix")
+    old = cluster.first[0]
+    new = target(source, tmp_path)
+
+    assert await new.job() == 0, new.said.read_text()
+    old.kill()
+    await new.start()
+
+    after = ctl(cluster, "get", "", "--prefix")
+    pairs = [(one["key"], one.get("value"), one["mod_revision"]) for one in before["kvs"]]
+    assert [(one["key"], one.get("value"), one["mod_revision"]) for one in after["kvs"]] == pairs
+    assert after["header"]["revision"] >= before["header"]["revision"] + restore.BUMP
+    assert after["header"]["cluster_id"] == new.order.cluster_id
+    assert after["header"]["member_id"] == new.order.member_id
+    assert new.marked
+    assert not (new.root / restore.FOLDER).exists()
+
+
+async def test_a_watcher_of_before_is_told_that_its_revisions_are_gone(
+    source: tuple[Cluster, Path], tmp_path: Path
+) -> None:
+    """It would otherwise go on as if nothing had been lost in between."""
+    cluster, _ = source
+    seen = ctl(cluster, "get", "", "--prefix")["header"]["revision"]
+    old = cluster.first[0]
+    new = target(source, tmp_path)
+    assert await new.job() == 0
+    old.kill()
+    await new.start()
+
+    tool = cluster.binary.name.replace("etcd", "etcdctl", 1)
+    words = [f"--endpoints={endpoint(new.member)}", "watch", "key-1", f"--rev={seen + 1}"]
+    watcher = await asyncio.create_subprocess_exec(
+        str(BINARIES / tool), *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    async with asyncio.timeout(20):
+        out, _ = await watcher.communicate()
+    assert b"compacted" in out
+
+
+async def test_killed_at_every_effect_it_is_done_by_the_next_pod(
+    source: tuple[Cluster, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = source[0].first[0]
+    for number in range(1, 60):
+        new = target(source, tmp_path, f"new-{number}")
+        left = [number]
+
+        def counted(real: Any, left: list[int] = left) -> Any:
+            def effect(*arguments: Any, **named: Any) -> Any:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise Killed
+                return real(*arguments, **named)
+
+            return effect
+
+        with monkeypatch.context() as patches:
+            for place, name in (
+                (fetching.shutil, "rmtree"),
+                (fetching.os, "fsync"),
+                (finishing.os, "rename"),
+                (volume, "write"),
+            ):
+                patches.setattr(place, name, counted(getattr(place, name)))
+            try:
+                code = await new.job()
+            except Killed:
+                code = None
+        if code == 0:
+            assert number > 6
+            break
+        assert not new.marked or (new.root / "data" / "member" / "wal").is_dir()
+        assert await new.job() == 0, (number, new.said.read_text())
+        assert new.marked
+        shutil.rmtree(new.root)
+    old.kill()
+    await new.start()
+
+
+class TestRefused:
+    """Nothing of it ever gets the place of the data, and the words say why."""
+
+    async def refused(self, new: Target, words: str, code: int = REFUSED_EXIT) -> None:
+        assert await new.container("fetch") == code
+        assert words in new.said.read_text()
+        assert not new.marked
+        assert not (new.root / "data").exists()
+
+    async def test_one_flipped_bit(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
+        file = source[1] / "etcd.db"
+        content = bytearray(file.read_bytes())
+        content[len(content) // 3] ^= 8
+        file.write_bytes(content)
+
+        await self.refused(target(source, tmp_path), "etcd's hash at its end")
+
+    async def test_a_file_that_is_cut_short(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
+        file = source[1] / "etcd.db"
+        file.write_bytes(file.read_bytes()[:-512])
+
+        await self.refused(target(source, tmp_path), "hash")
+
+    async def test_something_else(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
+        (source[1] / "etcd.db").write_bytes(b"not a snapshot")
+
+        await self.refused(target(source, tmp_path), "no snapshot")
+
+    async def test_another_snapshot_than_the_manifests(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
+        """Whole in itself: only the manifest tells."""
+        cluster, stores = source
+        await put(cluster.first[0], b"one", b"more")
+        other = replace(STORE, key="other.db")
+        assert isinstance(await back_up(told(cluster, other), root=str(stores)), Stored)
+        (stores / "other.db").rename(stores / "etcd.db")
+
+        await self.refused(target(source, tmp_path), "the manifest beside it")
+
+    async def test_nothing(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
+        (source[1] / "etcd.db").unlink()
+
+        await self.refused(target(source, tmp_path), "there is no 'etcd.db' in 'claim'", code=1)
+
+    async def test_a_version_that_cannot_take_it(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
+        file = source[1] / "etcd.db.manifest.json"
+        said = json.loads(file.read_text()) | {"etcdVersion": "3.9.1"}
+        file.write_text(json.dumps(said))
+
+        await self.refused(target(source, tmp_path), "spec.version: the backup is of etcd 3.9.1")
+
+    async def test_a_volume_that_is_too_small(
+        self, source: tuple[Cluster, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: type("U", (), {"free": 1000}))
+
+        await self.refused(target(source, tmp_path), "the volume has 1000 bytes left")
+
+    async def test_a_volume_with_another_members_data(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
+        new = target(source, tmp_path)
+        other = replace(new.order.marker, cluster_uid="uid-other")
+        (new.root / marker.FILE).write_bytes(marker.serialise(other))
+
+        await self.refused(new, "the volume holds data already")
+        assert (new.root / marker.FILE).read_bytes() == marker.serialise(other)
+
+
+async def test_a_snapshot_without_a_manifest_is_one_too(
+    source: tuple[Cluster, Path], tmp_path: Path
+) -> None:
+    """As `etcdctl snapshot save` and the coreos operator made them."""
+    (source[1] / "etcd.db.manifest.json").unlink()
+    new = target(source, tmp_path)
+
+    assert await new.job() == 0
+    assert new.marked

@@ -1,0 +1,342 @@
+"""A cluster that is born from a backup: the chain, and what may happen at each of its steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from recovery_world import RecoveryWorld
+from world_api import Volume
+from world_etcd import Conflict, Data, Etcd
+from world_rules import rule
+from worlds import body, drive, is_write, labels
+
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.manifests.recovery_job import SURVIVOR
+from etcd_stateful.manifests.restore_job import restore_job
+from etcd_stateful.manifests.statefulset import first_claim, stateful_set
+from etcd_stateful.membership import records
+from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.records import load_bootstrap
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
+    Hold,
+    PushTicket,
+    Settled,
+    Step,
+    Wait,
+)
+
+RESTORE = {"storageType": "S3", "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"}}
+BACKUP_INDEX = 77
+
+
+class RestoreWorld(RecoveryWorld):
+    """What a restore adds: a claim that the operator makes, and a Job that fills it."""
+
+    def _apply_child(self, step: ApplyChild) -> None:
+        if step.kind != "PersistentVolumeClaim":
+            super()._apply_child(step)
+            return
+        rule(0 not in self.claims, "I6", "there is a claim")
+        manifest: Any = step.manifest
+        notes = dict(manifest["metadata"]["annotations"])
+        self.claims[0] = Volume(f"v{self._next()}", self._next(), notes)
+
+    def _create_job(self, step: CreateJob) -> None:
+        if self.job is not None:
+            raise Conflict("there is one of that name")
+        rule(not self.pods, "I8", f"a Job beside pods {sorted(self.pods)}")
+        manifest: Any = step.manifest
+        notes = manifest["metadata"]["annotations"]
+        self.jobs.append(manifest)
+        told = (notes[SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
+        self.job = Job(step.name, f"j{self._next()}", str(self._next()), *told, "running")
+
+    def _may_stop(self, *_: Any) -> None:
+        rule(self.record.restoring, "I1", "no pods, and nothing is restored")
+
+    def _write_bootstrap(self, step: Any) -> None:
+        if self.record.restoring and not step.record.restoring:
+            claim = self.claims[0]
+            rule(claim.data is not None, "I11", "over before the data is there")
+            rule(step.record.latched, "I11", "an empty volume could begin anew")
+            self._store(step.record)
+        else:
+            super()._write_bootstrap(step)
+
+    def _push(self, step: PushTicket) -> None:
+        rule(step.ticket.state != "new", "I11", "an empty cluster instead of the backup")
+        super()._push(step)
+
+    def _run_job(self, job: Job) -> None:
+        claim = self.claims.get(0)
+        if claim is None or not self.record.restoring:
+            return
+        first, record = self.record.members[0], self.record
+        uid = self.cluster.uid
+        claim.data = Data(uid, first.name, first.member_id, record.cluster_id, BACKUP_INDEX)
+        etcd = self.etcds[record.cluster_id] = Etcd()
+        etcd.members[first.member_id] = Member(
+            first.member_id, first.name, (first.peer_url,), learner=False
+        )
+        etcd.index = BACKUP_INDEX
+        self.epochs[claim.uid] = record.epoch
+        self.job = replace(job, state="complete")
+
+
+def born(size: int = 3, **spec: Any) -> RestoreWorld:
+    return RestoreWorld(body(size, bootstrap={"restore": RESTORE}, **spec))
+
+
+def steps(world: RestoreWorld, most: int = 200) -> list[str]:
+    assert drive(world, idle=2) == Settled(), decide(world.observe())
+    return labels(world.history)[:most]
+
+
+class TestTheWholeChain:
+    def test_the_first_member_just_runs_and_the_others_join_it(self) -> None:
+        world = born()
+
+        told = steps(world)
+
+        assert told[:4] == [
+            "CreateSecret",
+            "Service c",
+            "StatefulSet c",
+            "PersistentVolumeClaim data-c-0",
+        ]
+        assert told[4:7] == ["CreateJob", "record data-c-0", "DeleteJob"]
+        assert "push c-0 new" not in told
+        assert [one for one in told if one.startswith("add")] == ["add c-1", "add c-2"]
+        record = world.record
+        assert (record.latched, record.restoring) == (True, False)
+        assert len(world.etcds[record.cluster_id].voters) == 3
+        assert len(world.jobs) == 1
+
+    @pytest.mark.parametrize("size", [1, 2, 5, 7])
+    def test_of_any_size(self, size: int) -> None:
+        world = born(size)
+        steps(world)
+
+        assert len(world.etcds[world.record.cluster_id].voters) == size
+
+    def test_nobody_is_served_before_the_data_is_there(self) -> None:
+        """The Service for clients comes with the latch."""
+        world = born()
+        world.job_runs = False
+        drive(world, idle=3)
+
+        assert ("Service", "c-client") not in world.objects
+        assert not world.pods
+
+    def test_it_is_never_done_twice(self) -> None:
+        world = born(1)
+        steps(world)
+        before = len(world.jobs)
+        world.edit(bootstrap={"restore": RESTORE | {"s3": {"path": "mybucket/other"}}})
+        drive(world, idle=3)
+        assert len(world.jobs) == before
+
+        world.wipe(0)
+        drive(world, idle=3)
+        assert len(world.jobs) == before
+        assert not isinstance(decide(world.observe()), CreateJob | Settled)
+
+
+class TestAtEveryStep:
+    """One thing happens after the n-th step, for every n; it ends well, or in words."""
+
+    def run(self, happens: Any) -> list[Step]:
+        ends = []
+        for number in range(40):
+            world = born(2)
+            if not self._until(world, number):
+                break
+            happens(world)
+            ends.append(drive(world, idle=3))
+            assert ends[-1] == Settled(), (number, ends[-1])
+            data = world.claims[0].data
+            assert data is not None
+            assert data.cluster_id == world.record.cluster_id
+        return ends
+
+    def _until(self, world: RestoreWorld, number: int) -> bool:
+        """False once the restore is over before that."""
+        done = 0
+        while done < number:
+            step = decide(world.observe())
+            if world.secret is not None and not world.record.restoring:
+                return False
+            if is_write(step):
+                world.apply(step)
+                done += 1
+            else:
+                world.turn()
+        return True
+
+    def test_the_job_is_deleted(self) -> None:
+        def happens(world: RestoreWorld) -> None:
+            world.job = None
+
+        assert len(self.run(happens)) > 5
+
+    def test_the_job_begins_anew(self) -> None:
+        def happens(world: RestoreWorld) -> None:
+            if world.job is not None:
+                world.job = replace(world.job, state="running")
+
+        self.run(happens)
+
+    def test_the_claim_is_lost(self) -> None:
+        """As long as nothing has run: what was restored can be restored again."""
+
+        def happens(world: RestoreWorld) -> None:
+            if world.secret is None or world.record.restoring:
+                world.claims.pop(0, None)
+                world.job = None
+
+        self.run(happens)
+
+    def test_the_secret_is_lost(self) -> None:
+        def happens(world: RestoreWorld) -> None:
+            world.lose_secret()
+
+        self.run(happens)
+
+    def test_the_size_is_edited(self) -> None:
+        def happens(world: RestoreWorld) -> None:
+            world.edit(size=3)
+
+        self.run(happens)
+
+
+class TestWhatStandsAgainstIt:
+    def at_job(self, **job: Any) -> RestoreWorld:
+        world = born()
+        world.job_runs = False
+        drive(world, idle=2)
+        assert world.job is not None
+        world.job = replace(world.job, **job)
+        return world
+
+    def test_a_job_that_failed_is_told_and_nothing_runs(self) -> None:
+        world = self.at_job(state="failed", trouble="refused: etcd's hash")
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RestoreFailed"
+        assert "refused: etcd's hash" in step.message
+        assert "new-restore" not in step.message
+        assert not world.pods
+
+    def test_an_edit_of_the_spec_makes_the_job_anew(self) -> None:
+        world = self.at_job(state="failed")
+        other = RESTORE | {"s3": {"path": "mybucket/other", "awsSecret": "aws"}}
+        world.edit(bootstrap={"restore": other})
+        world.job_runs = True
+
+        assert drive(world, idle=2) == Settled()
+        assert len(world.jobs) == 2
+
+    def test_another_owners_job_is_left_alone(self) -> None:
+        world = self.at_job(stranger="nobody")
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "NameTaken"
+
+    def test_what_keeps_the_job_waiting_is_in_the_plan(self) -> None:
+        world = self.at_job(trouble="cannot be scheduled: no node")
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Wait)
+        assert "s3://mybucket/etcd.backup" in step.reason
+        assert "cannot be scheduled" in step.reason
+
+    def test_the_field_must_stay_until_it_is_done(self) -> None:
+        world = self.at_job()
+        del world.body["spec"]["bootstrap"]
+        world.edit()
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert "put it back" in step.message
+
+    def test_an_empty_dir_cannot_be_filled_before_its_pod(self) -> None:
+        with pytest.raises(Refused, match=r"spec\.bootstrap\.restore"):
+            parse_cluster(body(1, bootstrap={"restore": RESTORE}, pod={"emptyDir": {}}))
+
+    def test_a_bad_place_is_told_by_its_field(self) -> None:
+        bad = RESTORE | {"s3": {"path": "mybucket/../x"}}
+        with pytest.raises(Refused, match=r"spec\.bootstrap\.restore\.s3\.path"):
+            parse_cluster(body(1, bootstrap={"restore": bad}))
+
+
+class TestTheRecord:
+    def test_it_survives_the_secret(self) -> None:
+        record = records.restoring("uid", "c-0", "http://c-0:2380", "3.7.3", 3)
+
+        assert load_bootstrap(records.dump_bootstrap(record)) == record
+        over = records.restored(record, 3)
+        assert load_bootstrap(records.dump_bootstrap(over)) == over
+
+    def test_of_every_other_cluster_it_is_as_it_was(self) -> None:
+        record = records.first_attempt("uid", {"c-0": "http://c-0:2380"}, "3.7.3")
+
+        assert "restoring" not in records.dump_bootstrap(record)
+
+
+class TestTheManifests:
+    def test_the_claim_is_the_one_that_the_statefulset_would_make(self) -> None:
+        cluster = parse_cluster(body(3))
+        made = stateful_set(cluster, replicas=3, operator_image="operator:1")
+        [template] = made["spec"]["volumeClaimTemplates"]
+
+        claim = first_claim(cluster)
+
+        assert claim["metadata"]["name"] == "data-c-0"
+        assert claim["spec"] == template["spec"]
+        assert claim["metadata"]["labels"] == template["metadata"]["labels"]
+        assert claim["metadata"]["annotations"] == template["metadata"]["annotations"]
+
+    def job(self) -> Any:
+        cluster = parse_cluster(body(3, bootstrap={"restore": RESTORE}))
+        record = records.restoring("uid", "c-0", cluster.peer_url(0), "3.7.3", 3)
+        assert cluster.restore is not None
+        return restore_job(cluster, record, cluster.restore, operator_image="operator:1")
+
+    def test_only_the_first_container_sees_the_credentials(self) -> None:
+        pod = self.job()["spec"]["template"]["spec"]
+        every = [*pod["initContainers"], *pod["containers"]]
+
+        assert [one["name"] for one in every] == ["fetch", "etcdutl", "finish"]
+        mounts = {one["name"]: [m["name"] for m in one["volumeMounts"]] for one in every}
+        assert mounts == {"fetch": ["data", "store"], "etcdutl": ["data"], "finish": ["data"]}
+        assert pod["automountServiceAccountToken"] is False
+
+    def test_etcdutl_is_the_clusters_own_and_revisions_only_grow(self) -> None:
+        pod = self.job()["spec"]["template"]["spec"]
+        etcdutl = pod["initContainers"][1]
+
+        assert etcdutl["image"] == "quay.io/coreos/etcd:v3.7.3"
+        assert "--mark-compacted" in etcdutl["command"]
+        assert "--bump-revision=1000000000" in etcdutl["command"]
+        assert "--name=c-0" in etcdutl["command"]
+
+
+def test_what_is_seen_of_a_cluster_without_a_restore_is_as_it_was() -> None:
+    world = RecoveryWorld(body(3))
+    drive(world, idle=2)
+    seen: Observation = world.observe()
+
+    assert seen.cluster.restore is None
+    assert not world.record.restoring

@@ -63,6 +63,22 @@ def test_an_upgrade_of_the_chart_leaves_clusters_running(place: Place, release: 
     assert cluster.client.get("before") == "kept"
 
 
+@pytest.mark.timeout(120)
+def test_what_the_next_operator_says_again_is_counted(place: Place):
+    """One Event for one thing, however often operators come and go."""
+    place.operator_may_restart = True
+    cluster = place.declare(size=1, paused=True)
+    eventually("it is said", lambda: told(cluster), lambda counts: counts == [1], seconds=15)
+
+    place.operator.kill()
+
+    eventually("it is counted", lambda: told(cluster), lambda counts: counts == [2], seconds=60)
+
+
+def told(cluster: Cluster) -> list[int]:
+    return [one["count"] for one in cluster.events() if one["reason"] == "Paused"]
+
+
 CHANGED = {"log.level": "DEBUG", "podAnnotations.changed": "yes"}
 """Values that give the operator another pod."""
 

@@ -126,12 +126,21 @@ class Metrics:
         self.cluster_available = Gauge(
             "etcd_cluster_available", "1 while a quorum serves", labels, registry=registry
         )
+        self.certificate_ends = Gauge(
+            "etcd_cluster_certificate_expiry_timestamp_seconds",
+            "When the first certificate of a cluster with TLS ends",
+            labels,
+            registry=registry,
+        )
 
     def queue(self, name: str) -> QueueMetrics:
         return QueueMetrics(self._queues, name)
 
     def request(self, verb: str, resource: Resource, status: int, seconds: float) -> None:
         self.requests.labels(verb, resource.plural, str(status)).observe(seconds)
+
+    def certificates(self, key: Key, ends: float) -> None:
+        self.certificate_ends.labels(*key).set(ends)
 
     def cluster(self, key: Key, *, size: int, members: int, ready: int, available: bool) -> None:
         self.cluster_size.labels(*key).set(size)
@@ -146,5 +155,6 @@ class Metrics:
             self.cluster_members,
             self.cluster_ready,
             self.cluster_available,
+            self.certificate_ends,
         ):
             gauge.remove(*key)

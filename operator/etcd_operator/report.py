@@ -141,6 +141,9 @@ class Reporter:
             ready=ready,
             available=ready > 0 and is_latched(seen),
         )
+        secrets = seen.certificates.secrets.values() if seen.certificates else ()
+        if ends := [one.ends for found in secrets for one in found.values() if one.ends]:
+            self._metrics.certificates(key, min(ends))
 
 
 def timeless(status: Mapping[str, Any]) -> Json:

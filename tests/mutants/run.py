@@ -37,6 +37,7 @@ MODULES = (
     "edges",
     "recovery",
     "guards",
+    "tls",
 )
 REPORT = Path(__file__).with_name("report.json")
 COPIED = (

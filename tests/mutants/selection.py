@@ -28,6 +28,8 @@ TESTS: Final = (
     "test_apply.py",
     "test_reconcile*.py",
     "test_observe*.py",
+    "test_certificates.py",
+    "test_tls_passes.py",
     "test_membership_walk.py",
 )
 
@@ -38,10 +40,15 @@ _SHRINK = "test_membership_shrink.py"
 _UPGRADE = "test_membership_upgrade.py"
 _CONFIRM = "test_reconcile_confirm.py"
 _MANIFESTS = ("test_manifests_golden.py",)
+_TLS = ("test_membership_links.py", "test_certificates.py", "test_tls_passes.py")
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
     "api/cluster.py": ("test_api_*.py", _ROLL),
+    "certificates.py": _TLS,
+    "manifests/tls.py": _MANIFESTS,
+    "membership/certificates.py": _TLS,
+    "membership/links.py": _TLS,
     "api/options.py": ("test_api_options.py", *_MANIFESTS),
     "conditions.py": ("test_conditions.py",),
     "disruptions.py": ("test_conditions.py",),

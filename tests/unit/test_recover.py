@@ -162,6 +162,17 @@ class TestTheOrder:
         with pytest.raises(BadSettings):
             parse_order(self.environment(RECOVERY=text))
 
+    def test_loopback_needs_no_certificate_and_the_member_s_urls_stay(self) -> None:
+        secured = replace(ORDER.settings, client_scheme="https", peer_scheme="https")
+        given = json.loads(config(replace(ORDER, settings=secured), force=True))
+
+        for key in ("listen-client-urls", "listen-peer-urls"):
+            assert given[key].startswith("http://127.0.0.1:")
+        assert given["initial-cluster"] == "c-1=https://c-1.c.ns.svc:2380"
+        assert given["initial-advertise-peer-urls"] == "https://c-1.c.ns.svc:2380"
+        assert given["advertise-client-urls"] == "https://c-1.c.ns.svc:2379"
+        assert not [key for key in given if key.endswith("transport-security")]
+
     def test_etcd_listens_to_nobody_else_and_cannot_bootstrap(self) -> None:
         given = json.loads(config(ORDER, force=True))
 

@@ -191,6 +191,15 @@ class TestAtRest:
         assert set(told) == set(SECRET_NAMES)
         assert told["a-peer-tls"] == "2024-11-13T22:13:20Z"
 
+    async def test_a_metric_says_when_the_first_ends(self, settled):
+        name = "etcd_cluster_certificate_expiry_timestamp_seconds"
+        labels = {"namespace": "default", "cluster": "a"}
+        ends = settled.metrics.registry.get_sample_value(name, labels)
+        assert 364 * DAY < ends - settled.clock.now <= 365 * DAY
+        settled.kube.remove(ETCD_CLUSTERS, *KEY)
+        await settled.once()
+        assert settled.metrics.registry.get_sample_value(name, labels) is None
+
     async def test_leaves_are_renewed_at_two_thirds_of_their_life(self, settled):
         before = {name: data(settled, name) for name in SECRET_NAMES}
         settled.clock.now += 230 * DAY

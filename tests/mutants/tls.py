@@ -1,0 +1,88 @@
+"""Faults of TLS: links that change, certificates that come late, keys that get out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+MUTANTS: Final = [
+    Mutant(
+        "membership/links.py",
+        "    if record is not None and record.cluster_uid == seen.cluster.uid:\n",
+        "    if False:\n",
+        "an edit or another default changes the links of a cluster that runs",
+    ),
+    Mutant(
+        "membership/links.py",
+        "    if rendered is not None:\n",
+        "    if False:\n",
+        "a lost Secret takes the links with it",
+    ),
+    Mutant(
+        "membership/links.py",
+        "    if not schemes or wished.scheme in schemes:\n",
+        "    if True:\n",
+        "members whose data says https come back with http",
+    ),
+    Mutant(
+        "membership/links.py",
+        "    if not said:\n",
+        "    if True:\n",
+        "an edit of the links is passed over in silence",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        "                if _is_trusted(seen):\n",
+        "                if False:\n",
+        "a new authority cuts running members off from each other",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        "    if known.now >= renewed_at(found.begins, found.ends):\n",
+        "    if False:\n",
+        "certificates end",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        "    if found.authority != authority.authority:\n",
+        "    if False:\n",
+        "a leaf of another authority stays",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        "        elif found.problem:\n",
+        "        elif False:\n",
+        "pods are restarted onto certificates that cannot be used",
+    ),
+    Mutant(
+        "certificates.py",
+        "    return begins + (ends - begins) * 2 / 3\n",
+        "    return ends\n",
+        "certificates are renewed when it is too late",
+    ),
+    Mutant(
+        "certificates.py",
+        "        for ordinal in range(naming.MAX_SIZE)\n",
+        "        for ordinal in range(cluster.size)\n",
+        "growth waits for a certificate",
+    ),
+    Mutant(
+        "manifests/tls.py",
+        '        "client-cert-auth": True,\n',
+        '        "client-cert-auth": False,\n',
+        "whoever comes is let in",
+    ),
+    Mutant(
+        "manifests/statefulset.py",
+        '        "peerScheme": cluster.links.peer.scheme,\n',
+        '        "peerScheme": "http",\n',
+        "members are told another URL than is on record",
+    ),
+    Mutant(
+        "recover.py",
+        '        content[key] = content[key].replace("https://", "http://")\n',
+        "        pass\n",
+        "the survivor's etcd looks for certificates that the Job does not mount",
+    ),
+]

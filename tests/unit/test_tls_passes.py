@@ -122,6 +122,17 @@ class TestCreation:
         assert {at.tls.authority for at in seen} == {data(bench, "a-client-ca")["ca.crt"]}
         assert "PRIVATE" not in repr(seen)
 
+    async def test_an_authority_lost_before_anything_runs_is_made_again_and_signs_anew(self, bench):
+        declare(bench)
+        while bench.kube.find(SECRETS, "a-client-tls") is None:
+            await bench.once()
+        before = data(bench, "a-peer-tls")
+        bench.kube.remove(SECRETS, "default", "a-peer-ca")
+        await bench.run()
+        authority = data(bench, "a-peer-ca")["ca.crt"]
+        assert data(bench, "a-peer-tls")["peer-ca.crt"] == authority != before["peer-ca.crt"]
+        assert bench.status["phase"] == "Running"
+
     async def test_one_link_alone(self, bench):
         declare(bench, TLS={"peer": "Managed", "client": "Plaintext"})
         await bench.run()

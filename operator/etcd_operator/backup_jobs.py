@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from etcd_operator import jobs, reading
-from etcd_operator.kube import JOBS, PODS, Json, Kubernetes
-from etcd_operator.store import Store
+from etcd_operator.kube import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
+from etcd_operator.store import Owner, Store
 from etcd_operator.trouble import trouble
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
@@ -65,7 +65,7 @@ class BackupJobs:
         newest = await self._newest(backup, raw, over=state != "running")
         created = seconds(metadata.get("creationTimestamp"))
         ours = owner.get("uid") == backup.uid
-        predecessor = owner.get("kind") == naming.BACKUP_KIND and owner.get("name") == backup.name
+        predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
         return Job(
             name=metadata["name"],
             uid=metadata["uid"],
@@ -82,7 +82,8 @@ class BackupJobs:
 
     async def _newest(self, backup: EtcdBackup, job: Json, *, over: bool) -> Any:
         """The newest pod of the Job. Of one that is over the store may not know the end yet."""
-        known = self._store.of_backup(PODS, backup.namespace, backup.name)
+        resource = ETCD_RESTORES if backup.kind == naming.RESTORE_KIND else ETCD_BACKUPS
+        known = self._store.of(Owner(resource, (backup.namespace, backup.name)), PODS)
         found = jobs.newest(jobs.of_job(known, job))
         if over and (found is None or not jobs.message(found, CONTAINER)):
             listed = await self._kube.list(PODS, backup.namespace, SELECTOR)

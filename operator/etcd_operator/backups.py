@@ -32,7 +32,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
 from etcd_stateful.api.stores import VOLUME
-from etcd_stateful.backup import deletion, plan, status
+from etcd_stateful.backup import deletion, plan, recorded, status
 from etcd_stateful.backup.deletion import DELETION, CreateDeletion, SetFinalizers
 from etcd_stateful.backup.plan import CreateJob, DeleteJob, Job, Seen, Target, Tell
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
@@ -153,6 +153,18 @@ class Backups:
             return None
         return Target(_endpoints(cluster, body), _cluster_id(body))
 
+    def _recorded(self, backup: EtcdBackup) -> Json | None:
+        """The EtcdCluster that is backed up, for the manifest beside the backup."""
+        names = (
+            [backup.cluster]
+            if backup.cluster
+            else recorded.possible_names(backup.endpoints, backup.namespace)
+        )
+        for name in names:
+            if body := self._store.get(ETCD_CLUSTERS, backup.namespace, name):
+                return recorded.record(name, body["spec"])
+        return None
+
     async def _has_claim(self, backup: EtcdBackup) -> bool:
         if backup.store.kind != VOLUME:
             return True
@@ -166,7 +178,9 @@ class Backups:
         try:
             match step:
                 case CreateJob(run=run):
-                    await self._create(backup_job(backup, run, target, operator_image=image))
+                    of = self._recorded(backup)
+                    job = backup_job(backup, run, target, operator_image=image, cluster=of)
+                    await self._create(job)
                 case CreateDeletion():
                     await self._create(deletion_job(backup, operator_image=image))
                 case DeleteJob():

@@ -20,7 +20,6 @@ from aiohttp import web
 from prometheus_client import disable_created_metrics
 
 from etcd_operator import lease
-from etcd_operator.answers import Answers
 from etcd_operator.backups import Backups
 from etcd_operator.client import Client
 from etcd_operator.events import Events
@@ -29,6 +28,7 @@ from etcd_operator.informer import Informer
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, Key, Kubernetes, Resource
 from etcd_operator.metrics import Metrics
 from etcd_operator.reconcile import Reconciler
+from etcd_operator.restores import Restores
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store
 from etcd_operator.transport import NotConfigured
@@ -58,10 +58,11 @@ def make_work(kube: Kubernetes, store: Store, metrics: Metrics, settings: Settin
     reconciler = Reconciler(kube, store, metrics, settings)
     events = Events(kube, instance=settings.identity)
     backups = Backups(kube, store, events, operator_image=settings.operator_image)
+    restores = Restores(kube, store, events, operator_image=settings.operator_image)
     workers: dict[Resource, Worker] = {
         ETCD_CLUSTERS: reconciler.reconcile,
         ETCD_BACKUPS: backups.reconcile,
-        ETCD_RESTORES: Answers(kube, store, ETCD_RESTORES).reconcile,
+        ETCD_RESTORES: restores.reconcile,
     }
     return Work(workers, reconciler.drain)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, Json, Key, Resource
+from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, Json, Key, Resource
 from etcd_stateful import naming
 
 
@@ -45,8 +45,10 @@ def owner_of(resource: Resource, obj: Json) -> Owner | None:
         return Owner(resource, key_of(obj))
     metadata = obj["metadata"]
     namespace = metadata.get("namespace", "")
-    if backup := (metadata.get("annotations") or {}).get(naming.BACKUP):
-        return Owner(ETCD_BACKUPS, (namespace, backup))
+    notes = metadata.get("annotations") or {}
+    for resource_of, key in ((ETCD_BACKUPS, naming.BACKUP), (ETCD_RESTORES, naming.RESTORE)):
+        if name := notes.get(key):
+            return Owner(resource_of, (namespace, name))
     cluster = (metadata.get("labels") or {}).get(naming.LABEL_INSTANCE)
     return Owner(ETCD_CLUSTERS, (namespace, cluster)) if cluster else None
 
@@ -146,9 +148,9 @@ class Store:
         """The objects that carry the cluster's instance label, by name."""
         return self._of(resource, Owner(ETCD_CLUSTERS, (namespace, cluster)))
 
-    def of_backup(self, resource: Resource, namespace: str, backup: str) -> list[Json]:
-        """The objects that carry the annotation of this EtcdBackup, by name."""
-        return self._of(resource, Owner(ETCD_BACKUPS, (namespace, backup)))
+    def of(self, owner: Owner, resource: Resource) -> list[Json]:
+        """The objects that carry the annotation of an EtcdBackup or EtcdRestore, by name."""
+        return self._of(resource, owner)
 
     def _of(self, resource: Resource, owner: Owner) -> list[Json]:
         found = self._shelf(resource).by_owner.get(owner, {})

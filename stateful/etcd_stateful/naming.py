@@ -12,6 +12,7 @@ VERSION = "v1beta2"
 API_VERSION = f"{GROUP}/{VERSION}"
 CLUSTER_KIND = "EtcdCluster"
 BACKUP_KIND = "EtcdBackup"
+RESTORE_KIND = "EtcdRestore"
 
 CLIENT_PORT = 2379
 PEER_PORT = 2380
@@ -62,6 +63,12 @@ LINKS_ANNOTATION = f"{GROUP}/links"
 
 BACKUP = f"{GROUP}/backup"
 """On a backup's Job and pods: the EtcdBackup, whose name may be longer than a label."""
+
+RESTORE = f"{GROUP}/restore"
+"""As `BACKUP`, of an EtcdRestore."""
+
+RESTORED_BY = f"{GROUP}/restored-by"
+"""On an EtcdCluster: UID of the EtcdRestore that made it."""
 
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the version its pods are meant to run, until a version change moves it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from harness import backups
-from harness.api import CLUSTERS, PODS, Kind
+from harness.api import CLAIMS, CLUSTERS, PODS, RESTORES, Json, Kind
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import Place
@@ -107,3 +107,49 @@ def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
     new.holds("RestoreFailed", "etcd's hash", seconds=60)
     assert new.pod(0) is None
     place.kube.delete(CLUSTERS, place.namespace, "new")
+
+
+@pytest.mark.timeout(400)
+def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
+    place: Place, s3: S3Server
+) -> None:
+    """As coreos's manifests say it: nothing but the store knows what the cluster was like."""
+    place.may_lose |= {f"data-lost-{ordinal}" for ordinal in range(3)}
+    lost = place.declare(size=3, name="lost", version=VERSION, pod={"labels": {"team": "a"}})
+    lost.comes_up()
+    backups.secret(place, s3)
+    at = backups.s3_place(s3, "mybucket/lost")
+    with under_load(lost) as load:
+        eventually("there is something", lambda: len(backups.kept_keys(load)), lambda n: n > 100)
+        before = backups.kept_keys(load)
+        backups.declare(
+            place,
+            "b",
+            etcdEndpoints=["http://lost-client:2379"],
+            storageType="S3",
+            s3=at,
+        ).succeeds()
+    last = int(lost.client.status()["header"]["revision"])
+    spec = {"etcdCluster": {"name": "lost"}, "backupStorageType": "S3", "s3": at}
+
+    def complete() -> Json:
+        body = place.kube.get(RESTORES, place.namespace, "lost") or {}
+        told = (body.get("status") or {}).get("conditions", ())
+        return next((one for one in told if one["type"] == "Complete"), {})
+
+    place.kube.create(RESTORES, {"metadata": {"name": "lost"}, "spec": spec}, place.namespace)
+    eventually("it holds", complete, lambda one: one.get("reason") == "ClusterExists")
+    place.kube.delete(RESTORES, place.namespace, "lost")
+    lost.delete()
+    for name in lost.claims():
+        place.kube.delete(CLAIMS, place.namespace, name)
+    eventually("the volumes are gone", lost.claims, lambda left: not left)
+
+    place.kube.create(RESTORES, {"metadata": {"name": "lost"}, "spec": spec}, place.namespace)
+    eventually("it is there again", lost.body, bool, seconds=60)
+    settles(lost, 3, RESTORED_SECONDS)
+
+    eventually("it says so", complete, lambda one: one.get("status") == "True")
+    assert lost.body()["spec"]["pod"] == {"labels": {"team": "a"}}
+    assert all(lost.client.get(key) is not None for key in before)
+    assert int(lost.client.status()["header"]["revision"]) > last

@@ -481,7 +481,7 @@ class TestWithTheObject:
         assert world.jobs() == ["b-backup-delete", "b-backup-g1"]
         job = world.kube.live(JOBS, "b-backup-delete")
         told = job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
-        assert order.parse(told).delete
+        assert order.parse(told).action == "delete"
         assert order.parse(told).owner_uid == "uid-b"
         assert self.finalizers(world)
         job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}

@@ -279,4 +279,4 @@ def test_a_pod_of_a_backup_is_no_pod_of_a_cluster_of_the_same_name(store):
 
     assert owner_of(PODS, mine) == (ETCD_BACKUPS, ("ns", "a"))
     assert store.of_cluster(PODS, "ns", "a") == []
-    assert store.of_backup(PODS, "ns", "a") == [mine]
+    assert store.of(Owner(ETCD_BACKUPS, ("ns", "a")), PODS) == [mine]

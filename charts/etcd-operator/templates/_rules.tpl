@@ -5,9 +5,12 @@ which makes what is not there yet.
 */}}
 {{- define "etcd-operator.rules" -}}
 # The resources that are asked for. Only their status is ever written, and the finalizer of a backup
-# with deletionPolicy Delete.
+# with deletionPolicy Delete; an EtcdRestore makes the EtcdCluster that is no longer there.
 - apiGroups: [etcd.database.coreos.com]
-  resources: [etcdclusters, etcdrestores]
+  resources: [etcdclusters]
+  verbs: [get, list, watch, create]
+- apiGroups: [etcd.database.coreos.com]
+  resources: [etcdrestores]
   verbs: [get, list, watch]
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdbackups]

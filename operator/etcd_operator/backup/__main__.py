@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Final
 
 from etcd_operator import logs
+from etcd_operator.backup.describing import describe
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter, served
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink, StoreFailed, read_secret
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import BadOrder, Order
-from etcd_stateful.backup.outcome import FINAL_EXIT, Failure, Removed, Stored, serialise
+from etcd_stateful.backup.outcome import FINAL_EXIT, Described, Failure, Removed, Stored, serialise
 
 log = logging.getLogger(__name__)
+
+Outcome = Stored | Removed | Described | Failure
 
 TERMINATION_LOG: Final = "/dev/termination-log"
 
@@ -42,14 +45,14 @@ def main(environment: Mapping[str, str]) -> int:
 
 async def back_up(
     order: Order, *, secret: str = orders.STORE_FOLDER, root: str = orders.VOLUME
-) -> Stored | Removed | Failure:
+) -> Outcome:
     try:
         files = read_secret(secret) if order.store.secret else None
         sink = Sink(order.store, files, root=root)
     except StoreFailed as error:
         return error.failure
-    if order.delete:
-        return await _remove(order, sink)
+    if order.action != "store":
+        return await _beside(order, sink)
     meter = Meter()
     async with served(meter, orders.PROGRESS_PORT):
         backup = Backup(order, sink, meter)
@@ -60,19 +63,22 @@ async def back_up(
         return await backup.run()
 
 
-async def _remove(order: Order, sink: Sink) -> Removed | Failure:
+async def _beside(order: Order, sink: Sink) -> Outcome:
+    """What is done to the store alone."""
     try:
         async with asyncio.timeout(order.timeout):
-            return await remove(order, sink)
+            return await (remove if order.action == "delete" else describe)(order, sink)
     except TimeoutError:
         words = f"spec.backupPolicy.timeoutInSecond: {order.timeout} s are over; set it higher"
         return Failure("TimedOut", words)
 
 
-def _conclude(outcome: Stored | Removed | Failure, path: str) -> None:
+def _conclude(outcome: Outcome, path: str) -> None:
     match outcome:
         case Failure(reason=reason, message=message):
             log.error("%s: %s", reason, message)
+        case Described(version=version, revision=revision):
+            log.info("the backup is of etcd %s, revision %d", version, revision)
         case Removed(count=count):
             log.info("deleted %d backups", count)
         case Stored(location=location, size=size, revision=revision):

@@ -167,6 +167,7 @@ class Backup:
             made_at=rfc3339(self._now()),
             owner=self._order.owner,
             owner_uid=self._order.owner_uid,
+            cluster=self._order.cluster,
         )
         await self._sink.put(names.manifest_of(taken.key), manifest.serialise(content))
 

@@ -68,6 +68,13 @@ class EtcdBackup:
     delete_stored: bool = False
     """Whether what is stored goes with the object."""
     pod: JobPod = field(default_factory=JobPod)
+    kind: str = naming.BACKUP_KIND
+    """Of the custom resource: an EtcdRestore has a Job look into the store as well."""
+
+    @property
+    def annotation(self) -> str:
+        """By which its Jobs and pods are known."""
+        return naming.RESTORE if self.kind == naming.RESTORE_KIND else naming.BACKUP
 
     @property
     def periodic(self) -> bool:

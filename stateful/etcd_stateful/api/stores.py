@@ -111,6 +111,21 @@ def key_problem(key: str) -> str:
     return ""
 
 
+def to_spec(store: Store) -> dict[str, object]:
+    """As a spec says it, with `storageType`; read back by `read_store`."""
+    if store.kind == VOLUME:
+        inner: dict[str, object] = {"claimName": store.bucket, "path": store.key}
+        return {"storageType": store.kind, store.section: inner}
+    inner = {"path": f"{store.bucket}/{store.key}"}
+    if store.secret:
+        inner[_SECRETS[store.kind]] = store.secret
+    if store.endpoint:
+        inner["endpoint"] = store.endpoint
+    if store.path_style:
+        inner["forcePathStyle"] = True
+    return {"storageType": store.kind, store.section: inner}
+
+
 def to_json(store: Store) -> dict[str, object]:
     return {
         "kind": store.kind,

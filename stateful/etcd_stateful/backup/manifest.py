@@ -6,6 +6,7 @@ Written after the backup has its final name, so a manifest speaks of a whole one
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,10 +33,12 @@ class Manifest:
     owner: str
     """Namespace and name of what asked for it."""
     owner_uid: str
+    cluster: Mapping[str, Any] | None = None
+    """Name and spec of the EtcdCluster, where it is of one."""
 
 
 def serialise(manifest: Manifest) -> bytes:
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "clusterID": manifest.cluster_id,
         "etcdRevision": manifest.revision,
@@ -47,6 +50,8 @@ def serialise(manifest: Manifest) -> bytes:
         "owner": manifest.owner,
         "ownerUID": manifest.owner_uid,
     }
+    if manifest.cluster is not None:
+        content["cluster"] = dict(manifest.cluster)
     return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
 
 
@@ -68,6 +73,7 @@ def parse(data: bytes) -> Manifest:
             made_at=str(given["madeAt"]),
             owner=str(given["owner"]),
             owner_uid=str(given["ownerUID"]),
+            cluster=_cluster(given.get("cluster")),
         )
     except (KeyError, TypeError, RecursionError) as error:
         raise BadManifest(f"the manifest lacks what it must say: {error!r}") from error
@@ -75,3 +81,11 @@ def parse(data: bytes) -> Manifest:
         if isinstance(error, BadManifest):
             raise
         raise BadManifest(f"the manifest is no JSON of ours: {error}") from error
+
+
+def _cluster(given: Any) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    if not isinstance(given["spec"], Mapping):
+        raise TypeError("the cluster's spec is no object")
+    return {"name": str(given["name"]), "spec": dict(given["spec"])}

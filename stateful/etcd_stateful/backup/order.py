@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal
 
 from etcd_stateful.api import stores
 from etcd_stateful.api.stores import Store
@@ -15,6 +16,13 @@ STORE_FOLDER: Final = "/etc/etcd-backup/store"
 CLIENT_FOLDER: Final = "/etc/etcd-backup/client"
 VOLUME: Final = "/var/etcd-backup"
 """Where the pod finds the two Secrets, and the claim of a store of the kind Volume."""
+
+Action = Literal["store", "delete", "describe"]
+_ACTIONS: Final[Mapping[str, Action]] = {
+    "store": "store",
+    "delete": "delete",
+    "describe": "describe",
+}
 
 PROGRESS_PORT: Final = 2377
 
@@ -39,8 +47,10 @@ class Order:
     """Whether revision and time are appended to the key."""
     keep: int = 0
     timeout: int = 60
-    delete: bool = False
-    """Delete what this owner has stored here, instead of storing more."""
+    action: Action = "store"
+    """Store a backup; delete what this owner has stored; describe the cluster of what is there."""
+    cluster: Mapping[str, Any] | None = None
+    """Name and spec of the EtcdCluster that is backed up, for the manifest."""
 
     @property
     def tls(self) -> bool:
@@ -48,7 +58,7 @@ class Order:
 
 
 def serialise(order: Order) -> str:
-    content = {
+    content: dict[str, Any] = {
         "owner": order.owner,
         "ownerUID": order.owner_uid,
         "endpoints": list(order.endpoints),
@@ -59,8 +69,10 @@ def serialise(order: Order) -> str:
         "stamped": order.stamped,
         "keep": order.keep,
         "timeout": order.timeout,
-        "delete": order.delete,
+        "action": order.action,
     }
+    if order.cluster is not None:
+        content["cluster"] = dict(order.cluster)
     return json.dumps(content, sort_keys=True)
 
 
@@ -79,7 +91,8 @@ def parse(text: str) -> Order:
             stamped=given["stamped"] is True,
             keep=int(given["keep"]),
             timeout=int(given["timeout"]),
-            delete=given["delete"] is True,
+            action=_ACTIONS[given["action"]],
+            cluster=given.get("cluster"),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadOrder(f"{VARIABLE} is not an order of this version: {error!r}") from error

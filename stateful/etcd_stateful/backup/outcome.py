@@ -50,6 +50,15 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
+class Described:
+    """The EtcdCluster that a backup is of."""
+
+    spec: Mapping[str, Any]
+    version: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     reason: str
     message: str
@@ -69,13 +78,18 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One of the two, or neither where the pod could not say."""
+    """One of them, or none where the pod could not say."""
 
     stored: Stored | None = None
     failure: Failure | None = None
+    described: Described | None = None
 
 
-def serialise(outcome: Stored | Removed | Failure) -> str:
+def serialise(outcome: Stored | Removed | Described | Failure) -> str:
+    if isinstance(outcome, Described):
+        spec = dict(outcome.spec)
+        told = {"spec": spec, "version": outcome.version, "revision": outcome.revision}
+        return json.dumps({"described": told}, ensure_ascii=False)
     if isinstance(outcome, Removed):
         return json.dumps({"removed": outcome.count})
     if isinstance(outcome, Failure):
@@ -93,6 +107,8 @@ def parse(text: str) -> Said:
         content = json.loads(text)
         if "stored" in content:
             return Said(stored=_stored(content["stored"]))
+        if "described" in content:
+            return Said(described=_described(content["described"]))
         given = content["failure"]
         failure = Failure(str(given["reason"]), str(given["message"]), given["final"] is True)
         return Said(failure=failure)
@@ -112,6 +128,12 @@ def _stored(given: Mapping[str, Any]) -> Stored:
         pruned=int(given["pruned"]),
         notes=tuple(str(one) for one in given["notes"]),
     )
+
+
+def _described(given: Mapping[str, Any]) -> Described:
+    if not isinstance(given["spec"], Mapping):
+        raise TypeError("the spec is no object")
+    return Described(dict(given["spec"]), str(given["version"]), int(given["revision"]))
 
 
 def serialise_progress(progress: Progress) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from etcd_stateful.backup.outcome import Progress, Stored
 from etcd_stateful.backup.plan import Run, Tell
+from etcd_stateful.backup.restores import Say
 
 LONGEST: Final = 2048
 
@@ -63,6 +64,14 @@ def render(
     conditions = [_accepted()]
     if said.reason:
         conditions.append(_condition("Complete", said.status, said.reason, said.message))
+    return _with(body, status, conditions, now)
+
+
+def of_restore(
+    body: Mapping[str, Any], status: dict[str, Any], said: Say, now: str
+) -> dict[str, Any]:
+    """The whole status of an EtcdRestore."""
+    conditions = [_accepted(), _condition("Complete", said.status, said.reason, said.message)]
     return _with(body, status, conditions, now)
 
 

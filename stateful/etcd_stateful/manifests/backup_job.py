@@ -6,6 +6,7 @@ is said in words by the pod and not waited for in silence.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from etcd_stateful.backup.deletion import DELETION
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
+from etcd_stateful.backup.restores import DESCRIPTION
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import CONFINED, USER
 
@@ -29,15 +31,31 @@ _RESOURCES: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {
 
 
 def backup_job(
-    backup: EtcdBackup, run: Run, target: Target | None, *, operator_image: str
+    backup: EtcdBackup,
+    run: Run,
+    target: Target | None,
+    *,
+    operator_image: str,
+    cluster: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    return _job(backup, run, order(backup, target), operator_image)
+    """
+    Args:
+        cluster: name and spec of the EtcdCluster that is backed up, where it is known.
+    """
+    told = replace(order(backup, target), cluster=cluster)
+    return _job(backup, run, told, operator_image)
 
 
 def deletion_job(backup: EtcdBackup, *, operator_image: str) -> Manifest:
     """Deletes what the backup has stored, and asks nothing of etcd."""
-    told = replace(order(backup, None), endpoints=(), delete=True)
+    told = replace(order(backup, None), endpoints=(), action="delete")
     return _job(backup, DELETION, told, operator_image)
+
+
+def description_job(reader: EtcdBackup, *, operator_image: str) -> Manifest:
+    """Reads what the manifest says of the cluster, for an EtcdRestore."""
+    told = replace(order(reader, None), endpoints=(), action="describe")
+    return _job(reader, DESCRIPTION, told, operator_image)
 
 
 def _job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manifest:
@@ -98,14 +116,14 @@ def _labelled(backup: EtcdBackup) -> dict[str, dict[str, str]]:
             naming.LABEL_COMPONENT: "backup",
             naming.LABEL_MANAGED_BY: naming.MANAGER,
         },
-        "annotations": {naming.BACKUP: backup.name},
+        "annotations": {backup.annotation: backup.name},
     }
 
 
 def _owner(backup: EtcdBackup) -> Manifest:
     return {
         "apiVersion": naming.API_VERSION,
-        "kind": naming.BACKUP_KIND,
+        "kind": backup.kind,
         "name": backup.name,
         "uid": backup.uid,
         "controller": True,

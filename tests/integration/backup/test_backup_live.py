@@ -198,13 +198,13 @@ async def test_what_is_another_objects_is_not_deleted(
     before = sorted(path.name for path in folder.rglob("*") if path.is_file())
 
     for order in (interval, once):
-        other = replace(order, owner_uid="uid-other", delete=True)
+        other = replace(order, owner_uid="uid-other", action="delete")
         assert await back_up(other, secret=secret) == Removed(0)
     assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == before
 
     for order in (interval, once):
-        assert await back_up(replace(order, delete=True), secret=secret) == Removed(1)
-        assert await back_up(replace(order, delete=True), secret=secret) == Removed(0)
+        assert await back_up(replace(order, action="delete"), secret=secret) == Removed(1)
+        assert await back_up(replace(order, action="delete"), secret=secret) == Removed(0)
     left = [path.name for path in folder.rglob("*") if path.is_file()]
     assert left == ["etcd_v7_2020-01-01-00:00:00"]
 

@@ -26,7 +26,7 @@ Rules = dict[tuple[str, str], set[str]]
 pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not there: run `make cluster`")
 
 SERVED: Rules = {
-    (GROUP, "etcdclusters"): {"get", "list", "watch"},
+    (GROUP, "etcdclusters"): {"get", "list", "watch", "create"},
     (GROUP, "etcdbackups"): {"get", "list", "watch", "patch"},
     (GROUP, "etcdrestores"): {"get", "list", "watch"},
     (GROUP, "etcdclusters/status"): {"patch"},

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from etcd_operator.answers import Answers
+from etcd_operator.events import Events
 from etcd_operator.kube import ETCD_CLUSTERS, ETCD_RESTORES
+from etcd_operator.restores import Restores
 from etcd_operator.statuses import write_status
 from etcd_operator.store import Store
 
@@ -84,9 +85,12 @@ async def test_of_a_cluster_that_is_gone_is_nobodys(client, namespace):
 async def test_an_answer_of_a_restore_is_its_own(client, namespace):
     place = {"namespace": namespace, "name": "b"}
     made = await client.apply(ETCD_RESTORES, {"metadata": place, "spec": RESTORE})
+    await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})
     store = Store()
     store.put(ETCD_RESTORES, made)
-    await Answers(client, store, ETCD_RESTORES).reconcile((namespace, "b"))
+    restores = Restores(client, store, Events(client, instance="test"), operator_image="none")
+    await restores.reconcile((namespace, "b"))
 
     live = await client.get(ETCD_RESTORES, namespace, "b")
-    assert live["status"]["conditions"][0]["reason"] == "NotAvailableYet"
+    reasons = {one["type"]: one["reason"] for one in live["status"]["conditions"]}
+    assert reasons["Complete"] == "ClusterExists"

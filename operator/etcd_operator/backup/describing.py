@@ -1,0 +1,42 @@
+"""Reads what the manifest in the store says of the cluster that a backup is of."""
+
+from __future__ import annotations
+
+from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_stateful.backup import manifest, names
+from etcd_stateful.backup.manifest import BadManifest
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Described, Failure, serialise
+
+LONGEST = 4000
+"""Of the 4 KiB that the kubelet keeps."""
+
+
+async def describe(order: Order, sink: Sink) -> Described | Failure:
+    store = order.store
+    key = names.manifest_of(store.key)
+    try:
+        await sink.check()
+        data = await sink.get(key, manifest.MAX_BYTES)
+    except StoreFailed as error:
+        return error.failure
+    if data is None:
+        return Failure(
+            "NoManifest",
+            f"{store.path_field}: there is no {key!r} in {store.bucket!r}. Without it nobody knows "
+            "what the cluster was like: make an EtcdCluster with spec.bootstrap.restore",
+        )
+    try:
+        found = manifest.parse(data)
+    except BadManifest as error:
+        return Failure("NoManifest", f"{store.path_field}: {key}: {error}", final=True)
+    if found.cluster is None:
+        words = f"{store.path_field}: {key} does not say what the EtcdCluster was like, as the "
+        words += "backup was of no EtcdCluster: make one with spec.bootstrap.restore"
+        return Failure("NoClusterRecorded", words, final=True)
+    described = Described(found.cluster["spec"], found.version, found.revision)
+    if len(serialise(described).encode()) > LONGEST:
+        words = f"{store.path_field}: the EtcdCluster recorded in {key} is too long to be handed "
+        words += "over: make it by hand, with spec.bootstrap.restore"
+        return Failure("NoClusterRecorded", words, final=True)
+    return described

@@ -1,0 +1,149 @@
+"""One pass over one EtcdRestore: look, decide, do one thing, tell."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from etcd_operator.backup_jobs import BackupJobs
+from etcd_operator.events import Events
+from etcd_operator.kube import (
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    JOBS,
+    Conflict,
+    Json,
+    Key,
+    Kubernetes,
+    Rejected,
+)
+from etcd_operator.report import timeless
+from etcd_operator.statuses import write_status
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
+from etcd_stateful.backup import plan, restores, status
+from etcd_stateful.backup.restores import (
+    DESCRIPTION,
+    Born,
+    CreateCluster,
+    CreateDescription,
+    Say,
+    Seen,
+)
+from etcd_stateful.manifests.backup_job import description_job
+
+log = logging.getLogger(__name__)
+
+REJECTED_SECONDS: Final = 30.0
+
+
+class Restores:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        events: Events,
+        *,
+        operator_image: str,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._events = events
+        self._operator_image = operator_image
+        self._jobs = BackupJobs(kube, store, wall_clock=wall_clock)
+        self._wall_clock = wall_clock
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+
+        Raises KubeError, which the queue logs and backs off from.
+        """
+        body = self._store.get(ETCD_RESTORES, *key)
+        if body is None or "deletionTimestamp" in body["metadata"] or _is_over(body):
+            return None
+        try:
+            restore = parse_restore(body)
+        except RefusedRestore as refused:
+            await self._write(body, status.refused(body, str(refused), self._now()))
+            return None
+        step = restores.decide(await self._look(body, restore))
+        if isinstance(step, Say):
+            return await self._say(body, step)
+        return await self._do(body, restore, step)
+
+    async def _look(self, body: Json, restore: EtcdRestore) -> Seen:
+        cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
+        name, job = plan.job_name(restore.reader, DESCRIPTION), None
+        if cluster is None:
+            job = await self._jobs.find(restore.reader, name)
+        born = _born(cluster) if cluster is not None else None
+        return Seen(restore, body.get("status") or {}, born, job)
+
+    async def _do(
+        self, body: Json, restore: EtcdRestore, step: CreateDescription | CreateCluster
+    ) -> float:
+        image = self._operator_image
+        try:
+            match step:
+                case CreateDescription():
+                    manifest = description_job(restore.reader, operator_image=image)
+                    await self._kube.create(JOBS, manifest)
+                case CreateCluster(manifest=manifest):
+                    await self._kube.create(ETCD_CLUSTERS, manifest)
+                    log.info("created EtcdCluster %s", restore.name)
+        except Conflict:
+            return 1.0
+        except Rejected as error:
+            words = f"the API server refuses it: {error}"
+            log.warning("%s", words)
+            await self._write(body, status.failing(body, "Refused", words, self._now()))
+            return REJECTED_SECONDS
+        return 0.0
+
+    async def _say(self, body: Json, said: Say) -> float | None:
+        told = status.of_restore(body, restores.status(body, said), said, self._now())
+        if await self._write(body, told) and (said.failed or said.status == "True"):
+            about = {"apiVersion": ETCD_RESTORES.api_version, "kind": ETCD_RESTORES.kind, **body}
+            kind: Any = "Warning" if said.failed else "Normal"
+            await self._events.emit(about, kind, said.reason, said.message)
+        return said.after
+
+    async def _write(self, body: Json, told: Json) -> bool:
+        """Whether there was something to write."""
+        if timeless(told) == timeless(body.get("status") or {}):
+            return False
+        written = await write_status(self._kube, ETCD_RESTORES, body, told)
+        if written is not None:
+            self._store.put(ETCD_RESTORES, written)
+        return written is not None
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._wall_clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _is_over(body: Json) -> bool:
+    """It succeeded once, or failed as the spec is."""
+    said: Json = body.get("status") or {}
+    if said.get("succeeded") is True:
+        return True
+    generation = body["metadata"].get("generation")
+    return said.get("succeeded") is False and said.get("observedGeneration") == generation
+
+
+def _born(cluster: Json) -> Born:
+    told: Json = cluster.get("status") or {}
+    notes = cluster["metadata"].get("annotations") or {}
+    conditions = {one["type"]: one for one in told.get("conditions") or ()}
+    available, blocked = (conditions.get(kind) or {} for kind in ("Available", "Blocked"))
+    return Born(
+        of=str(notes.get(naming.RESTORED_BY, "")),
+        serves=available.get("status") == "True",
+        cluster_id=str(told.get("clusterID") or ""),
+        doing=str(told.get("plan") or "not looked at yet"),
+        blocked=str(blocked.get("message", "")) if blocked.get("status") == "True" else "",
+    )

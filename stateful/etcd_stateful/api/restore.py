@@ -1,0 +1,65 @@
+"""EtcdRestore: the custom resource, parsed once into a frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from etcd_stateful.api.backup import EtcdBackup, JobPod, Policy
+from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.api.stores import Store, read_store
+from etcd_stateful.naming import RESTORE_KIND
+
+
+class RefusedRestore(ValueError):
+    """A custom resource from which nothing can be restored; `problems` names every field."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdRestore:
+    """What the user asked for. The cluster has the name of the restore, as with coreos."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    store: Store
+
+    @property
+    def reader(self) -> EtcdBackup:
+        """As what a Job looks into the store for it."""
+        return EtcdBackup(
+            namespace=self.namespace,
+            name=self.name,
+            uid=self.uid,
+            generation=self.generation,
+            store=self.store,
+            policy=Policy(),
+            pod=JobPod(),
+            kind=RESTORE_KIND,
+        )
+
+
+def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
+    """The restore that a custom resource asks for; raises RefusedRestore with every problem."""
+    metadata: Mapping[str, Any] = body.get("metadata") or {}
+    spec = Reader({"spec": body.get("spec")}, "").object("spec")
+    cluster = spec.object("etcdCluster")
+    if cluster.text("name") != metadata.get("name"):
+        found = cluster.text("name")
+        cluster.problem("name", f"must be the name of this object itself, found {found[:60]!r}")
+    store = read_store(spec, "backupStorageType")
+    if spec.problems or store is None:
+        raise RefusedRestore(tuple(spec.problems))
+    return EtcdRestore(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata["name"]),
+        uid=str(metadata.get("uid", "")),
+        generation=int(metadata.get("generation", 0)),
+        store=store,
+    )

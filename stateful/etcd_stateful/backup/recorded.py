@@ -1,0 +1,32 @@
+"""The EtcdCluster that a backup is of, as the manifest beside the backup keeps it.
+
+So a restore can make a cluster that is no longer there: with its size, version, resources and
+options, without what was said about that one cluster's life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from etcd_stateful.api.backup import split_endpoint
+
+_OF_ONE_LIFE: Final = ("bootstrap", "paused", "recovery", "retainedClaims")
+
+
+def record(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in spec.items() if key not in _OF_ONE_LIFE}
+    return {"name": name, "spec": kept}
+
+
+def possible_names(endpoints: Iterable[str], namespace: str) -> list[str]:
+    """Names of the EtcdCluster that these endpoints may be of: its Service's, or its pods'."""
+    found: dict[str, None] = {}
+    for endpoint in endpoints:
+        host = split_endpoint(endpoint)[1].rpartition(":")[0]
+        parts = host.split(".")
+        if len(parts) == 1 or parts[1] == namespace:
+            found[parts[0].removesuffix("-client")] = None
+        elif len(parts) > 2 and parts[2] == namespace:
+            found[parts[1]] = None  # a pod: <name>-0.<name>.<namespace>
+    return list(found)

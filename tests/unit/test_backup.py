@@ -226,7 +226,7 @@ class TestTrouble:
              "spec.s3.awsSecret: what Secret aws holds"),
             ("status 403 Forbidden: <Code>SignatureDoesNotMatch</Code>", "spec.s3.awsSecret"),
             ("status 403 Forbidden: <Code>AccessDenied</Code>",
-             "spec.s3.path: 'mybucket' refuses to be written to"),
+             "spec.s3.path: 'mybucket' refuses access"),
             ("HTTP error: error sending request",
              "spec.s3.path: the store of 'mybucket' cannot be reached"),
             ("status 503 Service Unavailable: <Code>SlowDown</Code>", "the store failed"),
@@ -257,7 +257,9 @@ class TestMessages:
     ORDER = Order(
         "ns/b", "uid", ("http://a:1",), "f", S3, 7, "tls", stamped=True, keep=3, timeout=90
     )
-    STORED = Stored("s3://b/k", "0a", 5, "3.7.3", 1056, "ff", 1.5, 2, ("note",))
+    STORED = Stored(
+        "s3://b/k", "0a", 5, "3.7.3", 1056, "ff", 1.5, verified=True, pruned=2, notes=("note",)
+    )
 
     def test_an_order_survives_the_way_to_the_pod(self) -> None:
         assert order.parse(order.serialise(self.ORDER)) == self.ORDER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -445,6 +446,20 @@ class TestAtAnInterval:
         await world.settle()
 
         assert world.kube.calls["patch EtcdBackup/status"] == calls["patch EtcdBackup/status"]
+
+
+async def test_only_what_was_proven_is_called_verified(world: World) -> None:
+    await made(world)
+    assert "verified" not in world.status
+
+    world = World()
+    world.declare(verify="Hash")
+    await world.settle()
+    world.run_pod(message=outcome.serialise(replace(STORED, verified=True)))
+    world.end_job()
+    await world.settle()
+    assert world.status["verified"] == "Hash"
+    assert world.status["verifiedDate"] == world.clock.rfc3339()
 
 
 class TestWithTheObject:

@@ -99,6 +99,8 @@ class Backup:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
             taken = await self._take(source, members)
         await self._describe(taken)
+        if self._order.verify:
+            await self._verify(taken)
         return Stored(
             location=self._order.store.location(taken.key),
             cluster_id=to_hex(taken.member.answer.cluster_id),
@@ -106,6 +108,7 @@ class Backup:
             version=taken.member.answer.version,
             size=taken.size,
             sha256=taken.sha256,
+            verified=self._order.verify,
             seconds=round(time.monotonic() - began, 3),
             pruned=await self._prune(),
             notes=tuple(self._notes),
@@ -170,6 +173,22 @@ class Backup:
             cluster=self._order.cluster,
         )
         await self._sink.put(names.manifest_of(taken.key), manifest.serialise(content))
+
+    async def _verify(self, taken: _Taken) -> None:
+        """Reads back what is stored; raises Stopped where it is not what was sent."""
+        checked = Checked()
+        async for piece in self._sink.read(taken.key):
+            if self._stop.done():
+                raise Stopped(self._stop.result())
+            checked.update(piece)
+        try:
+            found = checked.finish()
+        except Damaged as error:
+            found = str(error)
+        if found != taken.sha256:
+            where = self._order.store.path_field
+            words = f"{where}: what was stored as {taken.key} reads otherwise: {found}"
+            raise Stopped(Failure("VerificationFailed", words))
 
     async def _prune(self) -> int:
         """Deletes this path's backups beyond those that are kept. A failure is told, no more."""

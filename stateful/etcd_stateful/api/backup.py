@@ -67,6 +67,8 @@ class EtcdBackup:
     client_tls_secret: str = ""
     delete_stored: bool = False
     """Whether what is stored goes with the object."""
+    verify: bool = False
+    """Whether what is stored is read back and compared."""
     pod: JobPod = field(default_factory=JobPod)
     kind: str = naming.BACKUP_KIND
     """Of the custom resource: an EtcdRestore has a Job look into the store as well."""
@@ -91,6 +93,9 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     secret, deletion = spec.text("clientTLSSecret"), spec.text("deletionPolicy", "Retain")
     if deletion not in ("Retain", "Delete"):
         spec.problem("deletionPolicy", f"must be Retain or Delete, found {deletion[:60]!r}")
+    verify = spec.text("verify", "None")
+    if verify not in ("None", "Hash"):
+        spec.problem("verify", f"must be None or Hash, found {verify[:60]!r}")
     policy, pod = _policy(spec.object("backupPolicy")), _pod(spec.object("pod"))
     store = read_store(spec, "storageType", stamped=policy.interval > 0)
     if spec.problems or store is None:
@@ -105,6 +110,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
         endpoints=endpoints,
         cluster=cluster,
         client_tls_secret=secret,
+        verify=verify == "Hash",
         delete_stored=deletion == "Delete",
         pod=pod,
     )

@@ -49,6 +49,8 @@ class Order:
     timeout: int = 60
     action: Action = "store"
     """Store a backup; delete what this owner has stored; describe the cluster of what is there."""
+    verify: bool = False
+    """Read it back once it is stored, and compare."""
     cluster: Mapping[str, Any] | None = None
     """Name and spec of the EtcdCluster that is backed up, for the manifest."""
 
@@ -70,6 +72,7 @@ def serialise(order: Order) -> str:
         "keep": order.keep,
         "timeout": order.timeout,
         "action": order.action,
+        "verify": order.verify,
     }
     if order.cluster is not None:
         content["cluster"] = dict(order.cluster)
@@ -92,6 +95,7 @@ def parse(text: str) -> Order:
             keep=int(given["keep"]),
             timeout=int(given["timeout"]),
             action=_ACTIONS[given["action"]],
+            verify=given["verify"] is True,
             cluster=given.get("cluster"),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -16,6 +16,7 @@ Reason = Literal[
     "StoreRefused",
     "StoreUnreachable",
     "TimedOut",
+    "VerificationFailed",
 ]
 
 FINAL_EXIT: Final = 3
@@ -36,6 +37,8 @@ class Stored:
     size: int
     sha256: str
     seconds: float
+    verified: bool = False
+    """It was read back from the store, and is what was sent."""
     pruned: int = 0
     """Old backups that were deleted."""
     notes: tuple[str, ...] = ()
@@ -125,6 +128,7 @@ def _stored(given: Mapping[str, Any]) -> Stored:
         size=int(given["size"]),
         sha256=str(given["sha256"]),
         seconds=float(given["seconds"]),
+        verified=given["verified"] is True,
         pruned=int(given["pruned"]),
         notes=tuple(str(one) for one in given["notes"]),
     )

@@ -22,6 +22,8 @@ _KEPT: Final = (
     "location",
     "size",
     "sha256",
+    "verified",
+    "verifiedDate",
     "run",
     "lastRunDate",
     "job",
@@ -58,6 +60,8 @@ def render(
         status["job"] = job
     if run and said.over:
         status |= {"run": run.id, "lastRunDate": began}
+        for key in ("verified", "verifiedDate"):
+            status.pop(key, None)
         status |= _stored(said.stored, now) if said.stored else _failed(said.message)
     if said.progress:
         status["progress"] = _progress(said.progress)
@@ -81,7 +85,8 @@ def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stored(stored: Stored, now: str) -> dict[str, Any]:
-    return {
+    proof = {"verified": "Hash", "verifiedDate": now} if stored.verified else {}
+    return proof | {
         "succeeded": True,
         "reason": "",
         "Reason": "",

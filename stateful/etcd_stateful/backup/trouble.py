@@ -47,7 +47,7 @@ def store_failure(store: Store, raw: str) -> Failure:
     elif code in _ELSEWHERE:
         told = f"{_identity(store)}: its region is not the bucket's ({code})"
     elif "403" in statuses or any(one in raw for one in _DENIED):
-        told = f"{store.path_field}: {store.bucket!r} refuses to be written to ({code or words})"
+        told = f"{store.path_field}: {store.bucket!r} refuses access ({code or words})"
     elif any(one in raw for one in _FULL):
         told = f"{store.path_field}: the store is full ({words})"
     elif any(one in raw.lower() for one in _NO_ANSWER):

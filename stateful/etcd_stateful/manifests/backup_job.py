@@ -105,6 +105,7 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
         client_secret=backup.client_tls_secret,
         stamped=backup.periodic,
         keep=backup.policy.keep,
+        verify=backup.verify,
         timeout=backup.policy.timeout,
     )
 

@@ -236,6 +236,32 @@ async def test_a_damaged_stream_never_gets_the_final_name(
     assert not (folder / "a" / "etcd.backup.manifest.json").exists()
 
 
+async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
+    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    name, folder = bucket
+    order = told(one, at_s3(s3, name), verify=True)
+    done = await back_up(order, secret=secret)
+    assert isinstance(done, Stored)
+    assert done.verified
+
+    whole = sinks.Sink.write
+
+    async def rotten(self: Any, key: str, pieces: Any) -> None:
+        await whole(self, key, pieces)
+        file = folder / key
+        content = bytearray(file.read_bytes())
+        content[4096] ^= 1
+        file.write_bytes(content)
+
+    monkeypatch.setattr(sinks.Sink, "write", rotten)
+    done = await back_up(order, secret=secret)
+    assert isinstance(done, Failure)
+    assert done.reason == "VerificationFailed"
+    assert "spec.s3.path" in done.message
+
+
 class TestTheStoreFails:
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:

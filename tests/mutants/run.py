@@ -38,6 +38,7 @@ MODULES = (
     "recovery",
     "guards",
     "tls",
+    "backups",
 )
 REPORT = Path(__file__).with_name("report.json")
 COPIED = (

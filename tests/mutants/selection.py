@@ -26,6 +26,8 @@ TESTS: Final = (
     "test_wal.py",
     "test_recover*.py",
     "test_apply.py",
+    "test_backup*.py",
+    "test_restore*.py",
     "test_reconcile*.py",
     "test_observe*.py",
     "test_certificates.py",
@@ -42,8 +44,27 @@ _CONFIRM = "test_reconcile_confirm.py"
 _MANIFESTS = ("test_manifests_golden.py",)
 _TLS = ("test_membership_links.py", "test_certificates.py", "test_tls_passes.py")
 
+_BACKUPS = ("test_backup.py", "test_backups.py", "test_backup_job.py")
+_RESTORES = ("test_restore_plan.py", "test_restores.py")
+
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
+    "api/stores.py": ("test_api_backup.py",),
+    "backup/choice.py": _BACKUPS,
+    "backup/credentials.py": _BACKUPS,
+    "backup/deletion.py": _BACKUPS,
+    "backup/integrity.py": _BACKUPS,
+    "backup/names.py": _BACKUPS,
+    "backup/plan.py": _BACKUPS,
+    "backup/restores.py": _RESTORES,
+    "backup/status.py": _BACKUPS,
+    "manifests/backup_job.py": _BACKUPS,
+    "manifests/restore_job.py": _RESTORES,
+    "membership/restore.py": _RESTORES,
+    "operator/etcd_operator/backup_jobs.py": _BACKUPS,
+    "operator/etcd_operator/restores.py": _RESTORES,
+    "operator/etcd_operator/store.py": ("test_shell_store.py",),
+    "restore.py": _RESTORES,
     "api/cluster.py": ("test_api_*.py", _ROLL),
     "certificates.py": _TLS,
     "manifests/tls.py": _MANIFESTS,
@@ -66,6 +87,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _REPLACE,
     ),
     "membership/bootstrap.py": (
+        "test_restore_plan.py",
         "test_membership_birth.py",
         "test_membership_rules.py",
         "test_membership_learner.py",
@@ -94,6 +116,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/quorum.py": ("test_membership_quorum.py", "test_recovery_plan.py", _SHRINK),
     "membership/records.py": (
+        "test_restore_plan.py",
         "test_membership_records.py",
         "test_membership_rules.py",
         "test_recovery_plan.py",
@@ -104,7 +127,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/roster.py": ("test_membership_roster.py",),
     "membership/shrink.py": (_SHRINK,),
     "membership/steps.py": (_CONFIRM, _SHRINK),
-    "membership/survivor.py": ("test_recovery_plan.py", "test_recovery_walk.py"),
+    "membership/survivor.py": (
+        "test_restore_plan.py",
+        "test_recovery_plan.py",
+        "test_recovery_walk.py",
+    ),
     "membership/upgrade.py": (_UPGRADE,),
     "membership/versions.py": ("test_membership_versions.py",),
     "operator/etcd_operator/apply.py": ("test_apply.py",),

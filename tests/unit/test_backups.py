@@ -213,6 +213,17 @@ async def test_a_job_that_says_nothing_is_told_in_kubernetes_words(world: World)
     assert "BackoffLimitExceeded: too many tries" in world.status["reason"]
 
 
+async def test_a_backup_that_has_failed_is_over_whatever_becomes_of_its_job(world: World) -> None:
+    """Somebody tidies up: it must not begin again for ever."""
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.kube.remove(JOBS, "default", "b-backup-g1")
+
+    assert await world.settle() is None
+    assert world.jobs() == []
+
+
 async def test_a_failed_backup_runs_again_when_the_spec_is_mended(world: World) -> None:
     await world.settle()
     world.end_job("Failed", reason="BackoffLimitExceeded")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from recovery_world import RecoveryWorld
+from recovery_world import RecoveryWorld, formed
 from world_api import Volume
 from world_etcd import Conflict, Data, Etcd
 from world_rules import rule
@@ -17,10 +17,10 @@ from etcd_stateful.api.cluster import Refused, parse_cluster
 from etcd_stateful.manifests.recovery_job import SURVIVOR
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
-from etcd_stateful.membership import records
+from etcd_stateful.membership import records, restore
 from etcd_stateful.membership.observation import Job, Member, Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.records import load_bootstrap
+from etcd_stateful.membership.records import MemberRecord, load_bootstrap
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
@@ -270,6 +270,36 @@ class TestWhatStandsAgainstIt:
 
         assert isinstance(step, Hold)
         assert "put it back" in step.message
+
+    def test_a_claim_of_another_member_is_left_as_it_is(self) -> None:
+        world = born()
+        world.job_runs = False
+        drive(world, idle=2)
+        seen = world.observe()
+        claim = seen.claims[0]
+        other = MemberRecord(world.cluster.uid, claim.uid, 0x77, world.record.cluster_id)
+        seen = replace(seen, claims=(replace(claim, record=other),), job=None)
+
+        step = decide(seen)
+
+        assert isinstance(step, Hold)
+        assert "another member's data" in step.message
+
+    def test_a_pod_that_somebody_made_is_waited_for(self) -> None:
+        """Two on one volume: `start` would look at what is half there."""
+        world = born(1)
+        drive_pods = formed(1)
+        world.apply(decide(world.observe()))
+        while is_write(step := decide(world.observe())):
+            if isinstance(step, CreateJob):
+                break
+            world.apply(step)
+        seen = replace(world.observe(), pods=drive_pods.observe().pods)
+
+        step = restore.carry_out(seen)
+
+        assert isinstance(step, Wait)
+        assert "c-0" in step.reason
 
     def test_an_empty_dir_cannot_be_filled_before_its_pod(self) -> None:
         with pytest.raises(Refused, match=r"spec\.bootstrap\.restore"):

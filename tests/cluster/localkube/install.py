@@ -25,6 +25,7 @@ def install(image: str) -> None:
             f"--namespace={NAMESPACE}",
             "--create-namespace",
             "--take-ownership",  # of custom resource definitions applied by hand
+            "--force-conflicts",  # and of their fields, which tests have applied
             f"--set=image.repository={repository}",
             f"--set-string=image.tag={tag}",
             '--set-json=watchNamespaces=["*"]',

@@ -1,0 +1,240 @@
+"""Faults in backups and restores."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_BOOTSTRAP = "membership/bootstrap.py"
+_CHOICE = "backup/choice.py"
+_CREDENTIALS = "backup/credentials.py"
+_DELETION = "backup/deletion.py"
+_INTEGRITY = "backup/integrity.py"
+_JOB = "manifests/backup_job.py"
+_NAMES = "backup/names.py"
+_PLAN = "backup/plan.py"
+_RECORDS = "membership/records.py"
+_RESTORE = "membership/restore.py"
+_RESTORES = "backup/restores.py"
+_RESTORE_JOB = "manifests/restore_job.py"
+_STATUS = "backup/status.py"
+_STORES = "api/stores.py"
+_SURVIVOR = "membership/survivor.py"
+
+MUTANTS: Final = [
+    # What is stored.
+    Mutant(
+        _INTEGRITY,
+        "if self._hash.digest() != self._tail:",
+        "if False:",
+        "damaged bytes are called a backup",
+    ),
+    Mutant(
+        _INTEGRITY,
+        "if self.size % SECTOR != TAIL or self.size <= TAIL:",
+        "if self.size <= TAIL:",
+        "the size is no matter: etcdutl would take the file for one without a hash",
+    ),
+    Mutant(_CHOICE, "if not one.learner]", "]", "a learner that is behind is backed up"),
+    Mutant(_CHOICE, '"CORRUPT" in words', '"CORRUPTED" in words', "a corrupt member is backed up"),
+    Mutant(
+        _CHOICE,
+        "key=lambda one: (one.member_id == one.leader_id, -one.revision)",
+        "key=lambda one: -one.revision",
+        "the leader carries the load of the backup",
+    ),
+    Mutant(
+        _CHOICE,
+        "if not cluster_id or one.cluster_id == cluster_id]",
+        "]",
+        "whoever has a member's address is backed up in its place",
+    ),
+    Mutant(_CHOICE, "if one.leader_id]", "]", "a member without a quorum is backed up"),
+    Mutant(
+        _NAMES,
+        "return (stamp[2], int(stamp[1])) if stamp else None",
+        "return (stamp[1], int(stamp[1])) if stamp else None",
+        "the newest backup goes, as its revision has a digit more",
+    ),
+    Mutant(_NAMES, "[:-keep]]", "[keep:]]", "the newest go and the oldest stay"),
+    Mutant(
+        _NAMES,
+        "_STAMP.fullmatch(key.removeprefix(path))",
+        "_STAMP.match(key.removeprefix(path))",
+        "neighbours whose names begin alike are deleted",
+    ),
+    # When, and how often.
+    Mutant(
+        _PLAN,
+        'stored.get("succeeded") is True or stored.get("run") == run.id',
+        'stored.get("run") == run.id',
+        "a backup that was made is made again, and overwritten, after an edit",
+    ),
+    Mutant(
+        _PLAN,
+        'stored.get("succeeded") is True or stored.get("run") == run.id',
+        'stored.get("succeeded") is True',
+        "a backup that has failed begins again for ever",
+    ),
+    Mutant(
+        _PLAN,
+        "return _wait(seen, run) if run.due > seen.now else _begin(seen, run)",
+        "return _begin(seen, run)",
+        "the interval is no matter",
+    ),
+    Mutant(
+        _PLAN,
+        'if seen.before and seen.before.state == "running" and not seen.before.stranger:',
+        "if False:",
+        "two Jobs write under one name at once",
+    ),
+    Mutant(_PLAN, "    if job.stranger:\n", "    if False:\n", "another's Job is taken for ours"),
+    Mutant(
+        _PLAN,
+        '    if job.deleting:\n        return Tell("Starting", f"Job {job.name} of before is being '
+        'deleted", after=1.0)\n    match',
+        "    match",
+        "the result of an object of before is this one's",
+    ),
+    Mutant(
+        _STATUS,
+        'status |= {"run": run.id, "lastRunDate": began}',
+        'status |= {"lastRunDate": began}',
+        "a run that is over is done again",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_jobs.py",
+        "if over and (found is None or not jobs.message(found, CONTAINER)):",
+        "if False:",
+        "a watch that lags makes a backup that was made be made again",
+    ),
+    Mutant(
+        "operator/etcd_operator/store.py",
+        "        if name := notes.get(key):\n",
+        '        if (name := notes.get(key)) and not metadata.get("labels"):\n',
+        "a pod of a backup is counted as its cluster's",
+    ),
+    # Credentials and places.
+    Mutant(
+        _STORES,
+        'part in ("", ".", "..") for part',
+        'part in ("", ".") for part',
+        "a key climbs out of its place",
+    ),
+    Mutant(
+        _CREDENTIALS,
+        "    except (configparser.Error, ValueError):",
+        "    except ValueError:",
+        "what is in the Secret is told to everybody",
+    ),
+    Mutant(
+        _JOB,
+        '"automountServiceAccountToken": False',
+        '"automountServiceAccountToken": True',
+        "the Job may do what its account may",
+    ),
+    Mutant(
+        _JOB,
+        '"optional": True, ',
+        "",
+        "a Secret that is missing is waited for in silence",
+    ),
+    # With the object.
+    Mutant(
+        _DELETION,
+        "    if not wanted or off is None:\n",
+        "    if off is None:\n",
+        "Retain does not let go of an object that is being deleted",
+    ),
+    Mutant(
+        _DELETION,
+        'if running and running.state == "running"',
+        'if running and running.state == "complete"',
+        "a backup is stored behind its own deletion",
+    ),
+    # Born from a backup.
+    Mutant(
+        _BOOTSTRAP,
+        "if store := cluster.restore:",
+        "if (store := cluster.restore) and False:",
+        "an empty cluster where a backup was asked for",
+    ),
+    Mutant(
+        _RECORDS,
+        "return replace(record, restoring=False, latched=True, members=(), size=size)",
+        "return replace(record, restoring=False, members=(), size=size)",
+        "a first volume that is lost begins an empty cluster",
+    ),
+    Mutant(
+        _RECORDS,
+        'restoring=_truth(raw.get("restoring", False)),',
+        "restoring=False,",
+        "an operator that restarts forgets that nothing may run yet",
+    ),
+    Mutant(
+        _SURVIVOR,
+        '    being restored."""\n    record = seen.secret.bootstrap if seen.secret else None\n'
+        "    if record is None or not record.latched:\n"
+        "        return bool(record and record.restoring)",
+        '    being restored."""\n    record = seen.secret.bootstrap if seen.secret else None\n'
+        "    if record is None or not record.latched:\n"
+        "        return False",
+        "pods run on the volume that is being filled",
+    ),
+    Mutant(
+        _RESTORE,
+        "    if claim.record is not None:\n"
+        '        return _failed(seen, f"claim {claim.name} holds another member\'s data")\n',
+        "",
+        "another member's data is overwritten",
+    ),
+    Mutant(
+        _RESTORE,
+        'if job.state == "complete":',
+        'if job.state != "failed":',
+        "a volume that is half filled is called restored",
+    ),
+    Mutant(
+        _RESTORE,
+        "    if seen.pods:\n",
+        "    if False:\n",
+        "a Job fills a volume that a pod uses",
+    ),
+    Mutant(
+        _RESTORE,
+        "if (job.epoch, job.spec_hash) != (recorded(seen).epoch, made):",
+        "if False:",
+        "a spec that was mended does not reach the Job",
+    ),
+    Mutant(
+        "restore.py",
+        '        "--mark-compacted",\n',
+        "",
+        "watchers miss what was lost, and are not told",
+    ),
+    Mutant(
+        "restore.py",
+        '        f"--bump-revision={BUMP}",\n',
+        "",
+        "revisions go back in time",
+    ),
+    Mutant(
+        _RESTORE_JOB,
+        '_ours("finish", environment, operator_image, [])',
+        '_ours("finish", environment, operator_image, _store_mounts(store))',
+        "a container that needs no credentials has them",
+    ),
+    Mutant(
+        _RESTORES,
+        "if cluster.of != seen.restore.uid:",
+        "if False:",
+        "a cluster that is there is called restored",
+    ),
+    Mutant(
+        "operator/etcd_operator/restores.py",
+        '    if said.get("succeeded") is True:\n        return True\n',
+        "",
+        "a cluster that was deleted comes back by itself, with old data",
+    ),
+]

@@ -131,7 +131,7 @@ class Backups:
             job=job,
             before=await self._before(backup, stored, name) if run else None,
             target=self._target(backup),
-            claim=job is not None or await self._has_claim(backup),
+            claim=run is None or job is not None or await self._has_claim(backup),
         )
 
     async def _before(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:

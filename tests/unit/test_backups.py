@@ -340,6 +340,16 @@ async def test_a_claim_that_is_not_there_is_told_before_any_job(world: World) ->
     assert world.jobs() == ["b-backup-g1"]
 
 
+async def test_a_backup_in_a_volume_that_is_made_costs_nothing_either(world: World) -> None:
+    world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.db"})
+    world.kube.put(CLAIMS, {"metadata": {"namespace": "default", "name": "v"}})
+    await made(world)
+    calls = world.kube.calls.copy()
+    await world.settle()
+
+    assert world.kube.calls == calls
+
+
 async def test_a_pod_that_cannot_start_is_told(world: World) -> None:
     await world.settle()
     world.clock.now += 6

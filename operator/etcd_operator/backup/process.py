@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from etcd_operator.backup.progress import Meter
-from etcd_operator.backup.sink import Sink, StoreFailed, rfc3339
+from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
@@ -167,7 +167,7 @@ class Backup:
             version=answer.version,
             size=taken.size,
             sha256=taken.sha256,
-            made_at=rfc3339(self._now()),
+            made_at=self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             owner=self._order.owner,
             owner_uid=self._order.owner_uid,
             cluster=self._order.cluster,

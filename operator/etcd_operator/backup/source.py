@@ -27,6 +27,9 @@ CATCH_UP_SECONDS: Final = 15.0
 PIECE: Final = 1024 * 1024
 """etcd sends 32 KiB at a time; what is passed on in fewer pieces costs less."""
 
+_NAMELESS: Final = "user name is empty"
+"""etcd's word to a client that does not say who it is, with a code that says something else."""
+
 _DENIED: Final = (rpc.StatusCode.PERMISSION_DENIED, rpc.StatusCode.UNAUTHENTICATED)
 
 
@@ -64,14 +67,12 @@ class Source:
         """Whom to try, best first; raises Unusable."""
         asked = await asyncio.gather(*(self._ask(one) for one in self._order.endpoints))
         found = [one for one in asked if isinstance(one, Member)]
-        silent = [one for one in asked if isinstance(one, str)]
+        failures = [one for one in asked if isinstance(one, Failure)]
         where = self._order.endpoints_field
         if not found:
-            raise Unusable(
-                Failure("EtcdUnreachable", f"{where}: no endpoint answers: {'; '.join(silent)}")
-            )
-        for words in silent:
-            log.warning("left out: %s", words)
+            raise Unusable(_worst(where, failures))
+        for failure in failures:
+            log.warning("left out: %s", failure.message)
         try:
             best = candidates((one.answer for one in found), self._order.cluster_id)
         except NoChoice as error:
@@ -79,7 +80,7 @@ class Source:
         by_endpoint = {one.answer.endpoint: one for one in found}
         return [by_endpoint[answer.endpoint] for answer in best]
 
-    async def _ask(self, endpoint: str) -> Member | str:
+    async def _ask(self, endpoint: str) -> Member | Failure:
         try:
             channel = open_channel(self._order, endpoint)
         except NoChannel as error:
@@ -88,7 +89,7 @@ class Source:
         try:
             return Member(await _status(endpoint, channel), channel)
         except rpc.AioRpcError as error:
-            return f"{endpoint}: {_words(error)}"
+            return self._failure(endpoint, error)
 
     async def caught_up(self, member: Member) -> Member:
         """The member once it has all that was acknowledged until now; raises Unusable."""
@@ -129,16 +130,26 @@ class Source:
             yield bytes(piece)
 
     def _unusable(self, member: Member, error: Any) -> Unusable:
-        where, endpoint = self._order.endpoints_field, member.answer.endpoint
-        if error.code() in _DENIED:
-            return Unusable(
-                Failure(
-                    "EtcdRefused",
-                    f"{where}: {endpoint} asks for a user with the role root: name a Secret with "
-                    f"its certificate in spec.clientTLSSecret ({_words(error)})",
-                )
+        return Unusable(self._failure(member.answer.endpoint, error))
+
+    def _failure(self, endpoint: str, error: Any) -> Failure:
+        where = self._order.endpoints_field
+        if error.code() in _DENIED or _NAMELESS in str(error.details()):
+            return Failure(
+                "EtcdRefused",
+                f"{where}: {endpoint} asks for a user with the role root: name a Secret with "
+                f"its certificate in spec.clientTLSSecret ({_words(error)})",
             )
-        return Unusable(Failure("EtcdUnreachable", f"{where}: {endpoint}: {_words(error)}"))
+        return Failure("EtcdUnreachable", f"{where}: {endpoint}: {_words(error)}")
+
+
+def _worst(where: str, failures: list[Failure]) -> Failure:
+    """What to say where nobody can be had: a refusal before all that merely does not answer."""
+    refused = [one for one in failures if one.reason == "EtcdRefused"]
+    if refused:
+        return refused[0]
+    told = "; ".join(one.message.removeprefix(f"{where}: ") for one in failures)
+    return Failure("EtcdUnreachable", f"{where}: no endpoint answers: {told}")
 
 
 class _Cancelled:

@@ -332,6 +332,26 @@ class TestTheStoreFails:
         assert isinstance(done, Stored)
 
 
+async def test_an_etcd_with_users_says_which_one_is_needed(
+    cluster: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    cluster.begin(1)
+    await cluster.ready()
+    tool = str(BINARIES / cluster.binary.name.replace("etcd", "etcdctl", 1))
+    for words in ("user add root --no-password", "user grant-role root root", "auth enable"):
+        command = (tool, f"--endpoints={endpoint(cluster.first[0])}", *words.split())
+        run = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
+        out, errors = await run.communicate()
+        assert run.returncode == 0, out + errors
+
+    done = await back_up(told(cluster, at_s3(s3, bucket[0])), secret=secret)
+
+    assert isinstance(done, Failure)
+    assert done.reason == "EtcdRefused"
+    assert "spec.clientTLSSecret" in done.message
+    assert "role root" in done.message
+
+
 class TestBadInput:
     """Within ten seconds, by the field, in words."""
 

@@ -120,8 +120,12 @@ def is_formed(state: State) -> bool:
 
 
 def _unrecorded(state: State) -> bool:
-    """A claim that a deletion would be due of, and by no record's word."""
-    return any(claim and (claim.record is None or not claim.record.own) for claim in state.claims)
+    """A claim without a word of its own that it was this etcd cluster's."""
+    formed = state.etcd.cluster if state.etcd else 0
+    return any(
+        claim and (claim.record is None or not claim.record.own or claim.record.cluster != formed)
+        for claim in state.claims
+    )
 
 
 def _damaged(state: State) -> bool:

@@ -66,6 +66,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/store.py": ("test_shell_store.py",),
     "restore.py": _RESTORES,
     "api/cluster.py": ("test_api_*.py", _ROLL),
+    "api/tls.py": ("test_api_refused.py", *_TLS),
     "certificates.py": _TLS,
     "manifests/tls.py": _MANIFESTS,
     "membership/certificates.py": _TLS,

@@ -38,6 +38,10 @@ _CLIENT: Final[dict[str, Any]] = {
     "read_timeout": timedelta(seconds=30),
     "timeout": timedelta(seconds=120),
 }
+_READING: Final = _CLIENT | {"timeout": timedelta(hours=24)}
+"""That time is of a whole answer, and one may be a backup of any size. A stall ends it all the
+same."""
+
 _PATIENT: Final[dict[str, Any]] = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
 _AT_FIRST: Final[dict[str, Any]] = {"max_retries": 1, "retry_timeout": timedelta(seconds=4)}
 
@@ -133,7 +137,8 @@ class Sink:
     async def read(self, key: str) -> AsyncIterator[bytes]:
         """A large content, piece by piece; raises StoreFailed."""
         try:
-            found = await obstore.get_async(self._client, key)
+            reader = self._made(_PATIENT, _READING)
+            found = await obstore.get_async(reader, key)
             async for piece in found.stream(min_chunk_size=PIECE):
                 yield bytes(piece)
         except Errors as error:
@@ -178,9 +183,9 @@ class Sink:
         await obstore.rename_async(self._client, unfinished, key)
         _sync((self._root / key).parent)
 
-    def _made(self, retry: dict[str, Any]) -> Any:
+    def _made(self, retry: dict[str, Any], client: dict[str, Any] = _CLIENT) -> Any:
         store, config = self._store, cast("Any", self._access.config)
-        common: dict[str, Any] = {"client_options": _CLIENT, "retry_config": retry}
+        common: dict[str, Any] = {"client_options": client, "retry_config": retry}
         try:
             match store.kind:
                 case "S3" | "OSS":

@@ -321,6 +321,25 @@ class TestTheStoreFails:
         assert "timeoutInSecond: 2 s are over" in done.message
         assert asyncio.get_running_loop().time() - began < 12
 
+    async def test_reading_takes_as_long_as_it_takes(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+        monkeypatch: pytest.MonkeyPatch
+    ) -> None:  # fmt: skip
+        """A deadline for the whole of an answer would be one for the size of a backup."""
+        await fill(one.first[0], 12, 1_000_000)
+        store = at_s3(s3, bucket[0])
+        assert isinstance(await back_up(told(one, store), secret=secret), Stored)
+        short = sinks._CLIENT | {"timeout": sinks.timedelta(seconds=1)}
+        monkeypatch.setattr(sinks, "_CLIENT", short)
+        sink = sinks.Sink(store, sinks.read_secret(secret))
+
+        pieces = 0
+        async for _ in sink.read(store.key):
+            pieces += 1
+            if pieces == 2:
+                await asyncio.sleep(2)
+        assert pieces >= 10
+
     async def test_who_may_only_write_can_back_up(
         self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:

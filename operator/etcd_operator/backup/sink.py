@@ -183,9 +183,9 @@ class Sink:
         await obstore.rename_async(self._client, unfinished, key)
         _sync((self._root / key).parent)
 
-    def _made(self, retry: dict[str, Any], client: dict[str, Any] = _CLIENT) -> Any:
+    def _made(self, retry: dict[str, Any], client: dict[str, Any] | None = None) -> Any:
         store, config = self._store, cast("Any", self._access.config)
-        common: dict[str, Any] = {"client_options": client, "retry_config": retry}
+        common: dict[str, Any] = {"client_options": client or _CLIENT, "retry_config": retry}
         try:
             match store.kind:
                 case "S3" | "OSS":

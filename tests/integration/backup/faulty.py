@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import ClientSession, DummyCookieJar, web
 
 Verdict = int | str | None
-"""A status to answer instead, `reset`, `slow`, or None: let it through."""
+"""A status to answer instead, `reset`, `slow`, `drip`, or None: let it through."""
 
 ERROR = '<?xml version="1.0"?><Error><Code>{code}</Code><Message>as told</Message></Error>'
 CODES = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown", 507: "QuotaExceeded"}
@@ -35,9 +35,9 @@ class Faulty:
         if isinstance(verdict, int):
             await request.read()
             return web.Response(status=verdict, text=ERROR.format(code=CODES[verdict]))
-        return await self._pass_on(request)
+        return await self._pass_on(request, drip=verdict == "drip")
 
-    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+    async def _pass_on(self, request: web.Request, *, drip: bool) -> web.StreamResponse:
         body = await request.read()
         async with (
             ClientSession(auto_decompress=False, cookie_jar=DummyCookieJar()) as session,
@@ -51,7 +51,22 @@ class Faulty:
         ):
             content = await answer.read()
             kept = {k: v for k, v in answer.headers.items() if k not in ("Transfer-Encoding",)}
+            if drip:
+                return await _drip(request, answer.status, kept, content)
             return web.Response(status=answer.status, body=content, headers=kept)
+
+
+async def _drip(
+    request: web.Request, status: int, headers: dict[str, str], content: bytes
+) -> web.StreamResponse:
+    """A slow line: a twelfth every fifth of a second."""
+    response = web.StreamResponse(status=status, headers=headers)
+    await response.prepare(request)
+    piece = len(content) // 12 + 1
+    for at in range(0, len(content), piece):
+        await asyncio.sleep(0.2)
+        await response.write(content[at : at + piece])
+    return response
 
 
 @contextlib.asynccontextmanager

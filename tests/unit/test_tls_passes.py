@@ -72,13 +72,16 @@ async def settled():
 
 
 class TestCreation:
-    async def test_every_certificate_is_there_before_the_pods(self, bench):
+    async def test_what_pods_mount_is_there_before_them_and_the_rest_before_the_first_ticket(
+        self, bench
+    ):
         declare(bench)
         await bench.run()
         log = bench.kube.log
-        pods = log.index("apply StatefulSet a")
+        pods, ledger = log.index("apply StatefulSet a"), log.index("patch Secret a-start")
         for name in SECRET_NAMES:
-            assert log.index(f"create Secret {name}") < pods
+            first = pods if name not in ("a-operator-tls", "a-client-tls") else ledger
+            assert log.index(f"create Secret {name}") < first
         assert bench.status["phase"] == "Running"
         assert bench.condition("Progressing")["reason"] == "AsDeclared"
 

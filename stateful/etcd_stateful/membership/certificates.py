@@ -1,6 +1,7 @@
 """Certificates in place before the pods that need them, and renewed while they run.
 
-    managed     authority -> what it signs, each into a Secret of its own -> StatefulSet
+    managed     authority -> what pods mount, each into a Secret of its own -> StatefulSet
+                -> what the operator and applications show
                 at two thirds of its life each leaf is made anew; etcd takes it up by itself
     provided    checked; while one is missing or unusable, nothing else is done
 
@@ -9,18 +10,29 @@ An authority is made only where no member runs that trusts another.
 
 from __future__ import annotations
 
-from etcd_stateful.certificates import Need, managed, provided, renewed_at
+from typing import Final
+
+from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
 from etcd_stateful.membership.observation import Certificate, Certificates, Observation
 from etcd_stateful.membership.steps import Hold, IssueCertificate, Step
 
-UNUSABLE = "CertificatesUnusable"
+UNUSABLE: Final = "CertificatesUnusable"
+
+_MOUNTED: Final[tuple[Role, ...]] = ("authority", "peer", "server")
+_SHOWN: Final[tuple[Role, ...]] = ("operator", "application")
 
 
-def in_place(seen: Observation) -> Step | None:
+def of_members(seen: Observation) -> Step | None:
+    """Before the StatefulSet: a pod that comes too early waits for the kubelet's next try."""
     known = seen.certificates
     if known is None:
         return None
-    return _unusable(seen, known) or _due(seen, known)
+    return _unusable(seen, known) or _due(seen, known, _MOUNTED)
+
+
+def of_clients(seen: Observation) -> Step | None:
+    """While the pods are on their way: nobody asks etcd before it runs."""
+    return _due(seen, seen.certificates, _SHOWN) if seen.certificates else None
 
 
 def _unusable(seen: Observation, known: Certificates) -> Step | None:
@@ -37,8 +49,10 @@ def _unusable(seen: Observation, known: Certificates) -> Step | None:
     return Hold(UNUSABLE, f"{'; '.join(said)}. Nothing is touched until that is mended")
 
 
-def _due(seen: Observation, known: Certificates) -> Step | None:
+def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Step | None:
     for need in managed(seen.cluster):
+        if need.role not in roles:
+            continue
         found = known.secrets.get(need.secret, {}).get(need.role)
         if need.role == "authority":
             if found is None or found.problem:

@@ -11,6 +11,7 @@ from worlds import World, drive, formed, labels, until
 from etcd_stateful.membership import bootstrap
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
+    ApplyChild,
     MemberRemove,
     MoveLeader,
     Settled,
@@ -305,3 +306,18 @@ def test_a_voter_without_a_pod_can_go() -> None:
     step = decide(replace(seen, pods=seen.pods[:2]))
 
     assert isinstance(step, MemberRemove)
+
+
+@pytest.mark.parametrize("latched", [True, False])
+def test_a_stateful_set_is_made_again_only_on_a_second_look(latched: bool) -> None:
+    """By an old view of the claims it would have fewer replicas than there are members (I5)."""
+    seen = replace(formed(3).observe(), stateful_set=None, pods=(), etcd=None, statuses={})
+    assert seen.secret is not None
+    assert seen.secret.bootstrap is not None
+    record = replace(seen.secret.bootstrap, latched=latched)
+
+    step = decide(replace(seen, secret=replace(seen.secret, bootstrap=record)))
+
+    assert isinstance(step, ApplyChild)
+    assert step.kind == "StatefulSet"
+    assert is_final(step) is latched

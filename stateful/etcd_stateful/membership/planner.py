@@ -96,14 +96,16 @@ def _children(seen: Observation) -> Step | None:
     ]
     if seen.operator is not None:
         wanted.append((seen.network_policy, network_policy(cluster, seen.operator)))
-    if is_latched(seen):
+    formed = is_latched(seen)
+    if formed:
         wanted += [
             (seen.client_service, client_service(cluster)),
             (seen.disruption_budget, budget.manifest(seen)),
         ]
     taken = {(foreign.kind, foreign.name) for foreign in seen.foreign}
     wanted = [one for one in wanted if _kind_and_name(one[1]) not in taken]
-    return next((step for live, manifest in wanted if (step := _child(live, manifest))), None)
+    steps = (_child(live, manifest, formed=formed) for live, manifest in wanted)
+    return next((step for step in steps if step), None)
 
 
 def _predecessors(seen: Observation) -> Step | None:
@@ -129,10 +131,12 @@ def _stateful_set(seen: Observation) -> Manifest:
     return manifest
 
 
-def _child(live: Live | None, manifest: Manifest) -> Step | None:
+def _child(live: Live | None, manifest: Manifest, *, formed: bool) -> Step | None:
     kind, name = _kind_and_name(manifest)
     if live is None:
-        return ApplyChild(kind, name, manifest, f"{kind} {name} is not there")
+        # Where there are members, the replicas may go by an old view of their claims (I5).
+        final = formed and kind == "StatefulSet"
+        return ApplyChild(kind, name, manifest, f"{kind} {name} is not there", final)
     if live["metadata"].get("deletionTimestamp"):
         return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is made again")
     if where := drift(live, manifest):

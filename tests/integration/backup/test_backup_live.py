@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import os
@@ -368,6 +369,62 @@ async def test_an_etcd_with_users_says_which_one_is_needed(
     assert done.reason == "EtcdRefused"
     assert "spec.clientTLSSecret" in done.message
     assert "role root" in done.message
+
+
+def certificates(folder: Path, host: str) -> None:
+    """An authority, and one certificate for both ends, in the keys of coreos's Secret."""
+    folder.mkdir()
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
+    ca = ("-keyout", "ca.key", "-out", "etcd-client-ca.crt", "-subj", "/CN=ca")
+    names = ("-addext", f"subjectAltName=IP:{host}", "-subj", "/CN=root")
+    by = ("-CA", "etcd-client-ca.crt", "-CAkey", "ca.key")
+    pair = ("-keyout", "etcd-client.key", "-out", "etcd-client.crt", *names, *by)
+    for words in (ca, pair):
+        command = ("openssl", "req", "-x509", *key, *words)
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+async def test_an_etcd_with_tls_is_shown_the_certificate_of_the_secret(
+    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    member, keys = one.first[0], tmp_path / "client"
+    certificates(keys, member.host)
+    member.stop()
+    url = f"https://{member.host}:{member.client_port}"
+    member.flags = {
+        "listen-client-urls": url,
+        "advertise-client-urls": url,
+        "cert-file": str(keys / "etcd-client.crt"),
+        "key-file": str(keys / "etcd-client.key"),
+        "trusted-ca-file": str(keys / "etcd-client-ca.crt"),
+        "client-cert-auth": "true",
+    }
+    member.start(one.initial_cluster(one.first), one.token, "new")
+    order = told(one, at_s3(s3, bucket[0]), endpoints=(url,))
+    async with asyncio.timeout(20):
+        while not await answers(member):
+            await asyncio.sleep(0.1)
+
+    stranger = await back_up(order, secret=secret)
+    assert isinstance(stranger, Failure)
+    named = replace(order, client_secret="etcd-client-tls")
+    lacking = await back_up(named, secret=secret)
+    assert isinstance(lacking, Failure)
+    assert "spec.clientTLSSecret: Secret etcd-client-tls has no key" in lacking.message
+
+    shown = functools.partial(sources.open_channel, folder=str(keys))
+    monkeypatch.setattr(sources, "open_channel", shown)
+    assert isinstance(await back_up(named, secret=secret), Stored)
+
+
+async def answers(member: Member) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(member.host, member.client_port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 class TestBadInput:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,7 +199,14 @@ async def test_killed_at_every_effect_it_is_done_by_the_next_pod(
 
 
 class TestRefused:
-    """Nothing of it ever gets the place of the data, and the words say why."""
+    """Nothing of it ever gets the place of the data, and the words say why; on any minor."""
+
+    @pytest.fixture
+    def cluster(self, data: Path) -> Iterator[Cluster]:
+        found = Cluster(BINARIES / "etcd", data, "token")
+        yield found
+        for member in found.members:
+            member.kill()
 
     async def refused(self, new: Target, words: str, code: int = REFUSED_EXIT) -> None:
         assert await new.container("fetch") == code

@@ -85,13 +85,14 @@ def _begin(seen: Observation, name: str) -> Step:
             "started. Put etcd's cluster ID into status.clusterID, in hexadecimal",
         )
     cluster, size = seen.cluster, seen.cluster.size
+    words = f"a cluster of {size} begins"
+    peers, links = _first_peers(cluster, size), cluster.links
+    record = records.first_attempt(cluster.uid, peers, version, links=links)
     if store := cluster.restore:
         first, url = naming.pod(cluster.name, 0), cluster.peer_url(0)
-        record = records.restoring(cluster.uid, first, url, version, size, cluster.links)
-        return CreateSecret(name, record, f"a cluster begins from {store.location(store.key)}")
-    peers = _first_peers(cluster, size)
-    record = records.first_attempt(cluster.uid, peers, version, links=cluster.links)
-    return CreateSecret(name, record, f"a cluster of {len(record.members)} begins")
+        record = records.restoring(cluster.uid, first, url, version, size, links)
+        words = f"a cluster begins from {store.location(store.key)}"
+    return CreateSecret(name, record, words)
 
 
 def _remembered(seen: Observation) -> set[int]:

@@ -157,6 +157,18 @@ def test_members_that_still_serve_go_one_by_one() -> None:
     assert not any(claim.deleting for claim in world.claims.values())
 
 
+def test_two_lost_members_beside_a_new_version_did_not_wait_for_each_other() -> None:
+    """The first waited for its image to be tried out by a restart, the restart for the second, and
+    the second for the first."""
+    world = formed(5, version="3.7.2")
+    for ordinal in (0, 1):
+        world.claims[ordinal].deleting = True
+    world.edit(version="3.7.3")
+
+    assert drive(world) == Settled()
+    assert not any(claim.deleting for claim in world.claims.values())
+
+
 def test_one_that_does_not_serve_goes_before_one_that_does() -> None:
     world = formed(5)
     for ordinal in (0, 4):

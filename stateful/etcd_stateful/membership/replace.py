@@ -86,9 +86,14 @@ def _force(pod: Pod) -> DeletePod:
 
 
 def not_replaceable(seen: Observation) -> Step | None:
-    """Members that are lost, and must stay: without them the others would be no quorum."""
+    """Members that are lost, and must stay: without them the others would be no quorum.
+
+    One that still serves and only waits for its turn holds nothing up: whoever is to be added
+    before it may wait for an image that a restart has to try out first.
+    """
     for seat in roster.voters(seen):
-        if why := why_lost(seen, seat):
+        in_turn = seat.serves and roster.rest_holds(seen, seat)
+        if not in_turn and (why := why_lost(seen, seat)):
             others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal]
             if not others:
                 return Hold(

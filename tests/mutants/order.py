@@ -155,7 +155,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    if is_latched(seen):\n        wanted += [",
+        "    if formed:\n        wanted += [",
         "    if True:\n        wanted += [",
         "clients are let in before the latch",
     ),

@@ -212,8 +212,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "        epoch=bootstrap.epoch,\n    )\n    if _member_record",
-        "        epoch=1,\n    )\n    if _member_record",
+        "        epoch=bootstrap.epoch,\n        peer_scheme",
+        "        epoch=1,\n        peer_scheme",
         "claims of members that join are of an epoch that is over",
     ),
     Mutant(

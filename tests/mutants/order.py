@@ -167,6 +167,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
+        '        final = formed and kind == "StatefulSet"\n',
+        "        final = False\n",
+        "a StatefulSet is made again with the replicas of an old view (I5)",
+    ),
+    Mutant(
+        _PLANNER,
         '    if live["metadata"].get("deletionTimestamp"):\n',
         "    if False:\n",
         "a child that is being deleted is written to",

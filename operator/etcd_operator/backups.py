@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from etcd_operator.kube import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     JOBS,
+    STATEFUL_SETS,
     Conflict,
     Json,
     Key,
@@ -35,7 +37,9 @@ from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded, status
 from etcd_stateful.backup.deletion import DELETION, CreateDeletion, SetFinalizers
 from etcd_stateful.backup.plan import CreateJob, DeleteJob, Job, Seen, Target, Tell
+from etcd_stateful.certificates import operator_secret
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
+from etcd_stateful.manifests.statefulset import links_of
 from etcd_stateful.membership import identity
 
 log = logging.getLogger(__name__)
@@ -151,7 +155,18 @@ class Backups:
             cluster = parse_cluster(body)
         except Refused:
             return None
-        return Target(_endpoints(cluster, body), _cluster_id(body))
+        cluster = self._with_its_links(cluster)
+        encrypted = cluster.links.client.is_encrypted
+        secret = operator_secret(cluster) if encrypted else ""
+        return Target(_endpoints(cluster, body), _cluster_id(body), secret)
+
+    def _with_its_links(self, cluster: EtcdCluster) -> EtcdCluster:
+        """Those it runs with; the spec may have come to say others."""
+        live = self._store.get(STATEFUL_SETS, cluster.namespace, cluster.name)
+        try:
+            return replace(cluster, links=links_of(live)) if live else cluster
+        except (ValueError, KeyError, TypeError):
+            return cluster
 
     def _recorded(self, backup: EtcdBackup) -> Json | None:
         """The EtcdCluster that is backed up, for the manifest beside the backup."""
@@ -268,7 +283,8 @@ def _endpoints(cluster: EtcdCluster, body: Json) -> tuple[str, ...]:
     ordinals = {one for one in found if one is not None} or set(range(cluster.size))
     domain = cluster.pod.cluster_domain
     hosts = (naming.host(cluster.name, cluster.namespace, one, domain) for one in sorted(ordinals))
-    return tuple(f"http://{host}:{naming.CLIENT_PORT}" for host in hosts)
+    scheme = cluster.links.client.scheme
+    return tuple(f"{scheme}://{host}:{naming.CLIENT_PORT}" for host in hosts)
 
 
 def _cluster_id(body: Json) -> int:

@@ -119,6 +119,11 @@ def server_secret(cluster: EtcdCluster) -> str:
     return cluster.links.client.secret or naming.server_certificate(cluster.name)
 
 
+def operator_secret(cluster: EtcdCluster) -> str:
+    """What its own clients show: the operator, and the Jobs of its backups."""
+    return cluster.links.client.operator or naming.operator_certificate(cluster.name)
+
+
 def renewed_at(begins: float, ends: float) -> float:
     """Two thirds into a certificate's life; seconds since 1970, as its arguments."""
     return begins + (ends - begins) * 2 / 3

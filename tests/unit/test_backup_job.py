@@ -9,6 +9,7 @@ import pytest
 import yaml
 from test_manifests_golden import text_of
 
+from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup.plan import Run, Target
 from etcd_stateful.manifests.backup_job import backup_job
@@ -85,11 +86,19 @@ def test_it_fits_the_restricted_level(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_its_pod_is_no_members_pod(case: str) -> None:
-    """No Service may lead to it, and no StatefulSet adopt it."""
+    """No Service or budget may count it, and no StatefulSet adopt it."""
     labels = job(case)["spec"]["template"]["metadata"]["labels"]
 
     assert labels["app.kubernetes.io/name"] == "etcd-backup"
-    assert not labels.keys() & {"app", "etcd_cluster", "app.kubernetes.io/instance"}
+    assert not naming.selector("c").items() <= labels.items()
+    assert not labels.keys() & {"app", "etcd_cluster"}
+
+
+def test_the_job_of_a_cluster_is_let_in_by_its_network_policy() -> None:
+    labels = job("volume")["spec"]["template"]["metadata"]["labels"]
+
+    admitted = {naming.LABEL_INSTANCE: "c", naming.LABEL_MANAGED_BY: naming.MANAGER}
+    assert admitted.items() <= labels.items()
 
 
 def test_a_secret_is_named_and_nothing_of_it_is_said() -> None:

@@ -384,6 +384,31 @@ class TestByTheNameOfACluster:
         assert told.cluster_id == 0xAB
         assert told.endpoints_field == "spec.clusterRef.name"
 
+    @pytest.mark.parametrize(
+        ("tls", "secret"),
+        [
+            ({"client": "Managed"}, "c-operator-tls"),
+            ({"static": {"member": {"serverSecret": "s"}, "operatorSecret": "mine"}}, "mine"),
+        ],
+        ids=["managed", "static"],
+    )
+    async def test_members_with_tls_are_asked_with_the_operators_certificate(
+        self, world: World, tls: dict[str, Any], secret: str
+    ) -> None:
+        cluster = cluster_body(3, TLS=tls)
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        cluster["status"] = {"clusterID": "00000000000000ab", "members": {"ready": ["c-0"]}}
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+        await world.settle()
+
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert list(told.endpoints) == ["https://c-0.c.default.svc:2379"]
+        assert told.client_secret == secret
+        mounted = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"]}
+        assert mounted["client"] == secret
+
 
 class TestAtAnInterval:
     async def start(self) -> World:

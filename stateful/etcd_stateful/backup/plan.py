@@ -32,6 +32,8 @@ class Target:
 
     endpoints: tuple[str, ...]
     cluster_id: int
+    client_secret: str = ""
+    """With the certificate that its members ask clients for; none where they speak plaintext."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
         endpoints_field="spec.clusterRef.name" if target else "spec.etcdEndpoints",
         store=backup.store,
         cluster_id=target.cluster_id if target else 0,
-        client_secret=backup.client_tls_secret,
+        client_secret=backup.client_tls_secret or (target.client_secret if target else ""),
         stamped=backup.periodic,
         keep=backup.policy.keep,
         verify=backup.verify,
@@ -111,12 +111,15 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
 
 
 def _labelled(backup: EtcdBackup) -> dict[str, dict[str, str]]:
+    """The cluster's name among them, by which its network policy lets the Job in."""
+    of_cluster = {naming.LABEL_INSTANCE: backup.cluster} if backup.cluster else {}
     return {
         "labels": {
             naming.LABEL_NAME: LABEL,
             naming.LABEL_COMPONENT: "backup",
             naming.LABEL_MANAGED_BY: naming.MANAGER,
-        },
+        }
+        | of_cluster,
         "annotations": {backup.annotation: backup.name},
     }
 
@@ -138,7 +141,7 @@ def _time_to_live(backup: EtcdBackup) -> dict[str, int]:
 
 def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
     pod = backup.pod
-    volumes, mounts = _volumes(backup)
+    volumes, mounts = _volumes(backup, told)
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -173,12 +176,12 @@ def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if value or value is False}
 
 
-def _volumes(backup: EtcdBackup) -> tuple[list[Manifest], list[Manifest]]:
+def _volumes(backup: EtcdBackup, told: Order) -> tuple[list[Manifest], list[Manifest]]:
     volumes: list[Manifest] = []
     mounts: list[Manifest] = []
     secrets = (
         ("store", backup.store.secret, orders.STORE_FOLDER),
-        ("client", backup.client_tls_secret, orders.CLIENT_FOLDER),
+        ("client", told.client_secret, orders.CLIENT_FOLDER),
     )
     for name, secret, path in secrets:
         if secret:

@@ -153,3 +153,27 @@ def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
     assert lost.body()["spec"]["pod"] == {"labels": {"team": "a"}}
     assert all(lost.client.get(key) is not None for key in before)
     assert int(lost.client.status()["header"]["revision"]) > last
+
+
+@pytest.mark.timeout(240)
+def test_a_cluster_with_tls_is_backed_up_by_its_name_and_born_again_with_tls(
+    place: Place, s3: S3Server
+) -> None:
+    links = {"peer": "Managed", "client": "Managed"}
+    old = place.declare(size=1, name="old", version=VERSION, TLS=links).comes_up()
+    old.client.put("key", "value")
+    backups.secret(place, s3)
+    at = backups.s3_place(s3, "mybucket/with-tls")
+    backups.declare(place, "b", clusterRef={"name": "old"}, storageType="S3", s3=at).succeeds()
+
+    restore = {"storageType": "S3", "s3": at}
+    new = place.declare(
+        size=3, name="new", version=VERSION, TLS=links, bootstrap={"restore": restore}
+    )
+    settles(new, 3, RESTORED_SECONDS)
+
+    assert new.client.get("key") == "value"
+    schemes = {
+        url.partition(":")[0] for one in new.client.members().members for url in one.peer_urls
+    }
+    assert schemes == {"https"}

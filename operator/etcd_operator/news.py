@@ -46,7 +46,6 @@ _REASONS: Final[Mapping[type[Write], str]] = {
     DisarmAlarm: "AlarmDisarmed",
     EnableDowngrade: "DowngradeEnabled",
     CancelDowngrade: "DowngradeCancelled",
-    CreateJob: "RecoveryRuns",
     IssueCertificate: "CertificateIssued",
 }
 """What is always worth an Event."""
@@ -84,10 +83,15 @@ def _of_write(step: Write, seen: Observation, *, created: bool) -> News | None:
         return _of_child(step, seen, created=created)
     if isinstance(step, CreateSecret) and (words := why_plaintext(seen.cluster)):
         return "Warning", "Plaintext", words
-    reason = (
-        _of_record(step, seen) if isinstance(step, WriteBootstrap) else _REASONS.get(type(step))
-    )
+    reason = _of_record(step, seen) if isinstance(step, WriteBootstrap) else _of_step(step, seen)
     return ("Normal", reason, step.reason) if reason else None
+
+
+def _of_step(step: Write, seen: Observation) -> str | None:
+    if isinstance(step, CreateJob):
+        restores = step.name == naming.restore_job(seen.cluster.name)
+        return "RestoreRuns" if restores else "RecoveryRuns"
+    return _REASONS.get(type(step))
 
 
 def _of_record(step: WriteBootstrap, seen: Observation) -> str | None:

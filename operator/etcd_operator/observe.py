@@ -263,7 +263,7 @@ class Observer:
         return tuple(sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal))
 
     def _predecessors(self, cluster: EtcdCluster, stateful_set: Json | None) -> tuple[str, ...]:
-        """Pods that the StatefulSet before left and that will stop by themselves."""
+        """Pods that the StatefulSet before left and that will stop by themselves; no Job's."""
         if stateful_set is not None:
             return ()
         now = self._wall_clock()
@@ -272,7 +272,9 @@ class Observer:
             sorted(
                 raw["metadata"]["name"]
                 for raw in pods
-                if not reading.is_own_pod(raw, None) and not reading.is_overdue(raw, now)
+                if _is_member(cluster, raw)
+                and not reading.is_own_pod(raw, None)
+                and not reading.is_overdue(raw, now)
             )
         )
 
@@ -280,6 +282,11 @@ class Observer:
 def _is_latched(secret: Json) -> bool:
     record = reading.secret(secret).bootstrap
     return record is not None and record.latched
+
+
+def _is_member(cluster: EtcdCluster, raw: Json) -> bool:
+    labels = raw["metadata"].get("labels") or {}
+    return bool(naming.selector(cluster.name).items() <= labels.items())
 
 
 def _sort_out(cluster: EtcdCluster, children: _Children) -> tuple[_Children, tuple[Foreign, ...]]:

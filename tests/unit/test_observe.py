@@ -24,6 +24,7 @@ from etcd_operator.store import Store
 from etcd_operator.sweep import Network
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests import recovery_job
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.planner import decide
@@ -319,6 +320,21 @@ class TestOwners:
         }
         settled.kube.put(PODS, pod)
         assert len((await settled.seen()).pods) == 3
+
+    async def test_a_jobs_pod_is_none_that_a_stateful_set_has_left(self, settled):
+        """It never stops of itself being there, and the Job would wait for ever to be deleted."""
+        pod = copy.deepcopy(settled.kube.live(PODS, "a-1"))
+        settled.kube.remove(STATEFUL_SETS, "default", "a")
+        job = {"kind": "Job", "name": "a-restore", "uid": "j", "controller": True}
+        pod["metadata"] = {
+            "name": "a-restore-x",
+            "namespace": "default",
+            "labels": recovery_job.labels("a"),
+            "ownerReferences": [job],
+        }
+        settled.kube.put(PODS, pod)
+
+        assert (await settled.seen()).predecessors == ("a-0", "a-1", "a-2")
 
 
 class TestConfirmed:

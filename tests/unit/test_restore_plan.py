@@ -66,6 +66,9 @@ class RestoreWorld(RecoveryWorld):
             rule(claim.data is not None, "I11", "over before the data is there")
             rule(step.record.latched, "I11", "an empty volume could begin anew")
             self._store(step.record)
+        elif self.record.restoring:
+            rule(not self.pods, "I9", "another version beside members")
+            self._store(step.record)
         else:
             super()._write_bootstrap(step)
 
@@ -147,6 +150,15 @@ class TestTheWholeChain:
         assert len(world.jobs) == before
         assert not isinstance(decide(world.observe()), CreateJob | Settled)
 
+    def test_with_tls_the_first_claim_says_so_too(self) -> None:
+        """The claim outlives every other record of what its member's URL is."""
+        world = born(1, TLS={"peer": "Managed"})
+        steps(world)
+
+        assert {claim.record.peer_scheme for claim in world.observe().claims if claim.record} == {
+            "https"
+        }
+
 
 class TestAtEveryStep:
     """One thing happens after the n-th step, for every n; it ends well, or in words."""
@@ -223,6 +235,15 @@ class TestWhatStandsAgainstIt:
         assert world.job is not None
         world.job = replace(world.job, **job)
         return world
+
+    def test_a_version_that_cannot_take_it_is_mended_in_the_spec(self) -> None:
+        world = self.at_job(state="failed", trouble="spec.version: restore it with etcd 3.6")
+
+        world.edit(version="3.6.16")
+        world.job_runs = True
+
+        assert drive(world, idle=2) == Settled()
+        assert world.record.version == "3.6.16"
 
     def test_a_job_that_failed_is_told_and_nothing_runs(self) -> None:
         world = self.at_job(state="failed", trouble="refused: etcd's hash")

@@ -105,6 +105,15 @@ async def test_a_cluster_that_is_gone_is_made_from_what_was_recorded(world: Worl
     assert "00000000000000ab" in world.condition()["message"]
 
 
+async def test_a_spec_without_a_version_means_the_one_that_ran(world: World) -> None:
+    """The operator's default may be another by now, and need not take the data."""
+    await world.settle()
+    world.end(Described({"size": 3}, "3.5.32", 42))
+    await world.settle()
+
+    assert world.kube.live(ETCD_CLUSTERS, "c")["spec"]["version"] == "3.5.32"
+
+
 async def test_a_cluster_that_is_there_is_never_touched(world: World) -> None:
     metadata = {"namespace": "default", "name": "c"}
     world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": OLD})

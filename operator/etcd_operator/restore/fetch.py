@@ -8,12 +8,13 @@ import shutil
 from pathlib import Path
 
 from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.start import volume
 from etcd_stateful import marker
 from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import names
 from etcd_stateful.backup.integrity import Checked, Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest
-from etcd_stateful.restore import FOLDER, SNAPSHOT, Order, too_small, why_not
+from etcd_stateful.restore import FOLDER, SNAPSHOT, Order, too_small, why_not, why_not_restored
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,10 @@ def _begin_anew(order: Order, root: Path) -> None:
     text = here.read_bytes() if here.exists() else b""
     if text and marker.parse(text) != order.marker:
         raise Refused(f"the volume holds data already, by the marker {text!r:.300}")
+    # Without a marker only what a try of this very restore has made and not yet marked may go.
+    facts = volume.look(str(root))
+    if not text and (facts.heads or facts.problem) and (why := why_not_restored(order, facts)):
+        raise Refused(f"the volume holds data already, and it is not of this restore: {why}")
     here.unlink(missing_ok=True)
     (root / FOLDER).mkdir()
 

@@ -123,7 +123,11 @@ def _reading(job: Job) -> Say:
 
 
 def _create(restore: EtcdRestore, described: Described) -> Step:
-    spec = dict(described.spec) | {"bootstrap": {"restore": stores.to_spec(restore.store)}}
+    # One that left the version to the operator ran this; the default may be another by now.
+    version = {"version": described.version} if described.version else {}
+    spec = (
+        version | dict(described.spec) | {"bootstrap": {"restore": stores.to_spec(restore.store)}}
+    )
     return CreateCluster(
         {
             "metadata": {

@@ -61,7 +61,7 @@ def description_job(reader: EtcdBackup, *, operator_image: str) -> Manifest:
 def _job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manifest:
     refused = {"containerName": CONTAINER, "operator": "In", "values": [FINAL_EXIT]}
     evicted = [{"type": "DisruptionTarget", "status": "True"}]
-    described = _labelled(backup)
+    described = _labelled(backup, told)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -110,9 +110,10 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
     )
 
 
-def _labelled(backup: EtcdBackup) -> dict[str, dict[str, str]]:
+def _labelled(backup: EtcdBackup, told: Order) -> dict[str, dict[str, str]]:
     """The cluster's name among them, by which its network policy lets the Job in."""
-    of_cluster = {naming.LABEL_INSTANCE: backup.cluster} if backup.cluster else {}
+    cluster = backup.cluster or str((told.cluster or {}).get("name", ""))
+    of_cluster = {naming.LABEL_INSTANCE: cluster} if cluster else {}
     return {
         "labels": {
             naming.LABEL_NAME: LABEL,

@@ -11,6 +11,8 @@ an emptied volume is then a lost member, never a reason to restore again.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.restore_job import made_of, restore_job
@@ -53,9 +55,20 @@ def _fill(seen: Observation, store: Store) -> Step:
         return Wait(f"claim {claim.name} to be gone")
     if claim.record == _record_of(seen, claim):
         return _clear_up(seen)
+    if step := _with_another_version(seen):
+        return step
     if claim.record is not None:
         return _failed(seen, f"claim {claim.name} holds another member's data")
     return _run(seen, claim, store)
+
+
+def _with_another_version(seen: Observation) -> Step | None:
+    """No member runs yet, so the version may still be any; it may be what was wrong."""
+    record, wanted = recorded(seen), str(seen.cluster.version)
+    if not seen.cluster.version_declared or wanted == record.version:
+        return None
+    words = f"the backup is restored with etcd {wanted}, as spec.version says by now"
+    return WriteBootstrap.of(seen, replace(record, version=wanted, oldest=wanted), words)
 
 
 def _run(seen: Observation, claim: Claim, store: Store) -> Step:
@@ -83,14 +96,7 @@ def _why_useless(seen: Observation, job: Job, store: Store) -> Step | None:
 def _of_job(seen: Observation, claim: Claim, job: Job, store: Store) -> Step:
     if job.state == "complete":
         words = f"claim {claim.name} holds the data of the backup"
-        return RecordMember(
-            "PersistentVolumeClaim",
-            claim.name,
-            claim.uid,
-            claim.resource_version,
-            _record_of(seen, claim),
-            words,
-        )
+        return RecordMember.of(claim, _record_of(seen, claim), words)
     if job.state == "failed":
         return _failed(seen, f"Job {job.name} failed: {job.trouble or 'its pods say why'}")
     doing = f"Job {job.name} to restore {store.location(store.key)}"
@@ -114,9 +120,7 @@ def _clear_up(seen: Observation) -> Step:
         return _delete(job, f"Job {job.name} is deleted: it has done its work")
     record = records.restored(recorded(seen), seen.cluster.size)
     words = "the backup is restored; its first member runs, and others join it"
-    version = seen.secret.resource_version if seen.secret else ""
-    name = naming.start_secret(seen.cluster.name)
-    return WriteBootstrap(name, version, record, words, final=True)
+    return WriteBootstrap.of(seen, record, words, final=True)
 
 
 def _record_of(seen: Observation, claim: Claim) -> MemberRecord:
@@ -127,6 +131,7 @@ def _record_of(seen: Observation, claim: Claim) -> MemberRecord:
         member_id=record.members[0].member_id,
         cluster_id=record.cluster_id,
         epoch=record.epoch,
+        peer_scheme=record.links.peer.scheme,
     )
 
 
@@ -138,4 +143,4 @@ def _failed(seen: Observation, why: str) -> Hold:
 
 
 def _delete(job: Job, why: str) -> DeleteJob:
-    return DeleteJob(job.name, job.uid, job.resource_version, why)
+    return DeleteJob.of(job, why)

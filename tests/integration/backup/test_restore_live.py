@@ -278,6 +278,17 @@ class TestRefused:
         await self.refused(new, "the volume holds data already")
         assert (new.root / marker.FILE).read_bytes() == marker.serialise(other)
 
+    async def test_a_volume_with_data_that_nobody_has_marked(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
+        """Such as one that another operator has filled."""
+        new = target(source, tmp_path)
+        shutil.copytree(source[0].first[0].folder, new.root / "data")
+
+        assert await new.container("fetch") == REFUSED_EXIT
+        assert "it is not of this restore: the log is of member" in new.said.read_text()
+        assert list((new.root / "data" / "member" / "wal").glob("*.wal"))
+
 
 async def test_a_snapshot_without_a_manifest_is_one_too(
     source: tuple[Cluster, Path], tmp_path: Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from harness.api import BACKUPS, RESTORES, Json, Kind, Kube
+from harness.api import Json, Kind, Kube
 from harness.clusters import Cluster, is_up
 from harness.damage import volume_of
 from harness.place import Place
@@ -47,36 +47,6 @@ def test_tls_is_never_answered_with_plaintext(place: Place):
 
     steadily("no pods are made", cluster.stateful_set, lambda found: found is None, seconds=1.5)
     assert not cluster.pods()
-
-
-@pytest.mark.parametrize("kind", [BACKUPS, RESTORES], ids=["backup", "restore"])
-def test_backup_and_restore_say_that_they_are_not_there_yet(place: Place, kind: Kind):
-    place.kube.create(kind, {"metadata": {"name": "one"}, "spec": SPECS[kind]}, place.namespace)
-
-    found = eventually(
-        "a condition",
-        lambda: place.kube.get(kind, place.namespace, "one"),
-        lambda body: (body.get("status") or {}).get("conditions"),
-        seconds=SOON,
-    )
-
-    condition = found["status"]["conditions"][0]
-    assert (condition["status"], condition["reason"]) == ("False", "NotAvailableYet")
-    assert kind.kind in condition["message"]
-
-
-SPECS: dict[Kind, Json] = {
-    BACKUPS: {
-        "etcdEndpoints": ["http://etcd-client:2379"],
-        "storageType": "S3",
-        "s3": {"path": "bucket/key", "awsSecret": "aws"},
-    },
-    RESTORES: {
-        "etcdCluster": {"name": "one"},
-        "backupStorageType": "S3",
-        "s3": {"path": "bucket/key", "awsSecret": "aws"},
-    },
-}
 
 
 def test_paused_from_the_start_makes_nothing_until_it_ends(place: Place):

@@ -25,7 +25,7 @@ from etcd_stateful.backup.outcome import Failure
 PART: Final = 8 * 1024 * 1024
 """Parts of this size reach 80 GB within S3's 10,000."""
 
-AT_ONCE: Final = 3
+AT_ONCE: Final = 2
 """Parts on their way: what the memory holds of a snapshot."""
 
 PIECE: Final = 1024 * 1024

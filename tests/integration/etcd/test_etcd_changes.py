@@ -13,7 +13,7 @@ from etcd_live import BINARIES, Cluster, compact, eventually, put, raise_alarm
 from etcd_operator import corruption
 from etcd_operator.applied import Declined, Done, Outdated, Unanswered
 from etcd_operator.changes import change
-from etcd_operator.etcd import GrpcEtcd, NoAnswer, Refused, plaintext
+from etcd_operator.etcd import GrpcEtcd, NoAnswer, Refused
 from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
@@ -27,12 +27,6 @@ from etcd_stateful.membership.steps import (
 )
 
 pytestmark = pytest.mark.integration
-
-
-def client(cluster: Cluster) -> GrpcEtcd:
-    """Steps name no port: there is one in a pod, and here one for each member."""
-    ports = {cluster.member_id(member): member.client_port for member in cluster.first}
-    return GrpcEtcd(lambda at: plaintext(replace(at, port=ports.get(at.member_id, at.port))))
 
 
 async def leader(cluster: Cluster, etcd: GrpcEtcd) -> Leader:
@@ -59,7 +53,7 @@ async def done(etcd: GrpcEtcd, step, seconds: float = 20.0):
 
 async def test_a_member_comes_and_goes_by_steps(cluster):
     cluster.begin(3)
-    etcd = await cluster.ready() and client(cluster)
+    etcd = await cluster.ready()
     asked = await leader(cluster, etcd)
     new = cluster.new_member()
 
@@ -85,10 +79,9 @@ async def test_a_member_comes_and_goes_by_steps(cluster):
     assert (await etcd.status(cluster.at(new, member_id))).leader_id == member_id
 
     back = cluster.member_id(cluster.first[0])
-    port_of = {member_id: new.client_port}
-    at_new = GrpcEtcd(lambda at: plaintext(replace(at, port=port_of[at.member_id])))
-    await done(at_new, MoveLeader(replace(asked, member_id=member_id), back, "is to go"))
-    asked = Leader(asked.address, back, asked.cluster_id)
+    now = replace(asked, address=new.host, member_id=member_id)
+    await done(etcd, MoveLeader(now, back, "is to go"))
+    asked = Leader(cluster.first[0].host, back, asked.cluster_id)
     await done(etcd, MemberRemove(asked, member_id, "shrink"))
     view = await etcd.member_list(cluster.at(cluster.first[0]))
     assert {one.member_id for one in view.members} == {
@@ -106,7 +99,7 @@ async def _leads_nobody(etcd, cluster, member, member_id):
 async def test_a_member_down_is_words_and_not_an_error(cluster):
     """Three members, one down: neither a voter nor a learner may be added before it is gone."""
     cluster.begin(3)
-    etcd = await cluster.ready() and client(cluster)
+    etcd = await cluster.ready()
     asked = await leader(cluster, etcd)
     dead = next(one for one in cluster.first if cluster.member_id(one) != asked.member_id)
     dead.kill()
@@ -130,7 +123,7 @@ def _at(cluster, asked):
 
 async def test_without_a_quorum_the_outcome_is_unknown(cluster):
     cluster.begin(3)
-    etcd = await cluster.ready() and client(cluster)
+    etcd = await cluster.ready()
     asked = await leader(cluster, etcd)
     others = [one for one in cluster.first if cluster.member_id(one) != asked.member_id]
     for member in others:
@@ -142,7 +135,7 @@ async def test_without_a_quorum_the_outcome_is_unknown(cluster):
 
 async def test_another_member_at_the_address_is_not_asked(cluster):
     cluster.begin(1)
-    etcd = await cluster.ready() and client(cluster)
+    etcd = await cluster.ready()
     asked = await leader(cluster, etcd)
     stranger = replace(asked, cluster_id=asked.cluster_id ^ 1)
     outcome = await change(etcd, MemberAddLearner(stranger, "http://127.0.0.1:1", "grow"))
@@ -153,7 +146,7 @@ async def test_another_member_at_the_address_is_not_asked(cluster):
 class TestAlarms:
     async def test_are_told_of_in_the_status_and_taken_back(self, cluster):
         cluster.begin(1)
-        etcd = await cluster.ready() and client(cluster)
+        etcd = await cluster.ready()
         asked = await leader(cluster, etcd)
         at = _at(cluster, asked)
         assert not corruption.is_raised([await etcd.status(at)])
@@ -178,7 +171,7 @@ class TestAlarms:
     async def test_members_may_be_removed_and_added_under_a_corrupt_alarm(self, cluster):
         """It stops writes and reads, not what heals it."""
         cluster.begin(3)
-        etcd = await cluster.ready() and client(cluster)
+        etcd = await cluster.ready()
         asked = await leader(cluster, etcd)
         blamed = next(one for one in cluster.first if cluster.member_id(one) != asked.member_id)
         await raise_alarm(cluster.first[0], rpc.CORRUPT, cluster.member_id(blamed))
@@ -267,7 +260,7 @@ class TestDowngrade:
     @pytest.mark.parametrize("cluster", ["3.5"], indirect=True)
     async def test_is_not_spoken_of_before_3_6(self, cluster):
         cluster.begin(3)
-        etcd = await cluster.ready() and client(cluster)
+        etcd = await cluster.ready()
         status = await etcd.status(_at(cluster, await leader(cluster, etcd)))
         assert (status.storage_version, status.downgrade_target) == ("", "")
 
@@ -275,7 +268,7 @@ class TestDowngrade:
     async def test_is_told_of_and_called_off(self, cluster):
         """Fields 11 and 13 of the status, which came with 3.6 and which aetcd does not know."""
         cluster.begin(3)
-        etcd = await cluster.ready() and client(cluster)
+        etcd = await cluster.ready()
         asked = await leader(cluster, etcd)
         at = _at(cluster, asked)
         await eventually(lambda: _stores(etcd, cluster, cluster.minor))
@@ -302,7 +295,7 @@ class TestDowngrade:
         """The whole way down of one member, and what the older one says of it."""
         older = LOWER[cluster.minor]
         cluster.begin(3)
-        etcd = await cluster.ready() and client(cluster)
+        etcd = await cluster.ready()
         await eventually(lambda: _stores(etcd, cluster, cluster.minor))
         await done(etcd, EnableDowngrade(await leader(cluster, etcd), older, "down"))
         # etcd looks every few seconds, first at the cluster's version and then at the data's.

@@ -37,6 +37,14 @@ def serial(pod: Pod) -> int:
     return x509.load_der_x509_certificate(shown or b"").serial_number
 
 
+def holds_nothing(pod: Pod) -> bool:
+    """It serves, and nobody has written to it."""
+    try:
+        return pod.get("k") is None
+    except NoReply:
+        return False
+
+
 async def test_the_operator_is_answered_by_members_with_the_predicted_ids(world: World) -> None:
     pods = world.secure().bootstrap(3)
     etcd, mine = GrpcEtcd(), world.tls.identity  # type: ignore[union-attr]
@@ -82,7 +90,7 @@ def test_a_member_whose_certificate_another_authority_signed_joins_nobody(world:
     pods[2].restart_container()
 
     eventually(lambda: "certificate" in pods[2].log.read_text()[said:], PATIENCE)
-    assert pods[0].get("k") is None, "the others serve"
+    eventually(lambda: holds_nothing(pods[0]), PATIENCE)  # it may have been the leader that left
     with pytest.raises(NoReply):
         pods[2].get("k")
 

@@ -241,8 +241,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _STATEFUL_SET,
-        '"startupProbe": _probe("/livez", period=1, failures=3600)',
-        '"startupProbe": _probe("/livez", period=1, failures=30)',
+        "PATIENCE: Final = 1800",
+        "PATIENCE: Final = 30",
         "F25: a member with a large database is killed while it opens it",
     ),
     Mutant(

@@ -293,8 +293,12 @@ class TestStatefulSet:
         (etcd,) = self.pod()["containers"]
 
         assert etcd["livenessProbe"]["httpGet"]["path"] == "/livez"
-        assert etcd["startupProbe"]["httpGet"]["path"] == "/livez"
         assert etcd["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+    def test_a_database_that_takes_long_to_open_is_not_killed_at_it(self) -> None:
+        (etcd,) = self.pod()["containers"]
+
+        assert etcd["livenessProbe"]["initialDelaySeconds"] >= 1800
 
     def test_nobody_gains_rights(self) -> None:
         pod = self.pod()

@@ -123,7 +123,7 @@ def _default_stateful_set(live: Json) -> None:
         for variable in container.get("env", []):
             if "fieldRef" in variable.get("valueFrom", {}):
                 variable["valueFrom"]["fieldRef"]["apiVersion"] = "v1"
-        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        for probe in ("livenessProbe", "readinessProbe"):
             if probe in container:
                 container[probe]["successThreshold"] = 1
     for claim in spec.get("volumeClaimTemplates", []):

@@ -25,6 +25,14 @@ USER: Final = 65532
 
 STOP_SECONDS: Final = 30
 
+PATIENCE: Final = 1800
+"""Seconds of etcd's life before liveness is asked for: a large database takes long to open, and
+killing etcd at it would start over.
+
+A startup probe would say when that is over, but at the price of a second and more at each start of
+a member: it ticks once a second, and the kubelet looks at readiness at its next tick after that.
+"""
+
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 
@@ -154,8 +162,7 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
             *tls.mounts(cluster),
         ],
         "securityContext": CONFINED,
-        "startupProbe": _probe("/livez", period=1, failures=3600),
-        "livenessProbe": _probe("/livez", period=10, failures=6),
+        "livenessProbe": _probe("/livez", period=10, failures=6) | {"initialDelaySeconds": PATIENCE},
         "readinessProbe": _probe("/readyz", period=1, failures=3),
         # etcd's last words, by which damaged data is told from all else that makes it fail.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -174,8 +181,7 @@ def _environment(cluster: EtcdCluster) -> list[Manifest]:
 def _probe(path: str, *, period: int, failures: int) -> Manifest:
     """`/livez` reads this member alone; `/readyz` a quorum, and is false for a learner.
 
-    Never liveness by quorum: its loss would restart every member. The startup probe is patient: a
-    large database takes long to open, and killing etcd at it would start over.
+    Never liveness by quorum: its loss would restart every member.
     """
     return {
         "httpGet": {"path": path, "port": naming.METRICS_PORT, "scheme": "HTTP"},

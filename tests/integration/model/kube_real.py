@@ -187,7 +187,7 @@ class Cluster:
         pod["terminationGracePeriodSeconds"] = 3
         etcd = pod["containers"][0]
         etcd["command"] = RUNS_ALONE
-        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        for probe in ("livenessProbe", "readinessProbe"):
             del etcd[probe]
         return manifest
 

@@ -40,6 +40,13 @@ def _e2e(part: str) -> Command:
     return _python(*words, "-p", "no:cacheprovider")
 
 
+def _integration(*folders: str) -> Command:
+    return (*PYTEST, *(f"tests/integration/{folder}" for folder in folders))
+
+
+AROUND_ETCD = ("backup", "etcd", "start")
+AROUND_KUBERNETES = ("crds", "helm", "image", "model", "shell")
+
 TIERS = (
     Tier(
         "lint",
@@ -55,8 +62,8 @@ TIERS = (
     Tier("model", (((*PYTEST, "tests/model"),),)),
     # Three nodes, for those of the e2e tier that drain them and switch them off.
     Tier("cluster", ((("make", "--no-print-directory", "NODES=3", "install"),),)),
-    Tier("integration", (((*PYTEST, "tests/integration"),),)),
-    # Most of the time is the kubelet's, so two halves at once take hardly longer than one.
+    # Most of the time here is etcd's and the kubelet's, so two halves at once take hardly longer.
+    Tier("integration", ((_integration(*AROUND_ETCD), _integration(*AROUND_KUBERNETES)),)),
     Tier("e2e", ((_e2e("1"), _e2e("2")), (_e2e("alone"),))),
 )
 NEEDS = {"integration": ("cluster",), "e2e": ("cluster",)}

@@ -117,6 +117,7 @@ def test_a_secret_that_comes_later_is_found(place: Place, s3: S3Server) -> None:
     backup.succeeds(seconds=60)
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(200)
 def test_at_an_interval_the_newest_are_kept_and_the_operator_may_die(
     place: Place, s3: S3Server

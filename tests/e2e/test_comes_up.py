@@ -97,5 +97,6 @@ def assert_status_agrees_with_etcd(cluster: Cluster, size: int, version: str) ->
         "Available": "True",
         "Progressing": "False",
         "Degraded": "False",
+        **({"DrainsBlocked": "True"} if size == 1 else {}),
     }
     assert {cluster.member(one).status()["version"] for one in range(size)} == {version}

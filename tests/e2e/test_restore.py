@@ -29,6 +29,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.stop()
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
     place: Place, s3: S3Server

@@ -31,6 +31,7 @@ from harness.reach import Reach
 from harness.waiting import eventually
 
 PREFIX = "etcd.database.coreos.com"
+NAME = "app.kubernetes.io/name"
 INSTANCE = "app.kubernetes.io/instance"
 COMES_UP_SECONDS = 60
 PATIENCE = 5
@@ -133,8 +134,9 @@ class Cluster:
         return self.get(STATEFUL_SETS, self.name)
 
     def pods(self) -> dict[str, Json]:
-        """By name; also those that are stopping."""
-        found = self.kube.list(PODS, self.namespace, f"{INSTANCE}={self.name}")
+        """Of its members by name, also those that are stopping; not of Jobs for it."""
+        members = f"{NAME}=etcd,{INSTANCE}={self.name}"
+        found = self.kube.list(PODS, self.namespace, members)
         return {pod["metadata"]["name"]: pod for pod in found}
 
     def pod(self, ordinal: int) -> Json | None:

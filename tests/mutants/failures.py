@@ -235,8 +235,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _STATEFUL_SET,
-        '"livenessProbe": _probe("/livez", period=10, failures=6)',
-        '"livenessProbe": _probe("/readyz", period=10, failures=6)',
+        '"livenessProbe": _probe("/livez", period=10',
+        '"livenessProbe": _probe("/readyz", period=10',
         "F25: a lost quorum restarts every member",
     ),
     Mutant(

@@ -162,7 +162,7 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
             *tls.mounts(cluster),
         ],
         "securityContext": CONFINED,
-        "livenessProbe": _probe("/livez", period=10, failures=6) | {"initialDelaySeconds": PATIENCE},
+        "livenessProbe": _probe("/livez", period=10, failures=6, delay=PATIENCE),
         "readinessProbe": _probe("/readyz", period=1, failures=3),
         # etcd's last words, by which damaged data is told from all else that makes it fail.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -178,13 +178,14 @@ def _environment(cluster: EtcdCluster) -> list[Manifest]:
     return given if any(one.get("name") == quiet["name"] for one in given) else [quiet, *given]
 
 
-def _probe(path: str, *, period: int, failures: int) -> Manifest:
+def _probe(path: str, *, period: int, failures: int, delay: int = 0) -> Manifest:
     """`/livez` reads this member alone; `/readyz` a quorum, and is false for a learner.
 
     Never liveness by quorum: its loss would restart every member.
     """
     return {
         "httpGet": {"path": path, "port": naming.METRICS_PORT, "scheme": "HTTP"},
+        **({"initialDelaySeconds": delay} if delay else {}),
         "periodSeconds": period,
         "timeoutSeconds": 5,
         "failureThreshold": failures,

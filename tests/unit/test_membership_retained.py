@@ -122,10 +122,10 @@ class TestAdopt:
             "Service c-client",
             "PodDisruptionBudget c",
             "record data-c-0",
-            "push c-0 adopt",
             "record data-c-1",
-            "push c-1 adopt",
             "record data-c-2",
+            "push c-0 adopt",
+            "push c-1 adopt",
             "push c-2 adopt",
         ]
         assert world.record.cluster_id == old.record.cluster_id

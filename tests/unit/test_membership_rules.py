@@ -784,7 +784,7 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert len(pushes(world)) == 3
 
     def test_the_secret_lost_while_tickets_were_out_never_says_new_again(self) -> None:
-        world = before(World(body(3)), "record data-c-1")
+        world = before(World(body(3)), "push c-1 new")
         world.lose_secret()
 
         rest = drive(world)

@@ -190,7 +190,9 @@ def tickets(seen: Observation) -> Step | None:
         names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
         reason = f"tickets are due to {names}"
         return WriteBootstrap.of(seen, records.issue(recorded(seen), fresh), reason)
-    return next((step for pod in waiting if (step := _ticket(seen, pod))), None)
+    steps = [step for pod in waiting if (step := _ticket(seen, pod))]
+    # Every claim first: once etcd runs in one pod, each pass waits for what it has to say.
+    return min(steps, key=lambda step: isinstance(step, PushTicket), default=None)
 
 
 def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
@@ -227,10 +229,15 @@ def _recordable(seen: Observation, pod: Pod) -> bool:
 
 
 def _gathering(seen: Observation) -> bool:
-    """Whether first tickets should still wait for pods that are on their way."""
-    if any(pod.etcd_started for pod in seen.pods):
+    """Whether first tickets should still wait for pods that are on their way.
+
+    Not once one is in the ledger: whoever took its ticket answers no more, and is not missing.
+    """
+    record = recorded(seen)
+    issued = any(record.challenge(first.member_id) is not None for first in record.members)
+    if issued or any(pod.etcd_started for pod in seen.pods):
         return False
-    expected = [seen.pod(ordinal) for ordinal in range(len(recorded(seen).members))]
+    expected = [seen.pod(ordinal) for ordinal in range(len(record.members))]
     if any(pod and pod.age > GATHERING_SECONDS for pod in expected):
         return False
     return any(pod is None or (pod.answer is None and not pod.trouble) for pod in expected)

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
-from etcd_stateful.conditions import why_plaintext
 from etcd_stateful.manifests.disruption_budget import least_of
 from etcd_stateful.membership.observation import Live, Observation, is_latched
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
     CreateJob,
-    CreateSecret,
     DeleteClaim,
     DeletePod,
     DisarmAlarm,
@@ -81,8 +79,6 @@ def news_of(
 def _of_write(step: Write, seen: Observation, *, created: bool) -> News | None:
     if isinstance(step, ApplyChild):
         return _of_child(step, seen, created=created)
-    if isinstance(step, CreateSecret) and (words := why_plaintext(seen.cluster)):
-        return "Warning", "Plaintext", words
     reason = _of_record(step, seen) if isinstance(step, WriteBootstrap) else _of_step(step, seen)
     return ("Normal", reason, step.reason) if reason else None
 

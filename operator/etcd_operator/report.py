@@ -91,6 +91,8 @@ class Reporter:
             return
         self._pruned[key] = (timeless(status), timeless(written.get("status") or {}))
         self._finder.take(ETCD_CLUSTERS, written)
+        if words := _newly_bare(body.get("status") or {}, status):
+            self.event(body, "Warning", "Plaintext", words)
 
     def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
         """The API server kept less of the same status before: an older CRD. Not to be repeated."""
@@ -153,6 +155,15 @@ def timeless(status: Mapping[str, Any]) -> Json:
         for one in status.get("conditions") or ()
     }
     return {**status, "conditions": conditions}
+
+
+def _newly_bare(before: Json, status: Json) -> str:
+    """Of the condition Plaintext, where it has just come: also to a cluster of an older version."""
+    was, now = (
+        {one.get("type"): one.get("message", "") for one in told.get("conditions") or ()}
+        for told in (before, status)
+    )
+    return "" if "Plaintext" in was else now.get("Plaintext", "")
 
 
 def _reason(step: Step) -> str:

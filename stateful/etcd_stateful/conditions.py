@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.api.tls import DEFAULT
 from etcd_stateful.changing import recovering, scaling, upgrading
 from etcd_stateful.disruptions import drains_blocked
 from etcd_stateful.membership.bootstrap import as_running
@@ -121,26 +120,33 @@ def paused(outcome: Outcome) -> Condition | None:
 
 
 def plaintext(outcome: Outcome) -> Condition | None:
-    """There only where traffic is not encrypted although it could be: by choice, or from before."""
+    """There only where traffic is not encrypted: by choice, or since before TLS was the default."""
     seen = outcome.observation
     words = why_plaintext(seen.cluster) if seen else ""
     return Condition("Plaintext", "True", "NotEncrypted", words) if words else None
 
 
 def why_plaintext(cluster: EtcdCluster) -> str:
-    """Which links are in plaintext; empty for none, and where nothing else is offered."""
+    """Which links are in plaintext, and at whose word; empty for none."""
     wished, links = cluster.wished_links, cluster.links
-    open_links = [
-        name
-        for name, link, wish, default in (
-            ("members", links.peer, wished.peer, DEFAULT.peer),
-            ("clients", links.client, wished.client, DEFAULT.client),
+    bare = {
+        name: wish == link
+        for name, link, wish in (
+            ("members", links.peer, wished.peer),
+            ("clients", links.client, wished.client),
         )
-        if not link.is_encrypted and (wish or default.is_encrypted)
-    ]
-    if not open_links:
-        return ""
-    return f"the traffic of {' and of '.join(open_links)} is neither encrypted nor authenticated"
+        if not link.is_encrypted
+    }
+    said = []
+    if asked := [name for name, is_asked in bare.items() if is_asked]:
+        said.append(f"{_exposed(asked)}, as spec.TLS asks")
+    if kept := [name for name, is_asked in bare.items() if not is_asked]:
+        said.append(f"{_exposed(kept)}: the cluster began without TLS, and goes on as it began")
+    return "; ".join(said)
+
+
+def _exposed(links: list[str]) -> str:
+    return f"the traffic of {' and of '.join(links)} is neither encrypted nor authenticated"
 
 
 _ALL: Final = (

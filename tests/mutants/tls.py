@@ -8,6 +8,42 @@ from mutants.mutant import Mutant
 
 MUTANTS: Final = [
     Mutant(
+        "api/tls.py",
+        "DEFAULT: Final = Links(MANAGED, MANAGED)\n",
+        "DEFAULT: Final = NO_TLS\n",
+        "whoever does not ask for TLS has none",
+    ),
+    Mutant(
+        "api/tls.py",
+        "        return Links(self.peer or links.peer, self.client or links.client)\n",
+        "        return Links(self.peer or PLAINTEXT, self.client or PLAINTEXT)\n",
+        "a word on one link turns TLS of the other off",
+    ),
+    Mutant(
+        "membership/links.py",
+        '    return Links(MANAGED, MANAGED) if "https" in schemes else NO_TLS\n',
+        "    return DEFAULT\n",
+        "a cluster from before TLS that lost its records locks its clients out",
+    ),
+    Mutant(
+        "manifests/tls.py",
+        '    if cluster.links.client.mode != "Managed":\n',
+        "    if False:\n",
+        "etcdctl in a pod without certificates is told to use some",
+    ),
+    Mutant(
+        "conditions.py",
+        "        if not link.is_encrypted\n",
+        "        if False\n",
+        "nobody is told that traffic is in plaintext",
+    ),
+    Mutant(
+        "operator/etcd_operator/report.py",
+        '    return "" if "Plaintext" in was else now.get("Plaintext", "")\n',
+        '    return now.get("Plaintext", "")\n',
+        "each write of a status tells of plaintext anew",
+    ),
+    Mutant(
         "membership/links.py",
         "    if record is not None and record.cluster_uid == seen.cluster.uid:\n",
         "    if False:\n",

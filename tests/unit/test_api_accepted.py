@@ -13,6 +13,7 @@ from etcd_stateful.api.cluster import EtcdCluster, PodPolicy, RetainedClaims, pa
 from etcd_stateful.api.options import EtcdOptions
 from etcd_stateful.membership.versions import Version
 
+PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 INTRODUCTION = """
@@ -164,7 +165,7 @@ def test_a_field_of_coreos_that_does_nothing_here_is_reported() -> None:
 
 def test_peer_urls_carry_the_cluster_domain() -> None:
     assert parse(EVERY_COREOS_FIELD).peer_url(4) == (
-        "http://example-4.example.default.svc.cluster.local:2380"
+        "https://example-4.example.default.svc.cluster.local:2380"
     )
 
 
@@ -290,8 +291,13 @@ class TestSpecHash:
     def test_pods_carry_it_with_the_version_that_they_run(self) -> None:
         first, other = (parse_cluster(body(3, version=one)) for one in ("3.7.2", "3.7.3"))
 
-        assert first.template_hash == f"{first.spec_hash}-3.7.2"
+        assert first.template_hash == f"{first.spec_hash}-3.7.2-{first.links.digest}"
         assert other.template_hash != first.template_hash
+
+    def test_without_tls_it_is_what_it_was_before_there_was_any(self) -> None:
+        plain = parse_cluster(body(3, version="3.7.2", TLS=PLAINTEXT))
+
+        assert plain.template_hash == f"{plain.spec_hash}-3.7.2"
 
 
 def test_whether_a_version_is_declared_is_known() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import FakeClock, FakeKube
+from fakes import PLAINTEXT, FakeClock, FakeKube
 from worlds import body as cluster_body
 
 from etcd_operator.backups import Backups
@@ -18,13 +18,16 @@ from etcd_operator.kube import (
     EVENTS,
     JOBS,
     PODS,
+    STATEFUL_SETS,
     Json,
     Rejected,
 )
 from etcd_operator.store import Store
 from etcd_stateful import naming
+from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.backup import order, outcome
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
+from etcd_stateful.manifests.statefulset import stateful_set
 
 KEY = ("default", "b")
 SPEC: Json = {
@@ -379,7 +382,7 @@ class TestByTheNameOfACluster:
 
         pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
         told = order.parse(pod["containers"][0]["env"][0]["value"])
-        hosts = [f"http://c-{n}.c.default.svc:2379" for n in (0, 1, 3)]
+        hosts = [f"https://c-{n}.c.default.svc:2379" for n in (0, 1, 3)]
         assert list(told.endpoints) == hosts
         assert told.cluster_id == 0xAB
         assert told.endpoints_field == "spec.clusterRef.name"
@@ -387,13 +390,14 @@ class TestByTheNameOfACluster:
     @pytest.mark.parametrize(
         ("tls", "secret"),
         [
+            (None, "c-operator-tls"),
             ({"client": "Managed"}, "c-operator-tls"),
             ({"static": {"member": {"serverSecret": "s"}, "operatorSecret": "mine"}}, "mine"),
         ],
-        ids=["managed", "static"],
+        ids=["by default", "managed", "static"],
     )
     async def test_members_with_tls_are_asked_with_the_operators_certificate(
-        self, world: World, tls: dict[str, Any], secret: str
+        self, world: World, tls: dict[str, Any] | None, secret: str
     ) -> None:
         cluster = cluster_body(3, TLS=tls)
         cluster["metadata"] |= {"namespace": "default", "name": "c"}
@@ -408,6 +412,22 @@ class TestByTheNameOfACluster:
         assert told.client_secret == secret
         mounted = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"]}
         assert mounted["client"] == secret
+
+    async def test_a_cluster_that_began_without_tls_is_asked_without(self, world: World) -> None:
+        """Its spec does not speak of it, and TLS has become the default since."""
+        cluster = cluster_body(3, TLS=PLAINTEXT)
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        live = stateful_set(parse_cluster(cluster), replicas=3, operator_image="operator:1")
+        del cluster["spec"]["TLS"]
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        world.kube.put(STATEFUL_SETS, live)
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+        await world.settle()
+
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert list(told.endpoints) == [f"http://c-{n}.c.default.svc:2379" for n in range(3)]
+        assert not told.client_secret
 
 
 class TestAtAnInterval:

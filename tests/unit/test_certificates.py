@@ -99,11 +99,14 @@ class TestNames:
         }
 
     def test_nothing_is_made_for_a_link_in_plaintext(self):
-        assert set(needs(TLS={"peer": "Managed"})) == {
+        assert set(needs(TLS={"client": "Plaintext"})) == {
             ("authority", "c-peer-ca"),
             ("peer", "c-peer-tls"),
         }
         assert not needs(TLS={"peer": "Plaintext", "client": "Plaintext"})
+
+    def test_a_link_that_the_spec_does_not_speak_of_is_managed(self):
+        assert needs(TLS=None) == needs(TLS={"peer": "Managed"}) == needs()
 
 
 class TestMade:

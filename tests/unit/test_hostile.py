@@ -15,6 +15,7 @@ from worlds import World, drive, labels
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
 from etcd_stateful.api.options import _READERS
+from etcd_stateful.certificates import peer_secret, server_secret
 from etcd_stateful.manifests.disruption_budget import disruption_budget
 from etcd_stateful.manifests.network_policy import OperatorPods, network_policy
 from etcd_stateful.manifests.recovery_job import recovery_job
@@ -41,6 +42,8 @@ OWNED = frozenset(
         "initial-cluster-state",
         "initial-cluster-token",
         "strict-reconfig-check",
+        "peer-transport-security",
+        "client-transport-security",
     }
 )
 """Keys of etcd's configuration that only the operator may set."""
@@ -59,6 +62,7 @@ FREE = {name for known in _READERS for name in (known, f"experimental-{known}")}
     "experimental-snapshot-catch-up-entries",
 }
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 LONGEST_WORDS = 2000
 
 
@@ -131,7 +135,19 @@ def check_pod(cluster: EtcdCluster, pod: Json) -> None:
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "hostUsers", "nodeName"}
     assert not pod.keys() & {"serviceAccountName", "hostAliases", "dnsConfig", "runtimeClassName"}
     assert pod["automountServiceAccountToken"] is False
-    assert {one["name"] for one in pod["volumes"]} <= {"data", "start-key"}
+    assert {one["name"] for one in pod["volumes"]} <= {
+        "data",
+        "start-key",
+        "peer-tls",
+        "server-tls",
+    }
+    named = {one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one}
+    assert named <= {
+        naming.start_secret(cluster.name),
+        peer_secret(cluster),
+        server_secret(cluster),
+    }
+    assert all(DNS_SUBDOMAIN.fullmatch(name) for name in named)
     assert not any("hostPath" in one for one in pod["volumes"])
     for container in (*pod["initContainers"], *pod["containers"]):
         assert container["name"] in ("start", "etcd", "prepare", "finish")
@@ -164,10 +180,14 @@ def check_configuration(cluster: EtcdCluster, start: Json) -> None:
         assert found.keys() <= OWNED | FREE
         assert found["name"] == pod
         assert found["data-dir"] == naming.DATA_DIRECTORY
-        assert found["initial-cluster"] == f"{pod}=http://{host}:2380"
-        assert found["advertise-client-urls"] == f"http://{host}:2379"
-        assert found["initial-advertise-peer-urls"] == f"http://{host}:2380"
-        assert found["listen-peer-urls"] == "http://0.0.0.0:2380"
+        peer, client = cluster.links.peer, cluster.links.client
+        assert found["initial-cluster"] == f"{pod}={peer.scheme}://{host}:2380"
+        assert found["advertise-client-urls"] == f"{client.scheme}://{host}:2379"
+        assert found["initial-advertise-peer-urls"] == f"{peer.scheme}://{host}:2380"
+        assert found["listen-peer-urls"] == f"{peer.scheme}://0.0.0.0:2380"
+        for link, key in ((peer, "peer"), (client, "client")):
+            asked = found.get(f"{key}-transport-security", {}).get("client-cert-auth", False)
+            assert asked is link.is_encrypted
         assert found["strict-reconfig-check"] is True
         assert re.fullmatch(r"[a-z0-9.-]+", host)
 

@@ -90,6 +90,13 @@ EVERYTHING: dict[str, Any] = {
     },
     "retainedClaims": {"adopt": "0ld00000-0000-4000-8000-000000000001"},
 }
+PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
+STATIC = {
+    "static": {
+        "member": {"peerSecret": "peers", "serverSecret": "servers"},
+        "operatorSecret": "operators",
+    }
+}
 OPTIONS = {"etcd": {"options": {"watch-progress-notify-interval": "5s", "memory-mlock": "true"}}}
 
 CASES: dict[str, dict[str, Any]] = {
@@ -104,17 +111,9 @@ CASES: dict[str, dict[str, Any]] = {
     "root": body(3, pod={"securityContext": {"runAsUser": 0, "fsGroup": 0}}),
     "size-1": body(1),
     "size-7": body(7),
-    "tls-managed": body(3, TLS={"peer": "Managed", "client": "Managed"}),
-    "tls-static": body(
-        3,
-        TLS={
-            "static": {
-                "member": {"peerSecret": "peers", "serverSecret": "servers"},
-                "operatorSecret": "operators",
-            }
-        },
-    ),
-    "tls-of-peers": body(3, TLS={"peer": "Managed"}, pod={"emptyDir": {}}),
+    "plaintext": body(3, TLS=PLAINTEXT),
+    "tls-static": body(3, TLS=STATIC),
+    "tls-of-peers": body(3, TLS={"client": "Plaintext"}, pod={"emptyDir": {}}),
 }
 
 
@@ -277,10 +276,40 @@ class TestStatefulSet:
         assert "args" not in etcd
 
     def test_no_pod_waits_for_the_key(self) -> None:
-        """Pods with data start while the operator and its Secrets are gone."""
-        secrets = [one for one in self.pod()["volumes"] if "secret" in one]
+        """Pods with data start while the operator and its Secret are gone."""
+        (key,) = [one for one in self.pod()["volumes"] if one["name"] == naming.KEY_VOLUME]
 
-        assert [one["secret"]["optional"] for one in secrets] == [True]
+        assert key["secret"]["optional"] is True
+
+    def environment(self, **spec: Any) -> dict[str, str]:
+        (etcd,) = self.spec(**spec)["template"]["spec"]["containers"]
+        names = [one["name"] for one in etcd["env"]]
+        assert len(set(names)) == len(names)
+        return {one["name"]: one["value"] for one in etcd["env"]}
+
+    def test_etcdctl_in_the_pod_is_let_in_without_a_flag(self) -> None:
+        found = self.environment()
+
+        assert {name: path for name, path in found.items() if name.startswith("ETCDCTL_")} == {
+            "ETCDCTL_CACERT": "/etc/etcdtls/member/server-tls/server-ca.crt",
+            "ETCDCTL_CERT": "/etc/etcdtls/member/server-tls/server.crt",
+            "ETCDCTL_KEY": "/etc/etcdtls/member/server-tls/server.key",
+        }
+
+    def test_no_variable_stands_for_a_flag_that_people_give_to_etcdctl(self) -> None:
+        """It refuses to run with both."""
+        assert "ETCDCTL_ENDPOINTS" not in self.environment()
+        for tls in (PLAINTEXT, STATIC):
+            assert set(self.environment(TLS=tls)) == {"GOTRACEBACK"}
+
+    def test_what_the_spec_gives_etcdctl_and_go_stays(self) -> None:
+        given = {"ETCDCTL_CERT": "/mine.crt", "ETCDCTL_KEY": "/mine.key", "GOTRACEBACK": "all"}
+        environment = [{"name": name, "value": value} for name, value in given.items()]
+
+        found = self.environment(pod={"etcdEnv": environment})
+
+        assert found.items() >= given.items()
+        assert found["ETCDCTL_CACERT"] == "/etc/etcdtls/member/server-tls/server-ca.crt"
 
     def test_only_start_sees_the_key(self) -> None:
         pod = self.pod()

@@ -109,7 +109,7 @@ class TestWhileAQuorumAnswers:
         seen = with_status(SEEN, 2, leader_id=other, term=SEEN.statuses[2].term + 1)
 
         assert told(seen)["c-2"]["role"] == "leader"
-        assert told(seen)["c-1"]["role"] == "voter"
+        assert told(seen)["c-0"]["role"] == "voter"
 
 
 class TestWithoutAQuorum:
@@ -137,13 +137,13 @@ class TestWithoutAQuorum:
         assert member_status(silent(), during) == during
 
     def test_a_leader_that_has_none_any_more_is_a_voter(self) -> None:
-        assert AT_REST[1]["role"] == "leader"
-        assert told(silent(1))["c-1"]["role"] == "voter"
+        assert AT_REST[0]["role"] == "leader"
+        assert told(silent(0))["c-0"]["role"] == "voter"
 
     def test_one_that_leads_and_is_not_heard(self) -> None:
-        found = told(silent(1, leader_id=SEEN.statuses[1].member_id))
+        found = told(silent(0, leader_id=SEEN.statuses[0].member_id))
 
-        assert found["c-1"]["role"] == "leader"
+        assert found["c-0"]["role"] == "leader"
 
     def test_a_learner_stays_one(self) -> None:
         assert told(silent(2, learner=True))["c-2"]["role"] == "learner"

@@ -228,7 +228,7 @@ def test_what_is_in_the_record_is_what_the_members_get() -> None:
     assert {push.ticket.token for push in pushes} == {world.record.token}
     assert {push.ticket.cluster_id for push in pushes} == {world.record.cluster_id}
     assert pushes[0].ticket.initial_cluster == (
-        "c-0=http://c-0.c.ns.svc:2380,c-1=http://c-1.c.ns.svc:2380,c-2=http://c-2.c.ns.svc:2380"
+        "c-0=https://c-0.c.ns.svc:2380,c-1=https://c-1.c.ns.svc:2380,c-2=https://c-2.c.ns.svc:2380"
     )
 
 

@@ -106,7 +106,7 @@ class TestWhoMayJoin:
         step = decide(seen)
 
         assert isinstance(step, MemberAddLearner)
-        assert step.peer_url == "http://c-3.c.ns.svc:2380"
+        assert step.peer_url == "https://c-3.c.ns.svc:2380"
         assert step.leader.address == f"10.0.0.{next(o for o in range(3) if seat(seen, o).leads)}"
 
     @pytest.mark.parametrize(

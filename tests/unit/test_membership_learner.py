@@ -111,7 +111,7 @@ class TestTicket:
         step = until(formed_and_growing(), "push c-3 existing")
 
         assert step.ticket.initial_cluster.split(",") == [
-            f"c-{one}=http://c-{one}.c.ns.svc:2380" for one in range(4)
+            f"c-{one}=https://c-{one}.c.ns.svc:2380" for one in range(4)
         ]
 
     def test_is_recorded_under_the_new_id_before_it_goes_out(self) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from worlds import World, body, drive, formed
+from worlds import OLD, UID, World, body, drive, formed
 
+from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.tls import (
     MANAGED,
+    NO_TLS,
     PLAINTEXT,
+    UNSAID,
     Link,
     Links,
     Wishes,
@@ -20,10 +23,11 @@ from etcd_stateful.membership import links, records
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import BadRecord
-from etcd_stateful.membership.steps import Hold
+from etcd_stateful.membership.steps import Hold, Settled
 
 BOTH = Links(MANAGED, MANAGED)
 STATIC = Links(Link("Static", "p"), Link("Static", "s", "o"))
+OFF = {"peer": "Plaintext", "client": "Plaintext"}
 
 
 def began_with(wanted: Links, **spec: object) -> Observation:
@@ -33,6 +37,12 @@ def began_with(wanted: Links, **spec: object) -> Observation:
     assert seen.secret.bootstrap is not None
     record = replace(seen.secret.bootstrap, links=wanted)
     return replace(seen, secret=replace(seen.secret, bootstrap=record))
+
+
+def from_before() -> Observation:
+    """A settled cluster of a version that had no TLS unless it was asked for; nobody asked."""
+    seen = formed(3, TLS=OFF).observe()
+    return replace(seen, cluster=replace(seen.cluster, wished_links=UNSAID, links=BOTH))
 
 
 def of(seen: Observation) -> Links:
@@ -49,44 +59,69 @@ def test_the_record_wins_over_everything(wanted: Links) -> None:
 
 
 def test_a_record_of_another_cluster_says_nothing() -> None:
-    seen = began_with(BOTH)
+    seen = began_with(STATIC)
     assert seen.secret is not None
     assert seen.secret.bootstrap is not None
     record = replace(seen.secret.bootstrap, cluster_uid="another")
-    assert of(replace(seen, secret=replace(seen.secret, bootstrap=record))) == Links()
+    assert of(replace(seen, secret=replace(seen.secret, bootstrap=record))) == BOTH
 
 
-def test_without_a_record_the_stateful_set_says_it() -> None:
-    seen = replace(began_with(BOTH), secret=None)
+@pytest.mark.parametrize("wanted", [BOTH, STATIC, Links(PLAINTEXT, MANAGED)])
+def test_without_a_record_the_stateful_set_says_it(wanted: Links) -> None:
+    seen = with_note(replace(from_before(), secret=None), dump_links(wanted))
+    assert of(seen) == wanted
+
+
+def with_note(seen: Observation, text: str) -> Observation:
     live = dict(seen.stateful_set or {})
-    notes = {**live["metadata"]["annotations"], "etcd.database.coreos.com/links": dump_links(BOTH)}
+    notes = {**live["metadata"]["annotations"], "etcd.database.coreos.com/links": text}
     live["metadata"] = {**live["metadata"], "annotations": notes}
-    assert of(replace(seen, stateful_set=live)) == BOTH
-    assert of(seen) == Links(), "one that says nothing is of before TLS"
+    return replace(seen, stateful_set=live)
+
+
+def test_a_stateful_set_that_says_nothing_is_of_before_tls() -> None:
+    assert of(replace(from_before(), secret=None)) == NO_TLS
 
 
 def test_without_both_the_claims_say_how_peers_are_reached() -> None:
-    seen = replace(began_with(BOTH), secret=None, stateful_set=None)
-    claims = tuple(
-        replace(one, record=replace(one.record, peer_scheme="https"))
-        for one in seen.claims
-        if one.record
-    )
-    assert len(claims) == 3
-    assert of(replace(seen, claims=claims)).peer == MANAGED
+    seen = replace(formed(3).observe(), secret=None, stateful_set=None)
+    assert [one.record.peer_scheme for one in seen.claims if one.record] == ["https"] * 3
+    assert of(seen) == BOTH
     own = replace(seen.cluster, wished_links=Wishes(STATIC.peer, None))
-    assert of(replace(seen, claims=claims, cluster=own)).peer == STATIC.peer
+    assert of(replace(seen, cluster=own)) == Links(STATIC.peer, MANAGED)
+    off = replace(seen.cluster, wished_links=Wishes(PLAINTEXT, PLAINTEXT))
+    assert of(replace(seen, cluster=off)) == Links(MANAGED, PLAINTEXT), "their data says https"
+
+
+def test_a_cluster_of_before_tls_that_lost_both_comes_back_as_it_was() -> None:
+    """Its members' data says http; clients that never had a certificate are not locked out."""
+    seen = replace(from_before(), secret=None, stateful_set=None)
+    assert [one.record.peer_scheme for one in seen.claims if one.record] == ["http"] * 3
+    assert of(seen) == NO_TLS
     asked = replace(seen.cluster, wished_links=Wishes(MANAGED, MANAGED))
     assert of(replace(seen, cluster=asked)) == Links(PLAINTEXT, MANAGED), "their data says http"
 
 
-def test_a_stateful_set_whose_annotation_cannot_be_read_says_nothing() -> None:
-    seen = replace(began_with(BOTH), secret=None)
-    live = dict(seen.stateful_set or {})
-    for text in ("{", "[]", '{"peer": {"mode": "Open"}, "client": {"mode": "Open"}}', "null"):
-        notes = {**live["metadata"]["annotations"], "etcd.database.coreos.com/links": text}
-        live["metadata"] = {**live["metadata"], "annotations": notes}
-        assert of(replace(seen, stateful_set=live)) == Links()
+@pytest.mark.parametrize(("word", "wanted"), [("adopt", NO_TLS), ("discard", BOTH)])
+def test_volumes_of_a_deleted_cluster_count_only_where_they_are_adopted(
+    word: str, wanted: Links
+) -> None:
+    world = formed(3, TLS=OFF).remake(uid=OLD, retainedClaims={word: UID})
+    assert drive(world) == Settled()
+    assert world.record.links == wanted
+
+
+def test_volumes_without_a_record_say_nothing() -> None:
+    seen = replace(from_before(), secret=None, stateful_set=None)
+    claims = tuple(replace(one, record=None) for one in seen.claims)
+    assert of(replace(seen, claims=claims)) == BOTH
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"peer": {"mode": "Open"}, "client": {}}', "null"])
+def test_a_stateful_set_whose_annotation_cannot_be_read_says_nothing(text: str) -> None:
+    before = replace(from_before(), secret=None)
+    assert of(with_note(before, text)) == NO_TLS, "the claims say it"
+    assert of(with_note(replace(formed(3).observe(), secret=None), text)) == BOTH
 
 
 def test_a_record_keeps_the_links_and_an_old_one_has_none() -> None:
@@ -108,7 +143,7 @@ def test_links_that_cannot_be_read_do_not_pass_for_plaintext(bad: dict) -> None:
 
 
 def test_an_edit_is_told_of_last_when_all_else_is_done() -> None:
-    seen = links.settled(began_with(Links(), TLS={"peer": "Plaintext", "client": "Plaintext"}))
+    seen = links.settled(began_with(NO_TLS, TLS=OFF))
     asked = replace(seen.cluster, wished_links=Wishes(MANAGED, STATIC.client))
     step = decide(replace(seen, cluster=asked))
     assert isinstance(step, Hold)
@@ -117,6 +152,25 @@ def test_an_edit_is_told_of_last_when_all_else_is_done() -> None:
         step.message
     )
     assert "TLS with the certificates in Secret s and o" in step.message
+
+
+def test_a_spec_that_does_not_speak_of_tls_gets_it_managed_and_recorded() -> None:
+    world = World(body(3))
+    drive(world, idle=2)
+    assert world.record.links == BOTH
+
+
+@pytest.mark.parametrize(
+    ("tls", "wanted"),
+    [
+        ({"peer": "Plaintext"}, Links(PLAINTEXT, MANAGED)),
+        ({"client": "Plaintext"}, Links(MANAGED, PLAINTEXT)),
+        ({"static": {"member": {"peerSecret": "p"}}}, Links(STATIC.peer, MANAGED)),
+        (OFF, NO_TLS),
+    ],
+)
+def test_a_word_on_one_link_says_nothing_of_the_other(tls: dict, wanted: Links) -> None:
+    assert parse_cluster(body(3, TLS=tls)).links == wanted
 
 
 def test_a_spec_with_tls_is_recorded_with_it() -> None:

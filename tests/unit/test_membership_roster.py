@@ -26,7 +26,7 @@ def member(number: int, url: str, name: str = "", *, learner: bool = False) -> M
 
 
 def url(ordinal: int) -> str:
-    return f"http://c-{ordinal}.c.ns.svc:2380"
+    return f"https://c-{ordinal}.c.ns.svc:2380"
 
 
 class TestByUrl:

@@ -80,7 +80,7 @@ class TestCreation:
         assert bench.kube.calls["patch PersistentVolumeClaim"] == 0
 
     async def test_tells_what_a_user_wants_to_read(self, bench):
-        bench.declare()
+        bench.declare(TLS=None)
         await bench.run()
         reasons = bench.events.reasons()
         assert reasons.count("TicketGiven") == 3

@@ -55,7 +55,8 @@ class TestRejected:
                 break
         assert delay == patience.REJECTED_SECONDS
         assert "spec.template: Invalid value" in bench.condition("Progressing")["message"]
-        assert [kind for kind, *_ in bench.events.posted if kind == "Warning"] == ["Warning"]
+        warned = [reason for kind, reason, _ in bench.events.posted if kind == "Warning"]
+        assert warned.count("StepFailed") == 1
 
         assert await bench.once() == patience.REJECTED_SECONDS
         await bench.run()

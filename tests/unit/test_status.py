@@ -17,7 +17,7 @@ from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.status import render
 
 IDS = tuple(f"{member.member_id:016x}" for member in formed(3).record.members)
-ROLES = ("voter", "leader", "voter")
+ROLES = ("leader", "voter", "voter")
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 
 

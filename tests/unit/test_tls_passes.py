@@ -6,10 +6,12 @@ import base64
 import logging
 
 import pytest
+from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
 from etcd_operator import issuing
 from etcd_operator.kube import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
+from etcd_operator.reading import secret as read_secret
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, managed
 
@@ -68,6 +70,25 @@ async def settled():
     bench.kube.calls.clear()
     bench.kube.log.clear()
     bench.etcd.calls.clear()
+    return bench
+
+
+@pytest.fixture
+async def old():
+    """A cluster without TLS whose spec does not speak of it, after the upgrade to this version."""
+    bench = Bench()
+    bench.declare(TLS=PLAINTEXT)
+    await bench.run()
+    body = bench.body
+    del body["spec"]["TLS"]
+    body["status"]["conditions"] = [
+        one for one in body["status"]["conditions"] if one["type"] != "Plaintext"
+    ]
+    bench.kube.put(ETCD_CLUSTERS, body)
+    bench.kube.calls.clear()
+    bench.events.posted.clear()
+    bench.begin_process()
+    await bench.run()
     return bench
 
 
@@ -142,16 +163,31 @@ class TestCreation:
         made = {name for resource, _, name in bench.kube.objects if resource == SECRETS}
         assert made == {"a-start", "a-peer-ca", "a-peer-tls"}
         assert bench.condition("Plaintext")["message"] == (
-            "the traffic of clients is neither encrypted nor authenticated"
+            "the traffic of clients is neither encrypted nor authenticated, as spec.TLS asks"
         )
-        assert "Plaintext" in bench.events.reasons()
+        assert bench.events.reasons().count("Plaintext") == 1
 
-    async def test_without_a_word_on_tls_nothing_is_made_or_asked_for(self, bench):
-        bench.declare()
+    async def test_without_a_word_on_tls_both_links_have_it(self, bench):
+        bench.declare(TLS=None)
+        await bench.run()
+        made = {name for resource, _, name in bench.kube.objects if resource == SECRETS}
+        assert made == {"a-start", *SECRET_NAMES}
+        assert bench.condition("Plaintext") is None
+        assert "Plaintext" not in bench.events.reasons()
+
+    async def test_plaintext_that_is_asked_for_makes_nothing_and_is_told(self, bench):
+        bench.declare(TLS=PLAINTEXT)
         await bench.run()
         made = {name for resource, _, name in bench.kube.objects if resource == SECRETS}
         assert made == {"a-start"}
-        assert bench.condition("Plaintext") is None
+        words = bench.condition("Plaintext")["message"]
+        assert words == (
+            "the traffic of members and of clients is neither encrypted nor authenticated, as "
+            "spec.TLS asks"
+        )
+        assert [one for one in bench.events.posted if one[1] == "Plaintext"] == [
+            ("Warning", "Plaintext", words)
+        ]
 
     async def test_no_key_is_in_a_log_a_status_or_an_event(self, bench, caplog):
         caplog.set_level(logging.DEBUG)
@@ -391,6 +427,34 @@ class TestEdits:
         assert settled.condition("Blocked") is None
         assert set(settled.kube.writes()) <= {"apply EtcdCluster/status"}
 
+    async def test_one_from_before_tls_was_the_default_goes_on_and_is_told_once(self, old):
+        """As an upgrade of the operator brings it."""
+        assert set(old.kube.writes()) == {"apply EtcdCluster/status"}
+        words = old.condition("Plaintext")["message"]
+        assert words == (
+            "the traffic of members and of clients is neither encrypted nor authenticated: the "
+            "cluster began without TLS, and goes on as it began"
+        )
+        assert [one for one in old.events.posted if one[1] == "Plaintext"] == [
+            ("Warning", "Plaintext", words)
+        ]
+        old.kube.calls.clear()
+        old.begin_process()
+        await old.run()
+        assert not old.kube.writes()
+        assert old.events.reasons().count("Plaintext") == 1
+
+    async def test_one_from_before_that_lost_its_records_comes_back_without(self, old):
+        old.kube.remove(SECRETS, "default", "a-start")
+        old.kube.remove(STATEFUL_SETS, "default", "a")
+        for _ in range(40):
+            await old.once()
+            old.nodes.turn()
+        record = read_secret(old.kube.live(SECRETS, "a-start")).bootstrap
+        assert record.links.are_plaintext
+        assert old.kube.find(SECRETS, "a-peer-tls") is None
+        assert old.condition("Plaintext")
+
     async def test_a_plaintext_cluster_stays_one(self, bench):
         bench.declare()
         await bench.run()
@@ -401,34 +465,6 @@ class TestEdits:
         await bench.run()
         assert bench.condition("Blocked")["reason"] == "TLSCannotChange"
         assert set(bench.kube.writes()) == {"apply EtcdCluster/status"}
-
-    async def test_another_default_changes_no_running_cluster(self, bench, monkeypatch):
-        """As an upgrade of the operator may bring one."""
-        bench.declare()
-        await bench.run()
-        bench.kube.calls.clear()
-        from etcd_stateful.api import cluster as parsing
-        from etcd_stateful.api import tls
-        from etcd_stateful.membership import links
-
-        for module in (tls, parsing, links):
-            monkeypatch.setattr(module, "DEFAULT", tls.Links(tls.MANAGED, tls.MANAGED))
-        bench.begin_process()
-        await bench.run()
-        assert not bench.kube.writes()
-
-    async def test_with_another_default_a_new_cluster_has_tls_without_asking(
-        self, bench, monkeypatch
-    ):
-        from etcd_stateful.api import cluster as parsing
-        from etcd_stateful.api import tls
-        from etcd_stateful.membership import links
-
-        for module in (tls, parsing, links):
-            monkeypatch.setattr(module, "DEFAULT", tls.Links(tls.MANAGED, tls.MANAGED))
-        bench.declare()
-        await bench.run()
-        assert bench.kube.find(SECRETS, "a-client-tls")
 
     @pytest.mark.parametrize("lost", ["secret", "secret and StatefulSet"])
     async def test_links_are_remembered_when_the_record_is_lost(self, settled, lost):
@@ -441,8 +477,6 @@ class TestEdits:
         for _ in range(40):
             await settled.once()
             settled.nodes.turn()
-        from etcd_operator.reading import secret as read_secret
-
         record = read_secret(settled.kube.live(SECRETS, "a-start")).bootstrap
         assert record.links.peer.mode == "Managed"
         if lost == "secret":

@@ -19,7 +19,7 @@ from etcd_stateful.membership.steps import DeleteClaim, DeletePod, PushTicket
 if TYPE_CHECKING:
     from worlds import World
 
-_SEAT = re.compile(r"http://c-(\d)\.c\.ns\.svc:2380")
+_SEAT = re.compile(r"https?://c-(\d)\.c\.ns\.svc:2380")
 
 
 class RuleBroken(AssertionError):

@@ -8,7 +8,7 @@ from world_api import Json
 from world_etcd import Data, Etcd, minor
 
 from etcd_stateful import naming
-from etcd_stateful.membership import identity, records
+from etcd_stateful.membership import identity, links, records
 from etcd_stateful.membership.observation import (
     Claim,
     EtcdView,
@@ -34,7 +34,7 @@ def observe(world: World) -> Observation:
     view, statuses = _answers(world)
     etcd = world.etcds[view.cluster_id] if view else Etcd()
     hashed = {one: etcd.differing.get(said.member_id, 1) for one, said in statuses.items()}
-    return Observation(
+    seen = Observation(
         cluster=found,
         secret=_seen_secret(world),
         stateful_set=_live(world, "StatefulSet", found.name),
@@ -53,6 +53,7 @@ def observe(world: World) -> Observation:
         operator_image=IMAGE,
         last_cluster_id=identity.from_hex(status) if status else None,
     )
+    return links.settled(seen)
 
 
 def _live(world: World, kind: str, name: str) -> Json | None:

@@ -76,7 +76,7 @@ def _label(step: Step) -> str:  # noqa: C901, PLR0911
         case DeletePod(name=name, force=force):
             return f"{'force' if force else 'restart'} {name}"
         case MemberAddLearner(peer_url=url):
-            return f"add {url[7:].partition('.')[0]}"
+            return f"add {url.partition('//')[2].partition('.')[0]}"
         case MemberPromote() | MemberRemove() | MoveLeader():
             return f"{_VERBS[type(step)]} {step.reason.partition(' ')[0]}"
         case _:

@@ -61,7 +61,7 @@ class Links:
 
 NO_TLS: Final = Links()
 
-DEFAULT: Final = NO_TLS
+DEFAULT: Final = Links(MANAGED, MANAGED)
 """What a new cluster gets for a link that its spec does not speak of. The one place to change it:
 a cluster that has begun keeps the links that are on record."""
 

@@ -171,11 +171,15 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
 
 
 def _environment(cluster: EtcdCluster) -> list[Manifest]:
-    """The kubelet keeps the last 2 KiB of what a container said. Go's stack would fill them, and
-    etcd's own words, by which damaged data is recognised, be gone."""
+    """What the spec gives, and where it is silent: words for etcdctl, and quiet from Go.
+
+    The kubelet keeps the last 2 KiB of what a container said. Go's stack would fill them, and
+    etcd's own words, by which damaged data is recognised, be gone.
+    """
     given = [dict(variable) for variable in cluster.pod.environment]
-    quiet = {"name": "GOTRACEBACK", "value": "none"}
-    return given if any(one.get("name") == quiet["name"] for one in given) else [quiet, *given]
+    names = {variable.get("name") for variable in given}
+    ours = {"GOTRACEBACK": "none"} | tls.environment(cluster)
+    return [{"name": name, "value": ours[name]} for name in ours if name not in names] + given
 
 
 def _probe(path: str, *, period: int, failures: int, delay: int = 0) -> Manifest:

@@ -48,6 +48,22 @@ def options(cluster: EtcdCluster) -> dict[str, object]:
     return found
 
 
+def environment(cluster: EtcdCluster) -> dict[str, str]:
+    """By which `kubectl exec <pod> -- etcdctl get key` is let in.
+
+    No ETCDCTL_ENDPOINTS: etcdctl asks this member without it, and refuses to run where someone says
+    `--endpoints` beside it. Only with managed certificates, which are good for loopback and for
+    calls: a user's need not be, and the flags for others could not be given.
+    """
+    if cluster.links.client.mode != "Managed":
+        return {}
+    return {
+        "ETCDCTL_CACERT": f"{naming.SERVER_TLS}/{SERVER_FILES.authority}",
+        "ETCDCTL_CERT": f"{naming.SERVER_TLS}/{SERVER_FILES.certificate}",
+        "ETCDCTL_KEY": f"{naming.SERVER_TLS}/{SERVER_FILES.key}",
+    }
+
+
 def _security(directory: str, files: Files) -> Manifest:
     return {
         "cert-file": f"{directory}/{files.certificate}",

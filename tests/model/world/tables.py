@@ -27,6 +27,9 @@ POOL: Final = tuple(0x9E3779B97F4A7C15 * (index + 3) % (1 << 63) + (1 << 62) for
 
 POOLED: Final = frozenset(POOL)
 
+PLAINTEXT: Final = {"TLS": {"peer": "Plaintext", "client": "Plaintext"}}
+"""Of every cluster here: to the membership TLS is another scheme in a URL."""
+
 
 class Table(Generic[T]):
     """Numbers for values that are equal when their keys are."""
@@ -90,7 +93,7 @@ first_members: Final[dict[int, tuple[tuple[int, int], ...]]] = {}
 def spec(**fields: Any) -> int:
     text = json.dumps(fields, sort_keys=True)
     metadata = {"name": NAME, "namespace": NAMESPACE, "uid": UID, "generation": 1}
-    body = {"metadata": metadata, "spec": json.loads(text)}
+    body = {"metadata": metadata, "spec": PLAINTEXT | json.loads(text)}
     return specs.number(text, Spec(text, parse_cluster(body)))
 
 

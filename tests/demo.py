@@ -1,8 +1,8 @@
 """What a newcomer sees first: the example cluster comes up, takes a key and gives it back.
 
 `make demo` has a cluster ready with the operator in it. This applies `examples/etcd-cluster.yaml`,
-waits with every change of plan shown, writes and reads through the client Service, prints the
-members, and says what to try next.
+waits with every change of plan shown, writes a key to a member and reads it through the client
+Service, both over TLS, prints the members, and says what to try next.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MANIFEST = ROOT / "examples" / "etcd-cluster.yaml"
 CLUSTER = "example-etcd-cluster"
 NAMESPACE = "default"
 DEADLINE_SECONDS = 180
-ENDPOINT = f"http://{CLUSTER}-client:2379"
+ENDPOINT = f"https://{CLUSTER}-client:2379"
 
 NEXT = f"""\
 Try next (the kubeconfig is build/cluster/kubeconfig, the tools are in build/bin):
@@ -29,6 +29,7 @@ Try next (the kubeconfig is build/cluster/kubeconfig, the tools are in build/bin
   export KUBECONFIG=$PWD/build/cluster/kubeconfig PATH=$PWD/build/bin:$PATH
   kubectl get etcd -o wide                             the cluster and the operator's next step
   kubectl describe etcd {CLUSTER}           conditions and what has happened
+  kubectl exec {CLUSTER}-0 -- etcdctl get greeting
   kubectl delete pod {CLUSTER}-1            it comes back with its data
   kubectl delete service {CLUSTER}-client   it is put back
   kubectl delete etcd {CLUSTER}             its volumes stay; apply it again and see
@@ -95,20 +96,21 @@ def wait_until_running(started: float) -> None:
 
 
 def etcdctl(*words: str) -> str:
+    """In a member's pod, whose environment names the certificates."""
     return kubectl("exec", f"{CLUSTER}-0", "-c", "etcd", "--", "etcdctl", *words)
 
 
 def write_and_read() -> None:
-    say(f"writing and reading a key through {ENDPOINT}")
-    etcdctl("--endpoints", ENDPOINT, "put", "greeting", "hello from etcd on a StatefulSet")
+    say(f"writing a key to {CLUSTER}-0, reading it through {ENDPOINT}")
+    etcdctl("put", "greeting", "hello from etcd on a StatefulSet")
     print(f"   {etcdctl('--endpoints', ENDPOINT, 'get', 'greeting', '--print-value-only').strip()}")
 
 
 def print_members() -> None:
     say("members")
-    json_from = ("--endpoints", ENDPOINT, "--write-out", "json")
-    statuses = json.loads(etcdctl(*json_from, "endpoint", "status", "--cluster"))
-    members = json.loads(etcdctl(*json_from, "member", "list"))["members"]
+    as_json = ("--write-out", "json")
+    statuses = json.loads(etcdctl(*as_json, "endpoint", "status", "--cluster"))
+    members = json.loads(etcdctl(*as_json, "member", "list"))["members"]
     volumes = {
         item["metadata"]["name"]: item["spec"].get("volumeName", "")
         for item in json.loads(kubectl("get", "persistentvolumeclaims", "-o", "json"))["items"]

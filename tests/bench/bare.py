@@ -15,13 +15,16 @@ from etcd_stateful.manifests.statefulset import stateful_set
 Json = dict[str, Any]
 
 
-def ours(name: str, size: int = 3) -> Json:
-    """The EtcdCluster that is measured."""
+PLAINTEXT: Json = {"peer": "Plaintext", "client": "Plaintext"}
+
+
+def ours(name: str, size: int = 3, *, tls: bool = False) -> Json:
+    """The EtcdCluster that is measured; without TLS where the yardstick is, which has none."""
     return {
         "apiVersion": "etcd.database.coreos.com/v1beta2",
         "kind": "EtcdCluster",
         "metadata": {"name": name},
-        "spec": {"size": size},
+        "spec": {"size": size} | ({} if tls else {"TLS": PLAINTEXT}),
     }
 
 

@@ -1,9 +1,9 @@
 """How soon an operator that begins anew, with a fleet to look after, does what has to be done.
 
 The API server, etcd under it and the operator's process are real; pods, and the members in them,
-are played (`fleet_pods`, `etcd_standin`). While the operator is away one cluster is changed; the
-first correct decision is the write that answers that, as a watch tells of it. It is always the last
-one in order of names, so that luck with the order does not count.
+are played (`fleet_pods`, `etcd_standin`), without TLS. While the operator is away one cluster is
+changed; the first correct decision is the write that answers that, as a watch tells of it. It is
+always the last one in order of names, so that luck with the order does not count.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bare import PLAINTEXT
 from fleet_operator import OperatorProcess
 from fleet_plane import Plane, control_plane, process
 from harness.api import CLAIMS, CLUSTERS, PODS, SERVICES, STATEFUL_SETS
@@ -89,7 +90,8 @@ class _Restarts:
     def _create(self) -> float:
         """Until every cluster is latched, with all its pods Ready."""
         for name in self._names:
-            manifest = {"metadata": {"name": name}, "spec": {"size": SIZE, "version": "3.7.3"}}
+            spec = {"size": SIZE, "version": "3.7.3", "TLS": PLAINTEXT}
+            manifest = {"metadata": {"name": name}, "spec": spec}
             self._kube.create(CLUSTERS, manifest, NAMESPACE)
         eventually("all clusters are up", self._are_up, seconds=CREATION_SECONDS, every=0.5)
         return time.monotonic() - self._operator.began

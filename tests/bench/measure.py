@@ -36,6 +36,10 @@ Json = dict[str, Any]
 SIZE = 3
 NAME = "etcd"
 SIDES = ("ours", "bare")
+"""Both without TLS."""
+
+TLS = "tls"
+"""Ours as it is by default."""
 LONGEST_SECONDS = 120
 REST_SECONDS = 4
 
@@ -51,10 +55,11 @@ class Bench:
     def creation(self, runs: int) -> Json:
         """Fresh names in a fresh namespace each time; the sides take turns, so load hits both."""
         before = step_delays(self.operator_page())
-        found: dict[str, list[float]] = {side: [] for side in SIDES}
-        when: dict[str, list[Json]] = {side: [] for side in SIDES}
+        sides = (*SIDES, TLS)
+        found: dict[str, list[float]] = {side: [] for side in sides}
+        when: dict[str, list[Json]] = {side: [] for side in sides}
         for run in range(runs):
-            for side in SIDES if run % 2 == 0 else reversed(SIDES):
+            for side in turns(sides, run):
                 with self.namespace() as namespace:
                     timeline = self.timeline(namespace)
                     found[side].append(self._create(side, namespace, timeline))
@@ -65,7 +70,9 @@ class Bench:
             **compare(found),
             "target_ratio": 1.1,
             "target_seconds": 6,
-            "phases": {side: medians(when[side]) for side in SIDES},
+            "tls_seconds": median(found[TLS]) - median(found["ours"]),
+            "target_tls_seconds": 0.5,
+            "phases": {side: medians(when[side]) for side in sides},
             "step_delay": {
                 "p50": quantile(delays, 0.5),
                 "p99": quantile(delays, 0.99),
@@ -80,7 +87,7 @@ class Bench:
         found: dict[str, list[float]] = {side: [] for side in SIDES}
         when: dict[str, list[Json]] = {side: [] for side in SIDES}
         for run in range(runs):
-            for side in SIDES if run % 2 == 0 else reversed(SIDES):
+            for side in turns(SIDES, run):
                 with self.namespace() as namespace:
                     self._create(side, namespace, self.timeline(namespace))
                     self._delete(side, namespace)
@@ -96,11 +103,11 @@ class Bench:
 
     def _create(self, side: str, namespace: str, timeline: Watched) -> float:
         start = time.monotonic()
-        if side == "ours":
-            self.kube.create(CLUSTERS, bare.ours(NAME, SIZE), namespace)
-        else:
+        if side == "bare":
             self.kube.create(SERVICES, bare.service(NAME), namespace)
             self.kube.create(STATEFUL_SETS, bare.bare(NAME, namespace, SIZE), namespace)
+        else:
+            self.kube.create(CLUSTERS, bare.ours(NAME, SIZE, tls=side == TLS), namespace)
         took = timeline.until("all are ready", all_ready, start)
         timeline.phases = phases(timeline.since(start))
         return took
@@ -349,13 +356,19 @@ def is_resync(entry: Json) -> bool:
     return entry["verb"] == "list" and "namespace" not in (entry.get("objectRef") or {})
 
 
+def turns(sides: tuple[str, ...], run: int) -> tuple[str, ...]:
+    """Each begins as often as the others."""
+    first = run % len(sides)
+    return sides[first:] + sides[:first]
+
+
 def compare(found: dict[str, list[float]]) -> Json:
-    both = {side: median(found[side]) for side in SIDES}
+    middle = {side: median(times) for side, times in found.items()}
     return {
         "seconds": found,
-        "median": both,
-        "worst": {side: max(found[side]) for side in SIDES},
-        "ratio": both["ours"] / both["bare"],
+        "median": middle,
+        "worst": {side: max(times) for side, times in found.items()},
+        "ratio": middle["ours"] / middle["bare"],
     }
 
 

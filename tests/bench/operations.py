@@ -1,5 +1,7 @@
 """How long the operations on a running cluster take: by the operator, and by hand.
 
+Side by side neither has TLS; under load the operator's cluster is as it is by default.
+
 By hand is what an expert's script does with `kubectl` and `etcdctl` on the bare StatefulSet: the
 same calls in the same order, without a pause to think, and with every answer at once.
 """
@@ -14,6 +16,7 @@ from statistics import median
 from typing import Any
 
 import by_hand
+from bare import PLAINTEXT
 from by_hand import ByHand, lose
 from harness.api import PODS, STATEFUL_SETS
 from harness.clusters import Cluster, is_ready
@@ -43,7 +46,7 @@ class Operations:
         self.runs = runs
 
     def measure(self) -> Json:
-        with self._ours() as ours, by_hand.running(self.bench, SIZE) as hand:
+        with self._ours(TLS=PLAINTEXT) as ours, by_hand.running(self.bench, SIZE) as hand:
             found = self._side_by_side(ours, hand)
         return found | {"under load": self._under_load(3 * found["pod_cycle_seconds"] + 3)}
 

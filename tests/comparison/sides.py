@@ -25,6 +25,9 @@ ETCD = {"snapshotCount": 2000}
 """On both sides: fewer puts until the log no longer begins at the beginning, as that of any cluster
 that has run for a while. The 5000 entries that etcd keeps for those who lag stay as they are."""
 
+PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
+"""On both sides: the other has no TLS, and what is compared is not what encryption costs."""
+
 TOLERATIONS = [
     {"key": f"node.kubernetes.io/{what}", "effect": "NoExecute", "tolerationSeconds": 10}
     for what in ("unreachable", "not-ready")
@@ -102,7 +105,7 @@ class Ours(Side):
 
     def create(self, size: int, version: str) -> None:
         pod = {"tolerations": TOLERATIONS, **self._pod}
-        spec = {"size": size, "version": version, "etcd": ETCD, "pod": pod}
+        spec = {"size": size, "version": version, "etcd": ETCD, "pod": pod, "TLS": PLAINTEXT}
         manifest = {"metadata": {"name": self.name}, "spec": spec}
         self.kube.create(CLUSTERS, manifest, self.namespace)
 

@@ -39,6 +39,7 @@ from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership import steps
 from etcd_stateful.membership.records import MemberRecord, first_attempt
+from model.world import tables
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 BINDINGS: Final = Resource("", "v1", "bindings", "Binding")
@@ -79,8 +80,9 @@ class Cluster:
     async def _begin(self) -> None:
         self._client = await Client.connect(kubeconfig=self._kubeconfig)
         await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace}})
-        # Paused, so that an operator that is installed lets everything be.
-        spec = {"size": self._size, "version": VERSION, "paused": True}
+        # Paused, so that an operator that is installed lets everything be; without certificates,
+        # which it would make.
+        spec = {"size": self._size, "version": VERSION, "paused": True, **tables.PLAINTEXT}
         metadata = {"name": NAME, "namespace": self._namespace}
         body = await self._client.create(ETCD_CLUSTERS, {"metadata": metadata, "spec": spec})
         self._cluster = parse_cluster(body)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cryptography import x509
 from start_helpers import eventually
 from start_pods import PATIENCE, NoReply, Pod, World
-from start_tls import NEEDS, Tls
+from start_tls import CLUSTER, NEEDS, Tls
 
 from etcd_operator.etcd import Endpoint, GrpcEtcd, Identity, NoAnswer
+from etcd_stateful import naming
+from etcd_stateful.manifests import tls as manifests
 from etcd_stateful.membership import identity
 
 pytestmark = pytest.mark.integration
@@ -121,6 +125,38 @@ def test_certificates_are_read_anew_for_each_handshake(world: World) -> None:
     assert pods[0].get("k") == "renewed", "its peer takes it back"
     with pytest.raises(NoReply, match=r"(?i)certificate"):
         pods[2].status()
+
+
+def test_etcdctl_is_let_in_by_what_is_in_the_pods_environment(world: World) -> None:
+    """Asked without a scheme, as its own default; and with flags of its own beside."""
+    [pod] = world.secure().bootstrap(1)
+    tls = world.tls
+    assert tls is not None
+    folder = str(pod.volume.parent / "server")
+    given = {
+        name: path.replace(naming.SERVER_TLS, folder)
+        for name, path in manifests.environment(CLUSTER).items()
+    }
+
+    for where in (f"{pod.settings.host}:{pod.settings.client_port}", pod.client_url):
+        assert etcdctl(pod, given, "--endpoints", where, "put", "k", where) == "OK"
+        assert etcdctl(pod, given, "--endpoints", where, "get", "-w", "fields", "k")
+    with pytest.raises(subprocess.CalledProcessError):
+        etcdctl(pod, {}, "--endpoints", pod.client_url, "get", "k")
+
+
+def etcdctl(pod: Pod, environment: dict[str, str], *words: str) -> str:
+    # `etcd-3.7.3` -> `etcdctl-3.7.3`, of the same version
+    tool = Path(pod.etcd).with_name(Path(pod.etcd).name.replace("etcd-", "etcdctl-"))
+    done = subprocess.run(
+        (tool, "--command-timeout=3s", *words),
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    return done.stdout.strip()
 
 
 async def test_an_authority_for_clients_lets_nobody_join_and_the_other_way_round(

@@ -70,7 +70,7 @@ class Source:
         failures = [one for one in asked if isinstance(one, Failure)]
         where = self._order.endpoints_field
         if not found:
-            raise Unusable(_worst(where, failures))
+            raise Unusable(_worst(where, failures, self._hint))
         for failure in failures:
             log.warning("left out: %s", failure.message)
         try:
@@ -79,6 +79,17 @@ class Source:
             raise Unusable(Failure("EtcdRefused", f"{where}: {error}")) from error
         by_endpoint = {one.answer.endpoint: one for one in found}
         return [by_endpoint[answer.endpoint] for answer in best]
+
+    @property
+    def _hint(self) -> str:
+        """What is most often wrong with endpoints that do not answer; a member with TLS just hangs
+        up on who does not begin with it."""
+        if self._order.tls or self._order.endpoints_field != "spec.etcdEndpoints":
+            return ""
+        return (
+            ". If it has TLS, say https:// and name the Secret with a client certificate in "
+            "spec.clientTLSSecret"
+        )
 
     async def _ask(self, endpoint: str) -> Member | Failure:
         try:
@@ -143,13 +154,13 @@ class Source:
         return Failure("EtcdUnreachable", f"{where}: {endpoint}: {_words(error)}")
 
 
-def _worst(where: str, failures: list[Failure]) -> Failure:
+def _worst(where: str, failures: list[Failure], hint: str) -> Failure:
     """What to say where nobody can be had: a refusal before all that merely does not answer."""
     refused = [one for one in failures if one.reason == "EtcdRefused"]
     if refused:
         return refused[0]
     told = "; ".join(one.message.removeprefix(f"{where}: ") for one in failures)
-    return Failure("EtcdUnreachable", f"{where}: no endpoint answers: {told}")
+    return Failure("EtcdUnreachable", f"{where}: no endpoint answers: {told}{hint}")
 
 
 class _Cancelled:

@@ -45,7 +45,8 @@ def test_under_load_all_that_was_acknowledged_is_in_it(
         to_s3 = backups.declare(
             place,
             "to-s3",
-            etcdEndpoints=["http://etcd-client:2379"],
+            etcdEndpoints=["https://etcd-client:2379"],
+            clientTLSSecret="etcd-operator-tls",
             storageType="S3",
             s3=backups.s3_place(s3, "mybucket/under/load"),
         )
@@ -85,6 +86,9 @@ def test_each_mistake_is_said_by_its_field_within_seconds(place: Place, s3: S3Se
         "spec.s3.endpoint": {"s3": fine | {"endpoint": f"http://{backups.HOST}:9"}},
         "spec.etcdEndpoints": {
             "s3": fine, "etcdEndpoints": ["http://nobody:2379"], "clusterRef": None,
+        },
+        "If it has TLS, say https://": {
+            "s3": fine, "etcdEndpoints": ["http://etcd-client:2379"], "clusterRef": None,
         },
         "spec.clusterRef.name": {"s3": fine, "clusterRef": {"name": "nobody"}},
         "spec.volume.claimName": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness.api import CLUSTERS, SLICES
 from harness.clusters import Cluster, is_ready
-from harness.place import Place
+from harness.place import PLAINTEXT, Place
 
 NEWEST = "3.7.3"
 
@@ -19,6 +19,16 @@ def test_a_cluster_of_each_size_serves(place: Place, size: int):
     assert cluster.client.get("greeting") == "hello"
     assert len(cluster.client.members().members) == size
     assert_status_agrees_with_etcd(cluster, size, NEWEST)
+
+
+def test_a_cluster_without_tls_serves(place: Place):
+    cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
+
+    cluster.client.put("greeting", "hello")
+
+    assert cluster.credentials() is None
+    assert cluster.client.get("greeting") == "hello"
+    assert_status_agrees_with_etcd(cluster, 3, NEWEST, Plaintext="True")
 
 
 @pytest.mark.parametrize("version", ["3.5.35", "3.6.16", "3.7.2"])
@@ -84,7 +94,7 @@ def test_many_clusters_share_a_namespace(place: Place):
     assert len(identities) == len(clusters)
 
 
-def assert_status_agrees_with_etcd(cluster: Cluster, size: int, version: str) -> None:
+def assert_status_agrees_with_etcd(cluster: Cluster, size: int, version: str, **more: str) -> None:
     status, listed = cluster.status(), cluster.client.members()
     assert status["clusterID"] == listed.cluster_id == cluster.record()["clusterID"]
     assert status["members"] == {"ready": listed.names, "unready": []}
@@ -98,5 +108,6 @@ def assert_status_agrees_with_etcd(cluster: Cluster, size: int, version: str) ->
         "Progressing": "False",
         "Degraded": "False",
         **({"DrainsBlocked": "True"} if size == 1 else {}),
+        **more,
     }
     assert {cluster.member(one).status()["version"] for one in range(size)} == {version}

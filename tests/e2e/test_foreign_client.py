@@ -20,17 +20,16 @@ PROGRAM = textwrap.dedent(
     import json, sys, threading
     import etcd3
 
-    host, port = sys.argv[1], int(sys.argv[2])
-    secured = {}
-    if len(sys.argv) > 3:
-        name, folder = sys.argv[3:]
-        secured = {
-            "ca_cert": f"{folder}/ca.crt",
-            "cert_cert": f"{folder}/tls.crt",
-            "cert_key": f"{folder}/tls.key",
-            "grpc_options": {"grpc.ssl_target_name_override": name}.items(),
-        }
-    client = etcd3.client(host=host, port=port, timeout=10, **secured)
+    host, port, name, folder = sys.argv[1:]
+    client = etcd3.client(
+        host=host,
+        port=int(port),
+        timeout=10,
+        ca_cert=f"{folder}/ca.crt",
+        cert_cert=f"{folder}/tls.crt",
+        cert_key=f"{folder}/tls.key",
+        grpc_options={"grpc.ssl_target_name_override": name}.items(),
+    )
     told = {}
 
     events, cancel = client.watch("watched")
@@ -85,21 +84,21 @@ def python_with_etcd3() -> Path:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("link", ["Plaintext", "Managed"])
 def test_etcd3_reads_writes_watches_and_locks(
-    place: Place, python_with_etcd3: Path, link: str, tmp_path: Path
+    place: Place, python_with_etcd3: Path, tmp_path: Path
 ):
-    cluster = place.declare(size=3, TLS={"peer": link, "client": link}).comes_up()
+    """With the files of the Secret that applications mount."""
+    cluster = place.declare(size=3).comes_up()
     host, port = place.reach.service(place.namespace, "etcd-client", 2379)
-    mounted: tuple[str, ...] = ()
-    if mine := cluster.credentials():
-        (tmp_path / "ca.crt").write_bytes(mine.authority)
-        (tmp_path / "tls.crt").write_bytes(mine.certificate)
-        (tmp_path / "tls.key").write_bytes(mine.key)
-        mounted = (mine.host, str(tmp_path))
+    mine = cluster.credentials()
+    assert mine is not None
+    (tmp_path / "ca.crt").write_bytes(mine.authority)
+    (tmp_path / "tls.crt").write_bytes(mine.certificate)
+    (tmp_path / "tls.key").write_bytes(mine.key)
+    given = (host, str(port), mine.host, str(tmp_path))
 
     done = subprocess.run(
-        [python_with_etcd3, "-W", "ignore", "-c", PROGRAM, host, str(port), *mounted],
+        [python_with_etcd3, "-W", "ignore", "-c", PROGRAM, *given],
         capture_output=True,
         text=True,
         timeout=60,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from harness.api import Json
 from harness.clusters import Cluster
 from harness.load import under_load
 from harness.membership import settles
-from harness.place import Place
+from harness.place import PLAINTEXT, Place
 from harness.waiting import eventually, steadily
 
 LONGEST_GAP = 6.0
@@ -19,17 +20,18 @@ SOON = 10
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "sizes",
+    ("sizes", "spec"),
     [
-        (1, 3, 5, 3, 1),
-        pytest.param((1, 7, 1), marks=pytest.mark.verify),
-        pytest.param((2, 4, 6, 5, 2), marks=pytest.mark.verify),
+        pytest.param((1, 3, 5, 3, 1), {}, id="1-3-5-3-1"),
+        pytest.param((1, 3, 1), {"TLS": PLAINTEXT}, id="1-3-1-plaintext"),
+        pytest.param((1, 7, 1), {}, marks=pytest.mark.verify, id="1-7-1"),
+        pytest.param((2, 4, 6, 5, 2), {}, marks=pytest.mark.verify, id="2-4-6-5-2"),
     ],
-    ids=lambda sizes: "-".join(str(size) for size in sizes),
 )
-def test_every_size_is_reached_under_load(place: Place, sizes: tuple[int, ...]):
+def test_every_size_is_reached_under_load(place: Place, sizes: tuple[int, ...], spec: Json):
     may_lose_claims_from(place, 1)
-    cluster = place.declare(size=sizes[0]).comes_up()
+    cluster = place.declare(size=sizes[0], **spec).comes_up()
+    certificates = own_certificates(cluster)
 
     with under_load(cluster) as load:
         for size in sizes[1:]:
@@ -37,6 +39,7 @@ def test_every_size_is_reached_under_load(place: Place, sizes: tuple[int, ...]):
             settles(cluster, size, seconds=90)
 
     assert load.gap().seconds < LONGEST_GAP
+    assert own_certificates(cluster) == certificates, "they are good for all members from the start"
 
 
 @pytest.mark.timeout(240)
@@ -78,6 +81,11 @@ def test_a_pause_half_way_stops_everything_and_its_end_goes_on(place: Place):
         assert len(before) < 3, "the growth was over before it was paused"
         cluster.change(paused=False)
         settles(cluster, 3)
+
+
+def own_certificates(cluster: Cluster) -> dict[str, str]:
+    found = {name: one for name, one in cluster.children().items() if name.endswith("-tls")}
+    return {name: one["metadata"]["resourceVersion"] for name, one in found.items()}
 
 
 def voters(cluster: Cluster) -> dict[str, bool]:

@@ -24,7 +24,7 @@ from harness.membership import settles
 from harness.mortal import Dead, Fate, Mirror, Process, connect
 from harness.node import empty, kill_container
 from harness.operator import Operator
-from harness.place import Place
+from harness.place import PLAINTEXT, Place
 from harness.waiting import eventually, steadily
 
 LONGEST_GAP = 6.0
@@ -98,6 +98,17 @@ def test_every_ordinal_is_replaced_the_leader_first(place: Place, local_node: No
             is_replaced(cluster, ordinal, before)
 
     assert load.gap().seconds < LONGEST_GAP
+
+
+@pytest.mark.timeout(120)
+def test_a_member_without_tls_is_replaced(place: Place, local_node: None):
+    place.may_lose |= {"data-etcd-1"}
+    cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
+    before = cluster.client.members().ids
+
+    with under_load(cluster):
+        empty_volume(cluster, 1)
+        is_replaced(cluster, 1, before)
 
 
 DAMAGES = {"log": break_log, "head-of-log": break_log_head, "database": break_database}

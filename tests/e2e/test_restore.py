@@ -9,7 +9,7 @@ from harness import backups
 from harness.api import CLAIMS, CLUSTERS, PODS, RESTORES, Json, Kind
 from harness.load import under_load
 from harness.membership import settles
-from harness.place import Place
+from harness.place import PLAINTEXT, Place
 from harness.waiting import eventually, steadily
 
 from localkube.s3 import S3Server
@@ -126,7 +126,8 @@ def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
         backups.declare(
             place,
             "b",
-            etcdEndpoints=["http://lost-client:2379"],
+            etcdEndpoints=["https://lost-client:2379"],
+            clientTLSSecret="lost-operator-tls",
             storageType="S3",
             s3=at,
         ).succeeds()
@@ -157,20 +158,20 @@ def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
 
 
 @pytest.mark.timeout(240)
-def test_a_cluster_with_tls_is_backed_up_by_its_name_and_born_again_with_tls(
+def test_a_cluster_without_tls_is_backed_up_and_born_again_with_it(
     place: Place, s3: S3Server
 ) -> None:
-    links = {"peer": "Managed", "client": "Managed"}
-    old = place.declare(size=1, name="old", version=VERSION, TLS=links).comes_up()
+    """As coreos's manifest says it."""
+    old = place.declare(size=1, name="old", version=VERSION, TLS=PLAINTEXT).comes_up()
     old.client.put("key", "value")
     backups.secret(place, s3)
-    at = backups.s3_place(s3, "mybucket/with-tls")
-    backups.declare(place, "b", clusterRef={"name": "old"}, storageType="S3", s3=at).succeeds()
+    at = backups.s3_place(s3, "mybucket/without-tls")
+    backups.declare(
+        place, "b", etcdEndpoints=["http://old-client:2379"], storageType="S3", s3=at
+    ).succeeds()
 
     restore = {"storageType": "S3", "s3": at}
-    new = place.declare(
-        size=3, name="new", version=VERSION, TLS=links, bootstrap={"restore": restore}
-    )
+    new = place.declare(size=3, name="new", version=VERSION, bootstrap={"restore": restore})
     settles(new, 3, RESTORED_SECONDS)
 
     assert new.client.get("key") == "value"

@@ -11,7 +11,7 @@ from harness.clusters import Cluster
 from harness.load import Load, under_load
 from harness.membership import settles
 from harness.operator import Operator
-from harness.place import Place
+from harness.place import PLAINTEXT, Place
 from harness.release import Release
 from harness.story import story_of
 from harness.waiting import eventually, steadily
@@ -51,6 +51,14 @@ def test_edits_restart_every_pod_one_at_a_time_and_the_leader_last(place: Place)
     assert pod["metadata"]["labels"]["team"] == "blue"
     etcd = next(one for one in pod["spec"]["containers"] if one["name"] == "etcd")
     assert etcd["resources"]["requests"]["memory"] == "32Mi"
+
+
+@pytest.mark.timeout(120)
+def test_a_cluster_without_tls_is_restarted_in_turn(place: Place):
+    cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
+
+    with under_load(cluster) as load:
+        rolls(cluster, load, "a label", EDITS["a label"])
 
 
 @pytest.mark.timeout(120)

@@ -1,4 +1,4 @@
-"""TLS: made by the operator, brought by the user, and plaintext where it is asked for."""
+"""TLS: made by the operator unless asked otherwise, brought by the user, or left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.credentials import Credentials
 from harness.etcd import EtcdError
 from harness.load import under_load
 from harness.membership import settles
-from harness.place import Place
+from harness.place import PLAINTEXT, Place
 from harness.waiting import eventually, steadily
 
 MANAGED = {"peer": "Managed", "client": "Managed"}
@@ -29,7 +29,8 @@ KUBELET_SECONDS = 150
 
 
 def test_managed_tls_lets_in_who_has_a_certificate_and_nobody_else(place: Place):
-    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
+    """It is what a spec gets that does not speak of TLS."""
+    cluster = place.declare(size=3).comes_up()
 
     cluster.client.put("greeting", "hello")
     mine = cluster.credentials()
@@ -47,28 +48,22 @@ def test_managed_tls_lets_in_who_has_a_certificate_and_nobody_else(place: Place)
     assert not cluster.condition("Plaintext")
 
 
-def test_managed_members_die_and_come_back(place: Place):
-    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
-    with under_load(cluster):
-        place.kube.delete(PODS, place.namespace, f"etcd-{cluster.leader()}")
-        settles(cluster, 3)
+def test_etcdctl_in_a_pod_is_let_in_without_a_flag(place: Place):
+    """And with endpoints of one's own, which it would not take beside a variable for them."""
+    place.declare(size=1).comes_up()
 
+    def etcdctl(*words: str) -> str:
+        run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl")
+        return place.kube.kubectl("-n", place.namespace, *run, *words)
 
-def test_managed_clusters_grow_and_shrink(place: Place):
-    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
-    before = {name: cluster.get(SECRETS, name) for name in ("etcd-peer-tls", "etcd-server-tls")}
-    place.may_lose |= {"data-etcd-3", "data-etcd-4"}
-    with under_load(cluster):
-        cluster.scale(5)
-        settles(cluster, 5)
-        cluster.scale(3)
-        settles(cluster, 3)
-    assert {name: cluster.get(SECRETS, name) for name in before} == before
+    etcdctl("put", "greeting", "hello")
+    for where in ((), ("--endpoints", "https://etcd-client:2379")):
+        assert etcdctl(*where, "get", "greeting", "--print-value-only").strip() == "hello"
 
 
 @pytest.mark.timeout(300)
 def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
-    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
+    cluster = place.declare(size=3).comes_up()
     before, uids = serials(cluster), cluster.pod_uids()
     with under_load(cluster):
         for name in ("etcd-server-tls", "etcd-peer-tls", "etcd-client-tls"):
@@ -96,20 +91,22 @@ def test_certificates_of_a_user_serve(place: Place):
     assert made == {"etcd-start", "peers", "servers", "operators"}
 
 
-def test_certificates_between_members_alone(place: Place):
+def test_certificates_of_a_user_between_members_leave_clients_with_managed_ones(place: Place):
     bring(place)
     place.credentials = None
     cluster = place.declare(size=3, TLS={"static": {"member": {"peerSecret": "peers"}}})
     cluster.comes_up()
     urls = [url for member in cluster.client.members().members for url in member.peer_urls]
     assert all(url.startswith("https://") for url in urls), urls
+    assert cluster.credentials() is not None
 
 
 def test_plaintext_that_is_asked_for_is_said(place: Place):
-    cluster = place.declare(size=1, TLS={"peer": "Plaintext", "client": "Plaintext"}).comes_up()
+    cluster = place.declare(size=1, TLS=PLAINTEXT).comes_up()
     cluster.client.put("greeting", "hello")
     told = cluster.condition("Plaintext")
     assert "members and of clients is neither encrypted nor authenticated" in told["message"]
+    assert "as spec.TLS asks" in told["message"]
     eventually(
         "an event",
         lambda: [one for one in cluster.events() if one["reason"] == "Plaintext"],
@@ -161,7 +158,7 @@ def test_a_bad_certificate_does_not_touch_a_running_cluster(place: Place):
 
 
 def test_another_mode_is_declined_while_a_cluster_runs(place: Place):
-    cluster = place.declare(size=3, TLS=MANAGED).comes_up()
+    cluster = place.declare(size=3).comes_up()
     uids = cluster.pod_uids()
 
     cluster.change(TLS={"peer": "Managed", "client": "Plaintext"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import time
@@ -16,8 +15,8 @@ from harness.invariants import Ledger, check_clusters
 from harness.operator import Operator
 from harness.reach import Reach
 
-TLS = os.environ.get("E2E_TLS", "")
-"""`Managed` runs every test that says nothing of TLS with it."""
+PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
+"""`spec.TLS` of the few clusters without it. All others have what the product gives them."""
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -54,8 +53,6 @@ class Place:
         return Cluster(self.kube, self.reach, self.namespace, name, self.credentials)
 
     def declare(self, size: int = 3, name: str = "etcd", **spec: Any) -> Cluster:
-        if TLS and "TLS" not in spec:
-            spec["TLS"] = {"peer": TLS, "client": TLS}
         return self.cluster(name).declare(size, **spec)
 
     def check(self) -> None:

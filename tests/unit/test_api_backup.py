@@ -28,12 +28,13 @@ def refusal(**changes: Any) -> str:
     return str(caught.value)
 
 
-def test_the_manifest_of_coreoss_introduction_is_understood() -> None:
+def test_the_manifest_of_coreoss_introduction_is_understood_with_tls() -> None:
     [manifest] = yaml.safe_load_all((EXAMPLES / "etcd-backup.yaml").read_text())
 
     backup = parse_backup(manifest)
 
-    assert backup.endpoints == ("http://example-etcd-cluster-client:2379",)
+    assert backup.endpoints == ("https://example-etcd-cluster-client:2379",)
+    assert backup.client_tls_secret == "example-etcd-cluster-operator-tls"
     assert backup.store == Store("S3", "mybucket", "etcd.backup", secret="aws")
     assert (backup.policy.timeout, backup.periodic, backup.policy.keep) == (60, False, 0)
 

@@ -151,17 +151,19 @@ class Backups:
         body = self._store.get(ETCD_CLUSTERS, backup.namespace, backup.cluster)
         if body is None:
             return None
-        try:
-            cluster = parse_cluster(body)
-        except Refused:
+        cluster = self._parsed(body)
+        if cluster is None:
             return None
-        cluster = self._with_its_links(cluster)
         encrypted = cluster.links.client.is_encrypted
         secret = operator_secret(cluster) if encrypted else ""
         return Target(_endpoints(cluster, body), _cluster_id(body), secret)
 
-    def _with_its_links(self, cluster: EtcdCluster) -> EtcdCluster:
-        """Those it runs with; the spec may have come to say others."""
+    def _parsed(self, body: Json) -> EtcdCluster | None:
+        """With the links that it runs with; the spec may have come to say others."""
+        try:
+            cluster = parse_cluster(body)
+        except Refused:
+            return None
         live = self._store.get(STATEFUL_SETS, cluster.namespace, cluster.name)
         try:
             return replace(cluster, links=links_of(live)) if live else cluster
@@ -177,7 +179,7 @@ class Backups:
         )
         for name in names:
             if body := self._store.get(ETCD_CLUSTERS, backup.namespace, name):
-                return recorded.record(name, body["spec"])
+                return recorded.record(name, body["spec"], self._parsed(body))
         return None
 
     async def _has_claim(self, backup: EtcdBackup) -> bool:

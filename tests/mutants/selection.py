@@ -56,6 +56,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/integrity.py": _BACKUPS,
     "backup/names.py": _BACKUPS,
     "backup/plan.py": _BACKUPS,
+    "backup/recorded.py": ("test_restores.py", "test_backups.py"),
     "backup/restores.py": _RESTORES,
     "backup/status.py": _BACKUPS,
     "manifests/backup_job.py": _BACKUPS,

@@ -26,6 +26,12 @@ MUTANTS: Final = [
         "a cluster from before TLS that lost its records locks its clients out",
     ),
     Mutant(
+        "backup/recorded.py",
+        " if not (wish or link.is_encrypted)}\n",
+        " if False}\n",
+        "a plaintext cluster that is made again locks its clients out",
+    ),
+    Mutant(
         "manifests/tls.py",
         '    if cluster.links.client.mode != "Managed":\n',
         "    if False:\n",

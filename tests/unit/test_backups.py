@@ -428,6 +428,7 @@ class TestByTheNameOfACluster:
         told = order.parse(pod["containers"][0]["env"][0]["value"])
         assert list(told.endpoints) == [f"http://c-{n}.c.default.svc:2379" for n in range(3)]
         assert not told.client_secret
+        assert told.cluster["spec"]["TLS"] == PLAINTEXT, "made again, its clients find it as it was"
 
 
 class TestAtAnInterval:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes import FakeClock, FakeKube
+from worlds import body as cluster_body
 
 from etcd_operator.events import Events
 from etcd_operator.kube import ETCD_CLUSTERS, ETCD_RESTORES, JOBS, PODS, Json, Rejected
@@ -14,6 +16,7 @@ from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place
+from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Link, Links
 from etcd_stateful.backup import order, outcome, recorded
 from etcd_stateful.backup.outcome import Described, Failure
 
@@ -208,6 +211,18 @@ class TestWhatIsRecorded:
         one_life = {"paused": True, "recovery": {}, "retainedClaims": {}, "bootstrap": {}}
 
         assert recorded.record("c", OLD | one_life) == {"name": "c", "spec": OLD}
+
+    def test_tls_is_kept_as_it_is_said_and_its_absence_where_it_is_not(self) -> None:
+        def kept(links: Links, **spec: Any) -> Any:
+            cluster = replace(parse_cluster(cluster_body(3, **spec)), links=links)
+            return recorded.record("c", spec, cluster)["spec"].get("TLS")
+
+        assert kept(Links(MANAGED, MANAGED)) is None
+        assert kept(NO_TLS) == {"peer": "Plaintext", "client": "Plaintext"}
+        assert kept(Links(MANAGED, PLAINTEXT)) == {"client": "Plaintext"}
+        said = {"static": {"member": {"peerSecret": "p"}}}
+        assert kept(Links(Link("Static", "p")), TLS=said) == said | {"client": "Plaintext"}
+        assert kept(NO_TLS, TLS={"peer": "Managed"})["peer"] == "Managed", "the edit counts anew"
 
     @pytest.mark.parametrize(
         ("endpoint", "names"),

@@ -1,7 +1,8 @@
 """The EtcdCluster that a backup is of, as the manifest beside the backup keeps it.
 
 So a restore can make a cluster that is no longer there: with its size, version, resources and
-options, without what was said about that one cluster's life.
+options, without what was said about that one cluster's life. Where it had no TLS that is said, also
+for a spec that was silent: its clients could not talk to what today's default would make of it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from etcd_stateful.api.backup import split_endpoint
+from etcd_stateful.api.cluster import EtcdCluster
 
 _OF_ONE_LIFE: Final = ("bootstrap", "paused", "recovery", "retainedClaims")
 
 
-def record(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+def record(
+    name: str, spec: Mapping[str, Any], cluster: EtcdCluster | None = None
+) -> dict[str, Any]:
+    """With `cluster`, the parsed spec and the links that it runs with, where they are known."""
     kept = {key: value for key, value in spec.items() if key not in _OF_ONE_LIFE}
+    if cluster is not None and (bare := _bare(cluster)):
+        kept["TLS"] = {**(kept.get("TLS") or {}), **bare}
     return {"name": name, "spec": kept}
+
+
+def _bare(cluster: EtcdCluster) -> dict[str, str]:
+    wished, links = cluster.wished_links, cluster.links
+    both = (("peer", wished.peer, links.peer), ("client", wished.client, links.client))
+    return {key: "Plaintext" for key, wish, link in both if not (wish or link.is_encrypted)}
 
 
 def possible_names(endpoints: Iterable[str], namespace: str) -> list[str]:

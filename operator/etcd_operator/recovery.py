@@ -75,6 +75,7 @@ class Recoveries:
             stranger=other.owner if other else "",
             deleting="deletionTimestamp" in metadata,
             trouble=self._trouble(newest) if newest and state != "complete" else "",
+            claim_uid=notes.get(naming.CLAIM_UID, ""),
         )
 
     def _trouble(self, pod: Json) -> str:

@@ -127,7 +127,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "leftovers._discard": "claims of a deleted cluster: tests/unit",
     "leftovers._nothing_to_adopt": "claims of a deleted cluster: tests/unit",
     "leftovers._ways_on": "claims of a deleted cluster: tests/unit",
-    "leftovers._broken": "records edited by hand: tests/unit",
+    "leftovers.damaged_record": "records edited by hand: tests/unit",
     "leftovers.damaged": "records edited by hand: tests/unit",
     "bootstrap.secret": "a Secret edited by hand: tests/unit",
     "blocked._foreign_data": "volumes of other clusters: tests/unit",

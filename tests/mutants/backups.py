@@ -208,6 +208,18 @@ MUTANTS: Final = [
         "a spec that was mended does not reach the Job",
     ),
     Mutant(
+        _RESTORE,
+        "if job.claim_uid != claim.uid:",
+        "if False:",
+        "a finished Job vouches for a claim that was made again, and is empty",
+    ),
+    Mutant(
+        _RESTORE,
+        "return leftovers.damaged_record(claim) if claim.damage else None",
+        "return None",
+        "a claim whose record cannot be read is filled",
+    ),
+    Mutant(
         "restore.py",
         '        "--mark-compacted",\n',
         "",

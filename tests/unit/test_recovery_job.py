@@ -189,6 +189,17 @@ class TestWhatIsAsked:
         assert (found.state, found.deleting, found.stranger) == ("running", False, "")
         assert found.spec_hash == parse_cluster(body(3)).template_hash
 
+    async def test_the_claim_that_a_restores_job_fills(self, kube: FakeKube) -> None:
+        """Without it the planner would make that Job again and again."""
+        raw = self.made(kube)
+        raw["metadata"]["annotations"][naming.CLAIM_UID] = "v1"
+        kube.put(JOBS, raw)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.claim_uid == "v1"
+
     @pytest.mark.parametrize(
         ("conditions", "state"),
         [

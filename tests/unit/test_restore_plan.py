@@ -55,7 +55,9 @@ class RestoreWorld(RecoveryWorld):
         notes = manifest["metadata"]["annotations"]
         self.jobs.append(manifest)
         told = (notes[SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
-        self.job = Job(step.name, f"j{self._next()}", str(self._next()), *told, "running")
+        uid, version = f"j{self._next()}", str(self._next())
+        of = notes[naming.CLAIM_UID]
+        self.job = Job(step.name, uid, version, *told, "running", claim_uid=of)
 
     def _may_stop(self, *_: Any) -> None:
         rule(self.record.restoring, "I1", "no pods, and nothing is restored")
@@ -214,6 +216,15 @@ class TestAtEveryStep:
 
         self.run(happens)
 
+    def test_the_claim_is_deleted_and_made_again_beside_a_finished_job(self) -> None:
+        """That Job filled the volume of before, and would vouch for an empty one."""
+
+        def happens(world: RestoreWorld) -> None:
+            if world.secret is None or world.record.restoring:
+                world.claims.pop(0, None)
+
+        self.run(happens)
+
     def test_the_secret_is_lost(self) -> None:
         def happens(world: RestoreWorld) -> None:
             world.lose_secret()
@@ -306,6 +317,20 @@ class TestWhatStandsAgainstIt:
         assert isinstance(step, Hold)
         assert "another member's data" in step.message
 
+    @pytest.mark.parametrize("state", ["absent", "running", "complete"])
+    def test_a_claim_whose_record_cannot_be_read_is_left_as_it_is(self, state: Any) -> None:
+        """It may hold another member's data."""
+        world = self.at_job()
+        seen = world.observe()
+        assert seen.job is not None
+        job = None if state == "absent" else replace(seen.job, state=state)
+        broken = replace(seen.claims[0], damage="its annotation member-id is no ID")
+
+        step = decide(replace(seen, claims=(broken,), job=job))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "ClaimRecordDamaged"
+
     def test_a_pod_that_somebody_made_is_waited_for(self) -> None:
         """Two on one volume: `start` would look at what is half there."""
         world = born(1)
@@ -363,7 +388,9 @@ class TestTheManifests:
         cluster = parse_cluster(body(3, bootstrap={"restore": RESTORE}))
         record = records.restoring("uid", "c-0", cluster.peer_url(0), "3.7.3", 3)
         assert cluster.restore is not None
-        return restore_job(cluster, record, cluster.restore, operator_image="operator:1")
+        return restore_job(
+            cluster, record, cluster.restore, claim_uid="v1", operator_image="operator:1"
+        )
 
     def test_only_the_first_container_sees_the_credentials(self) -> None:
         pod = self.job()["spec"]["template"]["spec"]

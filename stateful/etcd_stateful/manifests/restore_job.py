@@ -32,14 +32,19 @@ _TRIES: Final = 3
 
 
 def restore_job(
-    cluster: EtcdCluster, record: Bootstrap, store: Store, *, operator_image: str
+    cluster: EtcdCluster, record: Bootstrap, store: Store, *, claim_uid: str, operator_image: str
 ) -> Manifest:
+    """
+    Args:
+        claim_uid: of the claim that it is to fill. A Job knows claims by their names alone.
+    """
     described = metadata(cluster, naming.restore_job(cluster.name))
     described["labels"] = labels(cluster.name)
     described["annotations"] = {
         SURVIVOR: record.members[0].name,
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: made_of(cluster, store),
+        naming.CLAIM_UID: claim_uid,
     }
     refused = {"containerName": "fetch", "operator": "In", "values": [restore.REFUSED_EXIT]}
     return {

@@ -28,7 +28,7 @@ def before_anything(seen: Observation) -> Step | None:
     if seen.secret is not None and (seen.stateful_set is not None or is_latched(seen)):
         return None
     if broken := next((claim for claim in seen.claims if claim.damage), None):
-        return _broken(broken)
+        return damaged_record(broken)
     discard = seen.cluster.retained_claims.discard
     old = left_behind(seen)
     for claim in old:
@@ -112,7 +112,7 @@ def damaged(seen: Observation) -> Step | None:
     """Claims whose record cannot be trusted: edited by hand, restored or cloned."""
     for claim in seen.claims:
         if claim.damage:
-            return _broken(claim)
+            return damaged_record(claim)
         if claim.record and claim.record.claim_uid != claim.uid:
             return Hold(
                 "ClaimRestored",
@@ -123,7 +123,7 @@ def damaged(seen: Observation) -> Step | None:
     return None
 
 
-def _broken(claim: Claim) -> Hold:
+def damaged_record(claim: Claim) -> Hold:
     return Hold(
         "ClaimRecordDamaged",
         f"claim {claim.name}: {claim.damage}. Put its annotations right, or delete the claim if "

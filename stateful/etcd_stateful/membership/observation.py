@@ -188,6 +188,9 @@ class Job:
     trouble: str = ""
     """What its pod waits for or failed at, in words."""
 
+    claim_uid: str = ""
+    """Of the claim that a restore's Job was made to fill."""
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:

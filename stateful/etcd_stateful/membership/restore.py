@@ -17,7 +17,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.restore_job import made_of, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
-from etcd_stateful.membership import bootstrap, records
+from etcd_stateful.membership import bootstrap, leftovers, records
 from etcd_stateful.membership.observation import Claim, Job, Observation, recorded
 from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
@@ -51,8 +51,8 @@ def _fill(seen: Observation, store: Store) -> Step:
         name = naming.claim(seen.cluster.name, 0)
         words = f"claim {name} is made for what is restored"
         return ApplyChild("PersistentVolumeClaim", name, manifest, words)
-    if claim.deleting:
-        return Wait(f"claim {claim.name} to be gone")
+    if step := _not_to_be_used(claim):
+        return step
     if claim.record == _record_of(seen, claim):
         return _clear_up(seen)
     if step := _with_another_version(seen):
@@ -60,6 +60,12 @@ def _fill(seen: Observation, store: Store) -> Step:
     if claim.record is not None:
         return _failed(seen, f"claim {claim.name} holds another member's data")
     return _run(seen, claim, store)
+
+
+def _not_to_be_used(claim: Claim) -> Step | None:
+    if claim.deleting:
+        return Wait(f"claim {claim.name} to be gone")
+    return leftovers.damaged_record(claim) if claim.damage else None
 
 
 def _with_another_version(seen: Observation) -> Step | None:
@@ -74,13 +80,13 @@ def _with_another_version(seen: Observation) -> Step | None:
 def _run(seen: Observation, claim: Claim, store: Store) -> Step:
     job = seen.job
     if job is None:
-        return _create(seen, store)
+        return _create(seen, claim, store)
     if job.deleting:
         return Wait(f"Job {job.name} to be gone", soon=True)
-    return _why_useless(seen, job, store) or _of_job(seen, claim, job, store)
+    return _why_useless(seen, claim, job, store) or _of_job(seen, claim, job, store)
 
 
-def _why_useless(seen: Observation, job: Job, store: Store) -> Step | None:
+def _why_useless(seen: Observation, claim: Claim, job: Job, store: Store) -> Step | None:
     """A Job under the name that is not the one to wait for."""
     if job.stranger:
         return Hold(
@@ -90,6 +96,9 @@ def _why_useless(seen: Observation, job: Job, store: Store) -> Step | None:
     made = made_of(bootstrap.as_running(seen), store)
     if (job.epoch, job.spec_hash) != (recorded(seen).epoch, made):
         return _delete(job, f"Job {job.name} is made again: the spec has been edited")
+    if job.claim_uid != claim.uid:
+        # What it has filled may be gone with the claim of before.
+        return _delete(job, f"Job {job.name} is made again: claim {claim.name} is another by now")
     return None
 
 
@@ -103,11 +112,15 @@ def _of_job(seen: Observation, claim: Claim, job: Job, store: Store) -> Step:
     return Wait(f"{doing}: {job.trouble}" if job.trouble else doing, soon=True)
 
 
-def _create(seen: Observation, store: Store) -> Step:
+def _create(seen: Observation, claim: Claim, store: Store) -> Step:
     if seen.occupants:
         return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
     manifest = restore_job(
-        bootstrap.as_running(seen), recorded(seen), store, operator_image=seen.operator_image
+        bootstrap.as_running(seen),
+        recorded(seen),
+        store,
+        claim_uid=claim.uid,
+        operator_image=seen.operator_image,
     )
     name = naming.restore_job(seen.cluster.name)
     return CreateJob(name, manifest, f"Job {name} restores {store.location(store.key)}")

@@ -19,7 +19,8 @@ from etcd_operator.finder import Finder
 from etcd_operator.issuing import contents
 from etcd_operator.kube import SECRETS, Json, Key, Kubernetes
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.certificates import OPERATOR_FILES, Need, managed, provided
+from etcd_stateful.certificates import OPERATOR_FILES, Need, managed
+from etcd_stateful.membership.certificates import needed_of_users
 from etcd_stateful.membership.observation import Certificate, Certificates, Foreign, Observation
 
 MENDED_SECONDS: Final = 2.0
@@ -69,7 +70,7 @@ class CertificateLook:
         if cluster.links.are_plaintext:
             self.forget((cluster.namespace, cluster.name))
             return replace(base, certificates=Certificates(self._wall_clock()))
-        ours, theirs = managed(cluster), provided(cluster)
+        ours, theirs = managed(cluster), needed_of_users(base)
         raws = await asyncio.gather(
             *(self._finder.find(SECRETS, cluster.namespace, need.secret) for need in ours),
             *(self._provided(cluster, need) for need in theirs),

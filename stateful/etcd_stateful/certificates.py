@@ -86,17 +86,17 @@ def managed(cluster: EtcdCluster) -> tuple[Need, ...]:
     return tuple(found)
 
 
-def provided(cluster: EtcdCluster) -> tuple[Need, ...]:
-    """What the user has made, as it has to be for `spec.size` members."""
+def provided(cluster: EtcdCluster, members: int) -> tuple[Need, ...]:
+    """What the user has made, as it has to be for so many ordinals."""
     found: list[Need] = []
     static = "spec.TLS.static"
     if cluster.links.peer.mode == "Static":
-        names, field = _hosts(cluster), f"{static}.member.peerSecret"
+        names, field = _hosts(cluster, members), f"{static}.member.peerSecret"
         secret = cluster.links.peer.secret
         found.append(Need("peer", secret, PEER_FILES, names, serves=True, calls=True, field=field))
     if cluster.links.client.mode == "Static":
         link, service = cluster.links.client, naming.client_service(cluster.name)
-        names = (*_hosts(cluster), f"{service}.{cluster.namespace}.svc")
+        names = (*_hosts(cluster, members), f"{service}.{cluster.namespace}.svc")
         field = f"{static}.member.serverSecret"
         found += [
             Need("server", link.secret, SERVER_FILES, names, serves=True, field=field),
@@ -193,8 +193,8 @@ def _application(cluster: EtcdCluster) -> Need:
     )
 
 
-def _hosts(cluster: EtcdCluster) -> tuple[str, ...]:
-    return tuple(cluster.host(ordinal) for ordinal in range(cluster.size))
+def _hosts(cluster: EtcdCluster, members: int) -> tuple[str, ...]:
+    return tuple(cluster.host(ordinal) for ordinal in range(members))
 
 
 def _every_host(cluster: EtcdCluster) -> tuple[str, ...]:

@@ -42,7 +42,12 @@ _SHRINK = "test_membership_shrink.py"
 _UPGRADE = "test_membership_upgrade.py"
 _CONFIRM = "test_reconcile_confirm.py"
 _MANIFESTS = ("test_manifests_golden.py",)
-_TLS = ("test_membership_links.py", "test_certificates.py", "test_tls_passes.py")
+_TLS = (
+    "test_membership_certificates.py",
+    "test_membership_links.py",
+    "test_certificates.py",
+    "test_tls_passes.py",
+)
 
 _BACKUPS = ("test_backup.py", "test_backups.py", "test_backup_job.py")
 _RESTORES = ("test_restore_plan.py", "test_restores.py")
@@ -111,6 +116,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_membership_roster.py",
         "test_membership_rules.py",
         "test_membership_birth.py",
+        "test_membership_certificates.py",
         _SHRINK,
         _ROLL,
         _UPGRADE,

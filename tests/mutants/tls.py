@@ -98,6 +98,36 @@ MUTANTS: Final = [
         "pods are restarted onto certificates that cannot be used",
     ),
     Mutant(
+        "membership/planner.py",
+        "        step = None if question in _STARTS else question(seen)\n",
+        "        step = question(seen)\n",
+        "tickets go out that no pod can use, and versions change with certificates that are bad",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "        if step is not None and not certificates.starts_pods(seen, step):\n",
+        "        if step is not None:\n",
+        "pods are restarted that cannot come back with the user's certificates",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "if step and not (held and certificates.starts_pods(seen, step)))",
+        "if step)",
+        "a growth that waits for certificates keeps Services from being put back",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        "            return not 0 < spec[",
+        "            return not 0 <= spec[",
+        "a recovery stops every pod before the certificates are mended",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        "    members = max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])\n",
+        "    members = seen.cluster.size\n",
+        "a member that is to go can no longer be dialled",
+    ),
+    Mutant(
         "certificates.py",
         "    return begins + (ends - begins) * 2 / 3\n",
         "    return ends\n",

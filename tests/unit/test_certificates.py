@@ -237,7 +237,7 @@ def pem_key(key):
 
 def wanted(role, size=3, **spec):
     cluster = parse_cluster(body(size, **{"TLS": STATIC, **spec}))
-    return next(need for need in provided(cluster) if need.role == role)
+    return next(need for need in provided(cluster, cluster.size) if need.role == role)
 
 
 def peer(**how):

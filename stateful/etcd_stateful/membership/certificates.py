@@ -3,18 +3,38 @@
     managed     authority -> what pods mount, each into a Secret of its own -> StatefulSet
                 -> what the operator and applications show
                 at two thirds of its life each leaf is made anew; etcd takes it up by itself
-    provided    checked; while one is missing or unusable, nothing else is done
+    provided    checked; while one is missing or unusable, no pod is started or restarted
 
 An authority is made only where no member runs that trusts another.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from etcd_stateful import naming
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
-from etcd_stateful.membership.observation import Certificate, Certificates, Observation
-from etcd_stateful.membership.steps import Hold, IssueCertificate, Step
+from etcd_stateful.membership import roster
+from etcd_stateful.membership.observation import (
+    Certificate,
+    Certificates,
+    Observation,
+    is_latched,
+)
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateJob,
+    DeletePod,
+    Hold,
+    IssueCertificate,
+    MemberAddLearner,
+    PushTicket,
+    Settled,
+    Step,
+    Wait,
+    WriteBootstrap,
+)
 
 UNUSABLE: Final = "CertificatesUnusable"
 
@@ -27,7 +47,7 @@ def of_members(seen: Observation) -> Step | None:
     known = seen.certificates
     if known is None:
         return None
-    return _unusable(seen, known) or _due(seen, known, _MOUNTED)
+    return _before_the_latch(seen) or _due(seen, known, _MOUNTED)
 
 
 def of_clients(seen: Observation) -> Step | None:
@@ -35,10 +55,23 @@ def of_clients(seen: Observation) -> Step | None:
     return _due(seen, seen.certificates, _SHOWN) if seen.certificates else None
 
 
-def _unusable(seen: Observation, known: Certificates) -> Step | None:
-    """A restarted member could not come back with these, so none is restarted."""
+def needed_of_users(seen: Observation) -> tuple[Need, ...]:
+    """Good for every ordinal that is declared, listed or running: on its way to fewer members, a
+    cluster is still all of them."""
+    listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
+    used = [*(pod.ordinal for pod in seen.pods), *(one for one in listed if one is not None)]
+    members = max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
+    return provided(seen.cluster, min(members, naming.MAX_SIZE))
+
+
+def unusable(seen: Observation) -> Hold | None:
+    """What is wrong with a user's certificates. A pod that starts with them might not come back, so
+    none is started or restarted; but members that run go on, and so does what needs no new one."""
+    known = seen.certificates
+    if known is None or seen.cluster.deleting:
+        return None
     said = []
-    for need in provided(seen.cluster):
+    for need in needed_of_users(seen):
         found = known.secrets.get(need.secret, {}).get(need.role)
         if found is None:
             said.append(f"Secret {need.secret}, which {need.field} names, is not there")
@@ -46,7 +79,34 @@ def _unusable(seen: Observation, known: Certificates) -> Step | None:
             said.append(f"Secret {need.secret}, which {need.field} names: {found.problem}")
     if not said:
         return None
-    return Hold(UNUSABLE, f"{'; '.join(said)}. Nothing is touched until that is mended")
+    return Hold(UNUSABLE, f"{'; '.join(said)}. No pod is started or restarted until that is mended")
+
+
+def starts_pods(seen: Observation, step: Step) -> bool:
+    """Whether pods start by it, stop, or come to wait for each other with another version."""
+    match step:
+        case ApplyChild(kind="StatefulSet", manifest=manifest):
+            spec: dict[str, int] = manifest["spec"]  # type: ignore[assignment]
+            return not 0 < spec["replicas"] <= seen.replicas
+        case WriteBootstrap(final=final):
+            return final
+        case _:
+            return isinstance(step, CreateJob | DeletePod | MemberAddLearner | PushTicket)
+
+
+def besides(held: Hold, step: Step) -> Step:
+    """What is said where nothing is left to do: the certificates first, they may be the cause."""
+    match step:
+        case Wait() | Settled():
+            return held
+        case Hold(reason=reason, message=message) if reason != UNUSABLE:
+            return replace(held, message=f"{held.message}. Besides, {reason}: {message}")
+        case _:
+            return step
+
+
+def _before_the_latch(seen: Observation) -> Hold | None:
+    return None if is_latched(seen) else unusable(seen)
 
 
 def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Step | None:

@@ -54,8 +54,17 @@ _LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 
 def decide(seen: Observation) -> Step:
     """The next step."""
+    held = certificates.unusable(seen) if is_latched(seen) else None
+    if held is None or seen.cluster.paused:
+        return next((step for ask in _QUESTIONS if (step := ask(seen)) is not None), Settled())
+    return certificates.besides(held, _without_starts(seen))
+
+
+def _without_starts(seen: Observation) -> Step:
+    """The next step of all that neither start nor restart a pod."""
     for question in _QUESTIONS:
-        if (step := question(seen)) is not None:
+        step = None if question in _STARTS else question(seen)
+        if step is not None and not certificates.starts_pods(seen, step):
             return step
     return Settled()
 
@@ -105,7 +114,9 @@ def _children(seen: Observation) -> Step | None:
     taken = {(foreign.kind, foreign.name) for foreign in seen.foreign}
     wanted = [one for one in wanted if _kind_and_name(one[1]) not in taken]
     steps = (_child(live, manifest, formed=formed) for live, manifest in wanted)
-    return next((step for step in steps if step), None)
+    held = formed and certificates.unusable(seen)
+    due = (step for step in steps if step and not (held and certificates.starts_pods(seen, step)))
+    return next(due, None)
 
 
 def _predecessors(seen: Observation) -> Step | None:
@@ -310,3 +321,17 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     certificates.authority_lost,
     links.changed,
 )
+
+_STARTS: Final[frozenset[Question]] = frozenset(
+    {
+        _version_first,
+        bootstrap.tickets,
+        upgrade.go_back,
+        upgrade.prepare,
+        roll.next_pod,
+        upgrade.finish,
+        bootstrap.keep_size,
+        upgrade.go_on,
+    }
+)
+"""Those that lead to pods that start or are restarted, or count on that."""

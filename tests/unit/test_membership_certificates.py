@@ -1,0 +1,212 @@
+"""User-provided certificates that have become unusable: what rests, and what goes on anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from worlds import World, body, drive, labels, until
+
+from etcd_stateful.membership.certificates import needed_of_users, unusable
+from etcd_stateful.membership.observation import Certificate, Certificates, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold, Settled, Step
+
+STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
+
+
+class TlsWorld(World):
+    problem = ""
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        found = {
+            need.secret: {need.role: Certificate("1", self.problem)}
+            for need in needed_of_users(seen)
+        }
+        return replace(seen, certificates=Certificates(0.0, found))
+
+
+def spoiled(size: int = 3) -> TlsWorld:
+    world = TlsWorld(body(size, TLS=STATIC))
+    assert drive(world, idle=2) == Settled()
+    world.history.clear()
+    world.problem = "expired"
+    return world
+
+
+def rests(world: TlsWorld) -> Hold:
+    step = drive(world, idle=3)
+
+    assert isinstance(step, Hold), step
+    assert step.reason == "CertificatesUnusable"
+    assert "Secret p, which spec.TLS.static.member.peerSecret names: expired" in step.message
+    return step
+
+
+def emptied(world: TlsWorld) -> None:
+    world.claims[2].data = None
+    world.restart_pod(2)
+
+
+def edited(world: TlsWorld) -> None:
+    world.edit(pod={"labels": {"edited": "yes"}})
+
+
+def silent_beside_an_edit(world: TlsWorld) -> None:
+    edited(world)
+    world.pods[2].where = "pending"
+
+
+def grown(world: TlsWorld) -> None:
+    world.edit(size=5)
+
+
+def upgraded(world: TlsWorld) -> None:
+    world.edit(version="3.7.3")
+
+
+def without_stateful_set(world: TlsWorld) -> None:
+    world.delete_stateful_set()
+
+
+class TestARunningCluster:
+    """Certificates are good for those that run, and perhaps not for one that starts."""
+
+    def test_at_rest_it_is_said(self) -> None:
+        world = spoiled()
+
+        rests(world)
+
+        assert not world.history
+
+    def test_an_object_that_was_deleted_is_put_back(self) -> None:
+        world = spoiled()
+        kinds = [kind for kind, _ in world.objects if kind != "StatefulSet"]
+        world.objects = {key: one for key, one in world.objects.items() if key[0] == "StatefulSet"}
+
+        rests(world)
+
+        assert sorted(one.split()[0] for one in labels(world.history)) == sorted(kinds)
+
+    def test_objects_are_put_back_beside_a_growth_that_must_wait(self) -> None:
+        world = spoiled()
+        world.edit(size=5)
+        del world.objects["Service", "c-client"]
+
+        rests(world)
+
+        assert labels(world.history) == ["Service c-client"]
+
+    def test_a_lost_member_is_taken_off_the_list_and_not_replaced_yet(self) -> None:
+        """As long as it is listed, one more loss takes the quorum."""
+        world = spoiled()
+        emptied(world)
+
+        rests(world)
+
+        assert [one for one in labels(world.history) if one.split()[0] != "lead"] == ["remove c-2"]
+        world.problem = ""
+        assert drive(world, idle=2) == Settled()
+        assert len(world.etcd.voters) == 3
+
+    def test_it_shrinks(self) -> None:
+        world = spoiled(5)
+        world.edit(size=3)
+
+        rests(world)
+
+        assert sorted(world.pods) == sorted(world.claims) == [0, 1, 2]
+        assert len(world.etcd.voters) == 3
+
+    @pytest.mark.parametrize(
+        "happens", [edited, silent_beside_an_edit, grown, upgraded, without_stateful_set]
+    )
+    def test_no_pod_is_started_or_restarted(self, happens: Callable[[TlsWorld], None]) -> None:
+        world = spoiled()
+        happens(world)
+        before = {one.uid for one in world.pods.values()}
+
+        rests(world)
+
+        assert {one.uid for one in world.pods.values()} == before
+        assert not any(one.startswith(("restart", "push", "add", "ledger", "version", "lead"))
+                       for one in labels(world.history))  # fmt: skip
+        world.problem = ""
+        assert drive(world, idle=2) == Settled()
+
+    def test_a_learner_in_flight_gets_no_ticket(self) -> None:
+        world = spoiled()
+        world.problem = ""
+        emptied(world)
+        until(world, "push c-2 existing")
+        world.problem = "expired"
+        issued, done = len(world.record.issued), len(world.history)
+
+        rests(world)
+
+        assert (len(world.record.issued), len(world.history)) == (issued, done)
+
+    def test_a_recovery_that_is_asked_for_waits_for_the_certificates(self) -> None:
+        """They may be all that the quorum was lost by."""
+        world = spoiled()
+        for ordinal in (1, 2):
+            world.claims[ordinal].data = None
+            world.restart_pod(ordinal)
+        asked = {"survivor": "c-0", "clusterID": f"{world.record.cluster_id:016x}", "epoch": 1}
+        world.edit(recovery=asked)
+
+        rests(world)
+
+        assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
+        assert world.record.epoch == 1
+
+    def test_what_else_holds_it_is_said_besides(self) -> None:
+        world = spoiled()
+        for ordinal in (1, 2):
+            world.claims[ordinal].data = None
+            world.restart_pod(ordinal)
+
+        assert "Besides, QuorumLost: the data of c-1, c-2 is lost" in rests(world).message
+
+    def test_a_pause_comes_first(self) -> None:
+        world = spoiled()
+        world.edit(paused=True)
+
+        step: Step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "Paused"
+
+
+class TestForHowMany:
+    def names(self, seen: Observation) -> set[str]:
+        needs = {need.role: need for need in needed_of_users(seen)}
+        return {name.partition(".")[0] for name in needs["peer"].names}
+
+    def test_all_that_are_declared(self) -> None:
+        world = spoiled()
+        world.edit(size=5)
+
+        assert self.names(world.observe()) == {f"c-{one}" for one in range(5)}
+
+    def test_members_that_are_about_to_go_are_still_dialled(self) -> None:
+        world = spoiled(5)
+        world.edit(size=3)
+
+        assert self.names(world.observe()) == {f"c-{one}" for one in range(5)}
+
+    def test_members_on_the_list_and_pods_that_run_count_without_the_statefulset(self) -> None:
+        world = spoiled(5)
+        world.edit(size=1)
+        seen = replace(world.observe(), stateful_set=None)
+
+        assert len(self.names(replace(seen, etcd=None))) == 5
+        assert len(self.names(replace(seen, pods=()))) == 5
+
+    def test_a_cluster_with_managed_ones_needs_none_of_the_users(self) -> None:
+        world = TlsWorld(body(3, TLS={"peer": "Managed", "client": "Managed"}))
+
+        assert needed_of_users(world.observe()) == ()
+        assert unusable(world.observe()) is None

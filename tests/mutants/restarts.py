@@ -38,6 +38,24 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
+        "        if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):\n",
+        "        if False:\n",
+        "an operator that is cut off restarts all members at once (I8)",
+    ),
+    Mutant(
+        _ROLL,
+        "    if pod.deleting:\n        return not pod.overdue\n",
+        "    if pod.deleting:\n        return True\n",
+        "a node that is off keeps the cure from all others",
+    ),
+    Mutant(
+        _ROLL,
+        "    return not is_up and not pod.trouble and pod.age < CRASH_SECONDS\n",
+        "    return not is_up and not pod.trouble\n",
+        "a pod that waits in start unheard keeps the cure from all others",
+    ),
+    Mutant(
+        _ROLL,
         "    if not few and not roster.is_quorum(others, voters):\n",
         "    if False:\n",
         "a restart costs the quorum (I1)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from views import seat, with_claim, with_members, with_pod, without_status
@@ -10,8 +11,10 @@ from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership import changes, roll
+from etcd_stateful.membership.observation import StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
+from etcd_stateful.ticket import Finding
 
 EMPTY_DIR = {"emptyDir": {}}
 LABEL = {"pod": {"labels": {"team": "a"}}}
@@ -312,6 +315,64 @@ class TestUnready:
 
         assert 2 in seen.statuses
         assert roll.unready(with_pod(with_pod(seen, 0, revision=""), 1, revision="")) is None
+
+    def cut_off(self) -> World:
+        """The quorum is lost, nobody is heard, and all have another template than the spec's."""
+        world = edited(3)
+        world.cut_off = True
+        return world
+
+    def unready(self, world: World, **first: Any) -> list[str]:
+        """No kubelet calls any pod ready; of c-0 there is something else besides."""
+        seen = world.observe()
+        for pod in seen.pods:
+            seen = with_pod(seen, pod.ordinal, ready=False, **(first if not pod.ordinal else {}))
+        step = roll.unready(seen)
+        return labels([step]) if step else []
+
+    def test_an_operator_that_is_cut_off_restarts_one_after_the_other(self) -> None:
+        """I8: it cannot tell which of them still runs."""
+        world = self.cut_off()
+        assert self.unready(world) == ["restart c-0"]
+
+        world.restart_pod(0)
+        assert self.unready(world) == []
+
+        del world.pods[0]
+        assert self.unready(world) == []
+
+        world._control()
+        assert world.pods[0].where == "pending"
+        assert self.unready(world) == []
+
+        world.turn()
+        assert world.pods[0].where == "etcd"
+        assert self.unready(world) == ["restart c-1"]
+
+    @pytest.mark.parametrize(
+        "down",
+        [
+            {"deleting": True, "overdue": True},
+            {"trouble": "cannot be scheduled"},
+            {"age": 30.0},
+            {"answer": StartAnswer("x", Finding("no-data"))},
+        ],
+        ids=str,
+    )
+    def test_one_that_does_not_come_back_keeps_the_cure_from_nobody(self, down: dict) -> None:
+        world = self.cut_off()
+        del world.pods[0]
+        world._control()
+        assert self.unready(world) == []
+
+        assert self.unready(world, **down) == ["restart c-1"]
+
+    def test_one_whose_etcd_has_not_started_takes_nobody_down(self) -> None:
+        world = self.cut_off()
+        for ordinal in (0, 1):
+            world.pods[ordinal].where = "pending"
+
+        assert self.unready(world, deleting=True) == ["restart c-1"]
 
     @pytest.mark.parametrize(
         "change", [{"deleting": True}, {"revision": ""}, {"ready": True}], ids=str

@@ -25,15 +25,35 @@ CRASH_SECONDS: Final = 30.0
 def unready(seen: Observation) -> Step | None:
     """An outdated pod that is silent; one with an emptyDir only before it has data.
 
-    One whose etcd answers stays, leader or not: without a quorum it may be the last good one.
+    One whose etcd answers stays, leader or not: without a quorum it may be the last good one. And
+    an operator that is cut off hears nobody: of those whose etcd may run, the next goes only when
+    the one before is back (I8).
     """
     for seat in roster.seats(seen):
         pod = seat.pod
         if pod is None or not _is_outdated(seen, pod) or pod.ready or seat.status is not None:
             continue
+        if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
+            continue
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
             return _restart(pod, "it does not serve, and its template is not the newest")
     return None
+
+
+def _another_is_away(seen: Observation, seat: Seat) -> bool:
+    """Whether a pod has been restarted a moment ago, by whomever, and is not up again.
+
+    One that fails, or whose node does not let go of it, is down by itself.
+    """
+    others = [seen.pod(one) for one in range(seen.replicas) if one != seat.ordinal]
+    return any(pod is None or _is_on_its_way(pod) for pod in others)
+
+
+def _is_on_its_way(pod: Pod) -> bool:
+    if pod.deleting:
+        return not pod.overdue
+    is_up = pod.etcd_started or pod.answer is not None
+    return not is_up and not pod.trouble and pod.age < CRASH_SECONDS
 
 
 def next_pod(seen: Observation) -> Step | None:

@@ -9,10 +9,12 @@ import pytest
 import yaml
 from test_manifests_golden import text_of
 
+from etcd_operator.backup.channel import NoChannel, open_channel
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.plan import Run, Target
-from etcd_stateful.manifests.backup_job import backup_job
+from etcd_stateful.manifests.backup_job import backup_job, order
 
 GOLDEN = Path(__file__).parent / "golden" / "backups"
 METADATA = {"namespace": "ns", "name": "b", "uid": "uid-b", "generation": 1}
@@ -99,6 +101,30 @@ def test_the_job_of_a_cluster_is_let_in_by_its_network_policy() -> None:
 
     admitted = {naming.LABEL_INSTANCE: "c", naming.LABEL_MANAGED_BY: naming.MANAGER}
     assert admitted.items() <= labels.items()
+
+
+@pytest.mark.parametrize(
+    ("given", "field"), [("", "spec.clusterRef.name"), ("mine", "spec.clientTLSSecret")]
+)
+def test_a_certificate_that_the_spec_does_not_name_is_not_blamed_on_its_field(
+    given: str, field: str, tmp_path: Path
+) -> None:
+    backup = parse_backup(
+        {
+            "metadata": {"namespace": "ns", "name": "b"},
+            "spec": {
+                "clusterRef": {"name": "c"},
+                "clientTLSSecret": given,
+                "storageType": "Volume",
+                "volume": {"claimName": "v", "path": "p"},
+            },
+        }
+    )
+    told = order(backup, Target(("https://c-0.c.ns.svc:2379",), 1, "c-operator-tls"))
+    assert orders.parse(orders.serialise(told)) == told
+
+    with pytest.raises(NoChannel, match=f"^{field}: Secret {given or 'c-operator-tls'} has no key"):
+        open_channel(told, told.endpoints[0], str(tmp_path))
 
 
 def test_a_secret_is_named_and_nothing_of_it_is_said() -> None:

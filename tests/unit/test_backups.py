@@ -409,7 +409,7 @@ class TestByTheNameOfACluster:
         pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
         told = order.parse(pod["containers"][0]["env"][0]["value"])
         assert list(told.endpoints) == ["https://c-0.c.default.svc:2379"]
-        assert told.client_secret == secret
+        assert (told.client_secret, told.client_secret_field) == (secret, "spec.clusterRef.name")
         mounted = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"]}
         assert mounted["client"] == secret
 

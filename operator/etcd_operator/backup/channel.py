@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,8 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 )
+PROBE_SECONDS: Final = 2.0
+
 _CA, _CERTIFICATE, _KEY = "etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key"
 
 
@@ -32,10 +36,32 @@ class NoChannel(Exception):
 
 def open_channel(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER) -> Any:
     """Raises NoChannel. Without a scheme, an endpoint is one of TLS if a Secret is named."""
-    scheme, target = split_endpoint(endpoint)
-    if (scheme or ("https" if order.tls else "http")) == "http":
+    target = split_endpoint(endpoint)[1]
+    if is_plaintext(order, endpoint):
         return rpc.insecure_channel(target, options=_OPTIONS)
     return rpc.secure_channel(target, _credentials(order, Path(folder)), options=_OPTIONS)
+
+
+def is_plaintext(order: Order, endpoint: str) -> bool:
+    scheme = split_endpoint(endpoint)[0]
+    return (scheme or ("https" if order.tls else "http")) == "http"
+
+
+async def speaks_tls(endpoint: str) -> bool:
+    """Whether whoever is there answers as TLS does. On a client in plaintext it merely hangs up."""
+    host, _, port = split_endpoint(endpoint)[1].rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
+    except ssl.SSLError as error:
+        # An alert is an answer of TLS too: it asks for a certificate, or for another version.
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def _credentials(order: Order, folder: Path) -> Any:
@@ -46,6 +72,6 @@ def _credentials(order: Order, folder: Path) -> Any:
         try:
             content[name] = (folder / name).read_bytes()
         except OSError:
-            words = f"spec.clientTLSSecret: Secret {order.client_secret} has no key {name}"
+            words = f"{order.client_secret_field}: Secret {order.client_secret} has no key {name}"
             raise NoChannel(Failure("InvalidSecret", words)) from None
     return ssl_channel_credentials(content[_CA], content[_KEY], content[_CERTIFICATE])

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from aetcd import rpc
 
-from etcd_operator.backup.channel import NoChannel, open_channel
+from etcd_operator.backup.channel import NoChannel, is_plaintext, open_channel, speaks_tls
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
-from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.order import CLUSTER_FIELD, Order
 from etcd_stateful.backup.outcome import Failure
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,19 @@ class Source:
         try:
             return Member(await _status(endpoint, channel), channel)
         except rpc.AioRpcError as error:
+            if is_plaintext(self._order, endpoint) and await speaks_tls(endpoint):
+                return self._needs_tls(endpoint)
             return self._failure(endpoint, error)
+
+    def _needs_tls(self, endpoint: str) -> Failure:
+        order, https = self._order, f"https://{endpoint.removeprefix('http://')}"
+        words = f"{order.endpoints_field}: {endpoint} speaks TLS: it must begin with https://"
+        if order.endpoints_field == CLUSTER_FIELD:
+            words = f"{CLUSTER_FIELD}: its members speak TLS, and it is known as a cluster in "
+            words += f"plaintext: give spec.etcdEndpoints with {https} instead"
+        if not order.tls:
+            words += ", and spec.clientTLSSecret must name a Secret with a certificate for it"
+        return Failure("EtcdRefused", words)
 
     async def caught_up(self, member: Member) -> Member:
         """The member once it has all that was acknowledged until now; raises Unusable."""

@@ -17,6 +17,10 @@ CLIENT_FOLDER: Final = "/etc/etcd-backup/client"
 VOLUME: Final = "/var/etcd-backup"
 """Where the pod finds the two Secrets, and the claim of a store of the kind Volume."""
 
+ENDPOINTS_FIELD: Final = "spec.etcdEndpoints"
+CLUSTER_FIELD: Final = "spec.clusterRef.name"
+CERTIFICATE_FIELD: Final = "spec.clientTLSSecret"
+
 Action = Literal["store", "delete", "describe"]
 _ACTIONS: Final[Mapping[str, Action]] = {
     "store": "store",
@@ -43,6 +47,8 @@ class Order:
     cluster_id: int = 0
     """The etcd cluster that is meant; 0 where any will do."""
     client_secret: str = ""
+    client_secret_field: str = CERTIFICATE_FIELD
+    """What it follows from, for messages."""
     stamped: bool = False
     """Whether revision and time are appended to the key."""
     keep: int = 0
@@ -68,6 +74,7 @@ def serialise(order: Order) -> str:
         "store": stores.to_json(order.store),
         "clusterID": order.cluster_id,
         "clientSecret": order.client_secret,
+        "clientSecretField": order.client_secret_field,
         "stamped": order.stamped,
         "keep": order.keep,
         "timeout": order.timeout,
@@ -91,6 +98,7 @@ def parse(text: str) -> Order:
             store=stores.from_json(given["store"]),
             cluster_id=int(given["clusterID"]),
             client_secret=str(given["clientSecret"]),
+            client_secret_field=str(given["clientSecretField"]),
             stamped=given["stamped"] is True,
             keep=int(given["keep"]),
             timeout=int(given["timeout"]),

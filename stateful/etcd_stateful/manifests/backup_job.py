@@ -95,14 +95,16 @@ def _job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Mani
 
 
 def order(backup: EtcdBackup, target: Target | None) -> Order:
+    by_cluster = bool(target and not backup.client_tls_secret)
     return Order(
         owner=f"{backup.namespace}/{backup.name}",
         owner_uid=backup.uid,
         endpoints=target.endpoints if target else backup.endpoints,
-        endpoints_field="spec.clusterRef.name" if target else "spec.etcdEndpoints",
+        endpoints_field=orders.CLUSTER_FIELD if target else orders.ENDPOINTS_FIELD,
         store=backup.store,
         cluster_id=target.cluster_id if target else 0,
         client_secret=backup.client_tls_secret or (target.client_secret if target else ""),
+        client_secret_field=orders.CLUSTER_FIELD if by_cluster else orders.CERTIFICATE_FIELD,
         stamped=backup.periodic,
         keep=backup.policy.keep,
         verify=backup.verify,

@@ -416,6 +416,16 @@ async def test_an_etcd_with_tls_is_shown_the_certificate_of_the_secret(
     assert isinstance(lacking, Failure)
     assert "spec.clientTLSSecret: Secret etcd-client-tls has no key" in lacking.message
 
+    plain = replace(order, endpoints=(url.replace("https", "http"),))
+    told_ = await back_up(plain, secret=secret)
+    assert isinstance(told_, Failure)
+    assert told_.reason == "EtcdRefused"
+    assert "speaks TLS: it must begin with https://, and spec.clientTLSSecret" in told_.message
+    by_name = replace(plain, endpoints_field="spec.clusterRef.name")
+    told_ = await back_up(by_name, secret=secret)
+    assert isinstance(told_, Failure)
+    assert f"give spec.etcdEndpoints with {url} instead" in told_.message
+
     shown = functools.partial(sources.open_channel, folder=str(keys))
     monkeypatch.setattr(sources, "open_channel", shown)
     assert isinstance(await back_up(named, secret=secret), Stored)

@@ -299,6 +299,8 @@ class TestMessages:
 
         assert manifest.parse(manifest.serialise(given)) == given
         other = manifest.serialise(given).replace(b'"none"', b'"zstd"')
+        with pytest.raises(BadManifest, match="did not come to its end"):
+            manifest.parse(manifest.UNDECIDED)
         with pytest.raises(BadManifest, match="zstd"):
             manifest.parse(other)
         for text in (b"", b"[]", b"{}", b"\xff"):

@@ -98,9 +98,9 @@ class Backup:
         async with Source(self._order) as source:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
             taken = await self._take(source, members)
-        await self._describe(taken)
         if self._order.verify:
             await self._verify(taken)
+        await self._describe(taken)
         return Stored(
             location=self._order.store.location(taken.key),
             cluster_id=to_hex(taken.member.answer.cluster_id),
@@ -146,9 +146,21 @@ class Backup:
                     yield piece
             # Raised before the upload is completed, it calls the upload off.
             sha256[0] = checked.finish()
+            await self._withdraw(key)
 
         await self._sink.write(key, pieces())
         return _Taken(member, key, checked.size, sha256[0])
+
+    async def _withdraw(self, key: str) -> None:
+        """Just before a file takes the place of another: the manifest speaks of neither from then
+        on. To write is allowed wherever to delete or to look may not be."""
+        if self._order.stamped:
+            return
+        beside = names.manifest_of(key)
+        with contextlib.suppress(StoreFailed):
+            if await self._sink.get(beside, manifest.MAX_BYTES) is None:
+                return
+        await self._sink.put(beside, manifest.UNDECIDED)
 
     def _key(self, revision: int) -> str:
         path = self._order.store.key

@@ -66,8 +66,8 @@ def _begin_anew(order: Order, root: Path) -> None:
 async def _manifest(sink: Sink, key: str) -> Manifest | None:
     """None for a backup without one, such as `etcdctl snapshot save` makes."""
     data = await sink.get(names.manifest_of(key), manifests.MAX_BYTES)
-    if data is None:
-        log.info("there is no manifest; etcd's own hash decides")
+    if data in (None, manifests.UNDECIDED):
+        log.info("there is no manifest of this file; etcd's own hash decides")
         return None
     try:
         return manifests.parse(data)

@@ -1,6 +1,8 @@
 """The manifest beside a backup: what it is, for a restore and for people.
 
-Written after the backup has its final name, so a manifest speaks of a whole one.
+Written after the backup has its final name, so a manifest speaks of a whole one. Where a backup
+takes the place of another, the old manifest is made `UNDECIDED` before: it speaks of neither, and a
+reader goes by etcd's own hash at the end of either. So no file is ever taken for another.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from typing import Any, Final
 
 FORMAT: Final = 1
 MAX_BYTES: Final = 64 * 1024
+
+
+UNDECIDED: Final = json.dumps({"format": FORMAT, "undecided": True}).encode() + b"\n"
 
 
 class BadManifest(ValueError):
@@ -57,6 +62,8 @@ def serialise(manifest: Manifest) -> bytes:
 
 def parse(data: bytes) -> Manifest:
     """Raises BadManifest."""
+    if data == UNDECIDED:
+        raise BadManifest("a backup that was to take the place of this one did not come to its end")
     try:
         given: dict[str, Any] = json.loads(data)
         if given["format"] != FORMAT or given["compression"] != "none":

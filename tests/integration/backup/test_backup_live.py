@@ -22,6 +22,7 @@ from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Removed, Stored
@@ -307,6 +308,40 @@ class TestTheStoreFails:
                 assert "spec.s3" in done.message
                 written = file.read_bytes()
                 assert written == b"of before" or len(written) > 12_000_000
+
+    async def test_a_new_file_is_never_seen_under_the_manifest_of_an_old_one(
+        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    ) -> None:
+        """A deletion by the old owner's UID would take the new file with it."""
+        await fill(one.first[0], 12, 1_000_000)
+        seen = set()
+        async with proxied(s3.endpoint) as proxy:
+            store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
+            for at in range(20):
+                proxy.judge = lambda *_: None
+                old = told(one, store, owner_uid=f"old-{at}")
+                assert isinstance(await back_up(old, secret=secret), Stored)
+                await fill(one.first[0], 1)
+                proxy.seen.clear()
+                proxy.judge = lambda number, _, at=at: 500 if number >= at else None
+                done = await back_up(told(one, store), secret=secret)
+
+                file = (bucket[1] / "a" / "etcd.backup").read_bytes()
+                text = (bucket[1] / "a" / "etcd.backup.manifest.json").read_bytes()
+                if text == manifest.UNDECIDED:
+                    assert hashlib.sha256(file[:-32]).digest() == file[-32:]
+                    seen.add("undecided")
+                else:
+                    beside = manifest.parse(text)
+                    assert beside.sha256 == hashlib.sha256(file).hexdigest()
+                    assert beside.owner_uid == (
+                        "uid-b" if isinstance(done, Stored) else old.owner_uid
+                    )
+                    seen.add(beside.owner_uid.partition("-")[0])
+                if isinstance(done, Stored):
+                    break
+
+        assert seen == {"old", "undecided", "uid"}
 
     async def test_a_store_that_hangs_ends_with_the_time_that_it_was_given(
         self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str

@@ -23,6 +23,7 @@ from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
 from etcd_stateful import marker, naming, restore
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.membership import identity
 from etcd_stateful.restore import REFUSED_EXIT, Order
@@ -288,6 +289,15 @@ class TestRefused:
         assert await new.container("fetch") == REFUSED_EXIT
         assert "it is not of this restore: the log is of member" in new.said.read_text()
         assert list((new.root / "data" / "member" / "wal").glob("*.wal"))
+
+
+async def test_one_whose_manifest_was_withdrawn_is_restored_by_etcds_own_hash(
+    source: tuple[Cluster, Path], tmp_path: Path
+) -> None:
+    """A backup was to take its place, and its Job died."""
+    (source[1] / "etcd.db.manifest.json").write_bytes(manifest.UNDECIDED)
+
+    assert await target(source, tmp_path).container("fetch") == 0
 
 
 async def test_a_snapshot_without_a_manifest_is_one_too(

@@ -349,6 +349,16 @@ class TestUnready:
         assert world.pods[0].where == "etcd"
         assert self.unready(world) == ["restart c-1"]
 
+    def test_whatever_comes_in_between(self) -> None:
+        """I8, by the rules that every write is held against."""
+        world = self.cut_off()
+        for ordinal in (1, 2):
+            world.pods[ordinal].silent = True
+
+        drive(world)
+
+        assert labels(world.history) == ["restart c-0", "restart c-1", "restart c-2"]
+
     @pytest.mark.parametrize(
         "down",
         [

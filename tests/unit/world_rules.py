@@ -139,6 +139,9 @@ def pod_deletion(world: World, step: DeletePod, ordinal: int) -> None:
     if etcd is None or ordinal not in world.serving() or member.learner:
         copied = world.cluster.durable or world.data(ordinal) is None
         rule(copied, "I11", f"{step.name} has the only copy of its data")
+        runs = world.pods[ordinal].where == "etcd" and not world.pods[ordinal].crashing
+        stop = [one for one, pod in world.pods.items() if pod.deleting and not pod.overdue]
+        rule(not (runs and stop), "I8", f"{step.name} while {stop} stop")
         return
     others = [world.seat(one) for one in etcd.voters if one != member.member_id]
     rule(set(others) <= world.serving(), "I8", f"{step.name} while {others} do not all serve")

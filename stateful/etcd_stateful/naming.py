@@ -13,6 +13,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 CLUSTER_KIND = "EtcdCluster"
 BACKUP_KIND = "EtcdBackup"
 RESTORE_KIND = "EtcdRestore"
+SCHEDULE_KIND = "EtcdBackupSchedule"
 
 CLIENT_PORT = 2379
 PEER_PORT = 2380
@@ -66,6 +67,15 @@ BACKUP = f"{GROUP}/backup"
 
 RESTORE = f"{GROUP}/restore"
 """As `BACKUP`, of an EtcdRestore."""
+
+SCHEDULE = f"{GROUP}/schedule"
+"""Label of an EtcdBackup: the EtcdBackupSchedule that made it."""
+
+SCHEDULE_UID = f"{GROUP}/schedule-uid"
+"""Label of an EtcdBackup: that schedule's UID. One made again under the name has another."""
+
+SCHEDULED_TIME = f"{GROUP}/scheduled-time"
+"""Annotation of an EtcdBackup: the moment of the schedule that it is of, RFC 3339."""
 
 RESTORED_BY = f"{GROUP}/restored-by"
 """On an EtcdCluster: UID of the EtcdRestore that made it."""
@@ -140,6 +150,11 @@ def backup_job(backup: str, run: str) -> str:
         digest = hashlib.sha256(backup.encode()).hexdigest()[:8]
         short = f"{short[: LONGEST_IN_JOB - 9].rstrip('-')}-{digest}"
     return f"{short}-backup-{run}"
+
+
+def scheduled_backup(schedule: str, moment: int) -> str:
+    """Name of the EtcdBackup of one moment, a whole minute; at most 61 characters."""
+    return f"{schedule}-{moment // 60}"
 
 
 def start_secret(cluster: str) -> str:

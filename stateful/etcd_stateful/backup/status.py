@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from etcd_stateful.backup.outcome import Progress, Stored
@@ -77,6 +77,20 @@ def of_restore(
     """The whole status of an EtcdRestore."""
     conditions = [_accepted(), _condition("Complete", said.status, said.reason, said.message)]
     return _with(body, status, conditions, now)
+
+
+def of_schedule(
+    body: Mapping[str, Any],
+    status: dict[str, Any],
+    said: Iterable[tuple[str, str, str, str]],
+    now: str,
+) -> dict[str, Any]:
+    """The whole status of an EtcdBackupSchedule.
+
+    Args:
+        said: type, status, reason and message of each condition that there is news of.
+    """
+    return _with(body, status, [_condition(*one) for one in said], now)
 
 
 def _kept(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""When a schedule is due, by its cron expression and time zone: functions of given moments.
+
+As in Debian's cron, what falls into the hour that a clock skips comes right after it, what falls
+into the hour that a clock repeats comes once, and what comes every hour or minute goes on by the
+real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from etcd_stateful.api.reading import Problem
+from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule
+from etcd_stateful.backup.schedules import Due
+
+MOST_COUNTED: Final = 1000
+"""More moments than that are counted as that many."""
+
+_FIRST_WINDOW: Final = 3600
+
+
+class Calendar:
+    """The moments of one schedule, each a whole minute, in seconds since 1970."""
+
+    def __init__(self, cron: str, time_zone: str) -> None:
+        """Raises RefusedSchedule."""
+        self._cron = cron
+        self._zone = _zone(time_zone)
+        try:
+            CronSim(cron, datetime(2000, 1, 1, tzinfo=self._zone))
+        except CronSimError as error:
+            words = f"{str(error).lower()} in {cron[:60]!r}; write it as '0 3 * * *'"
+            raise RefusedSchedule((Problem("spec.schedule", words),)) from None
+
+    def upcoming(self, after: float) -> int:
+        """The first moment later than that. There is one: days that never come are refused."""
+        return next(self._moments(after))
+
+    def due(self, after: float, until: float) -> Due | None:
+        """What lies later than `after`, and not later than `until`."""
+        found = list(islice(self._between(after, until), MOST_COUNTED + 1))
+        if not found:
+            return None
+        if len(found) == 1:
+            return Due(found[0])
+        count = len(found) - 1
+        if count == MOST_COUNTED:
+            found = self._newest(until)
+        return Due(found[-1], count, found[-2])
+
+    def _newest(self, until: float) -> list[int]:
+        """Two or more, without going through all of them."""
+        seconds = _FIRST_WINDOW
+        while len(found := list(self._between(until - seconds, until))) < 2:
+            seconds *= 2
+        return found
+
+    def _between(self, after: float, until: float) -> Iterator[int]:
+        for moment in self._moments(after):
+            if moment > until:
+                return
+            yield moment
+
+    def _moments(self, after: float) -> Iterator[int]:
+        """In their order, each once: where clocks change, `cronsim` may say one twice."""
+        last = after
+        for found in CronSim(self._cron, datetime.fromtimestamp(after, self._zone)):
+            moment = int(found.timestamp())
+            if moment > last:
+                last = moment
+                yield moment
+
+
+def calendar_of(schedule: EtcdBackupSchedule) -> Calendar:
+    """Raises RefusedSchedule."""
+    return Calendar(schedule.cron, schedule.time_zone)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        words = f"there is no time zone {name[:60]!r}; write it as Europe/Berlin"
+        raise RefusedSchedule((Problem("spec.timeZone", words),)) from None

@@ -1,0 +1,172 @@
+"""EtcdBackupSchedule: the custom resource, parsed once into a frozen value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from etcd_stateful import naming
+from etcd_stateful.api.backup import LONGEST, RefusedBackup, parse_backup
+from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.api.stores import section_of
+
+LONGEST_NAME: Final = 52
+LONGEST_JITTER: Final = 86400
+MOST_DAYS: Final = 36500
+SHORTEST_DEADLINE: Final = 10
+"""Less could be over before the operator has looked."""
+
+DEFAULT_VERIFY: Final = "Hash"
+
+_UID_DIGITS: Final = 8
+_ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
+_NO_FIELDS: Final = ("backupIntervalInSecond", "maxBackups")
+_EXAMPLE: Final = "1970-01-01T00:00:00Z"
+
+
+class RefusedSchedule(ValueError):
+    """A custom resource by which nothing can be backed up; `problems` names every field."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which backups are let go."""
+
+    count: int = 0
+    """How many are kept; 0: all."""
+    days: int = 0
+    """How old they may become; 0: as old as they like."""
+
+    @property
+    def limited(self) -> bool:
+        return bool(self.count or self.days)
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdBackupSchedule:
+    """What the user asked for. Cron and zone are read by the shell."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    cron: str
+    template: Mapping[str, Any]
+    """The spec of each EtcdBackup, but for what is appended to its path."""
+    time_zone: str = "UTC"
+    deadline: int | None = None
+    """How late a run may begin, in seconds; None: as late as it comes."""
+    jitter: int = 0
+    suspend: bool = False
+    retention: Retention = field(default_factory=Retention)
+
+    @property
+    def times(self) -> str:
+        """What decides when it runs: another one is another schedule."""
+        return f"{self.cron} {self.time_zone}"
+
+    def spec_of(self, written: str) -> dict[str, Any]:
+        """The spec of the EtcdBackup of a moment, which is given as RFC 3339.
+
+        Its path ends in that moment and in digits of this object's UID, so that no two clusters
+        whose schedules were copied write over each other's backups.
+        """
+        minute = written[:16].replace("T", "-")
+        spec = {"verify": DEFAULT_VERIFY} | dict(self.template)
+        name = section_of(str(spec["storageType"]))
+        section = dict(spec[name])
+        path = str(section["path"])
+        joint = "" if path.endswith("/") else "_"
+        section["path"] = f"{path}{joint}{minute}_{self.uid.replace('-', '')[:_UID_DIGITS]}"
+        return spec | {name: section}
+
+
+def parse_schedule(body: Mapping[str, Any]) -> EtcdBackupSchedule:
+    """The schedule that a custom resource asks for; raises RefusedSchedule with every problem."""
+    metadata: Mapping[str, Any] = body.get("metadata") or {}
+    name = str(metadata["name"])
+    spec = Reader({"spec": body.get("spec")}, "").object("spec")
+    if len(name) > LONGEST_NAME:
+        spec.problems.append(Problem("metadata.name", f"is longer than {LONGEST_NAME} characters"))
+    zone = spec.text("timeZone") or "UTC"
+    if not _ZONE.fullmatch(zone):
+        spec.problem("timeZone", f"must be a name like Europe/Berlin, found {zone[:60]!r}")
+    schedule = EtcdBackupSchedule(
+        namespace=str(metadata.get("namespace", "")),
+        name=name,
+        uid=str(metadata.get("uid", "")),
+        generation=int(metadata.get("generation", 0)),
+        cron=_cron(spec),
+        template=_template(spec.object("template")),
+        time_zone=zone,
+        deadline=_deadline(spec),
+        jitter=spec.number("jitterSeconds", 0, 0, LONGEST_JITTER),
+        suspend=spec.flag("suspend"),
+        retention=_retention(spec.object("retention")),
+    )
+    problems = spec.problems or _problems_of_a_run(schedule, body)
+    if problems:
+        raise RefusedSchedule(tuple(problems))
+    return schedule
+
+
+def _cron(spec: Reader) -> str:
+    fields = spec.text("schedule").split()
+    if len(fields) != 5:
+        found = spec.text("schedule")[:60]
+        spec.problem(
+            "schedule",
+            "must be five fields: minute, hour, day of month, month, day of week, "
+            f"such as '0 3 * * *', found {found!r}",
+        )
+    return " ".join(fields)
+
+
+def _deadline(spec: Reader) -> int | None:
+    if not spec.has("startingDeadlineSeconds"):
+        return None
+    return spec.number("startingDeadlineSeconds", LONGEST, SHORTEST_DEADLINE, LONGEST)
+
+
+def _retention(spec: Reader) -> Retention:
+    return Retention(
+        count=spec.number("count", 0, 0, LONGEST),
+        days=spec.number("maxAgeDays", 0, 0, MOST_DAYS),
+    )
+
+
+def _template(spec: Reader) -> dict[str, Any]:
+    policy = spec.object("backupPolicy")
+    for key in _NO_FIELDS:
+        if policy.has(key):
+            policy.problem(key, "is for an EtcdBackup of its own: here spec.schedule says when, "
+                           "and spec.retention how many are kept")  # fmt: skip
+    kind = spec.text("storageType")
+    if not (name := section_of(kind)):
+        spec.problem("storageType", f"is missing, or no kind of store: found {kind[:60]!r}")
+        return {}
+    section = spec.object(name)
+    if not section.text("path"):
+        section.problem("path", "is missing: say there where the backups lie")
+    return dict(spec.raw)
+
+
+def _problems_of_a_run(schedule: EtcdBackupSchedule, body: Mapping[str, Any]) -> list[Problem]:
+    """What an EtcdBackup of it would be refused for, by the fields of the template."""
+    metadata = dict(body.get("metadata") or {}) | {
+        "name": naming.scheduled_backup(schedule.name, 0)
+    }
+    try:
+        parse_backup({"metadata": metadata, "spec": schedule.spec_of(_EXAMPLE)})
+    except RefusedBackup as refused:
+        return [
+            Problem(one.path.replace("spec", "spec.template", 1), one.message)
+            for one in refused.problems
+        ]
+    return []

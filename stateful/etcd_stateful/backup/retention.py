@@ -1,0 +1,68 @@
+"""Which of its backups a schedule lets go, and how.
+
+What is stored goes with the object, by the object's own `deletionPolicy`: it is told to delete,
+and then deleted. Never let go are the newest that was stored and the newest that was verified:
+backups that fail for a month must not use up the last good one. Of those that failed, in which
+there is nothing to keep, the last few stay to be looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from etcd_stateful.api.schedule import Retention
+from etcd_stateful.backup.deletion import FINALIZER
+from etcd_stateful.backup.made import Made
+
+FAILED_KEPT: Final = 3
+MOST_LEAVING: Final = 5
+"""At once. One whose store does not let it be deleted stays until somebody has looked."""
+
+DAY: Final = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Either tell an EtcdBackup to take along what it has stored, or delete it."""
+
+    name: str
+    uid: str
+    resource_version: str
+    finalizers: tuple[str, ...] | None
+    """To be set, with deletionPolicy Delete; None: it is deleted."""
+
+
+def decide(retention: Retention, made: tuple[Made, ...], now: float) -> LetGo | None:
+    """One step, of the oldest that is to go."""
+    leaving = sum(one.deleting for one in made)
+    going = beyond(retention, made, now)
+    if not going or leaving >= MOST_LEAVING:
+        return None
+    one = min(going, key=lambda each: each.moment)
+    finalizers = None
+    if one.state == "stored" and not one.deletes_stored:
+        others = (each for each in one.finalizers if each != FINALIZER)
+        finalizers = (*others, FINALIZER)
+    return LetGo(one.name, one.uid, one.resource_version, finalizers)
+
+
+def beyond(retention: Retention, made: tuple[Made, ...], now: float) -> list[Made]:
+    """Those that retention no longer holds."""
+    if not retention.limited:
+        return []
+    here = sorted((one for one in made if not one.deleting), key=lambda one: -one.moment)
+    stored = [one for one in here if one.state == "stored"]
+    failed = [one for one in here if one.state == "failed"]
+    verified = [one for one in stored if one.verified]
+    safe = {one.uid for one in (*stored[:1], *verified[:1])}
+    kept = stored[: retention.count] if retention.count else stored
+    if retention.days:
+        kept = [one for one in kept if now - one.moment <= retention.days * DAY]
+    safe |= {one.uid for one in kept}
+    return [one for one in stored if one.uid not in safe] + failed[FAILED_KEPT:]
+
+
+def stuck(made: tuple[Made, ...]) -> list[Made]:
+    """Those that are to go, and whose store does not let them."""
+    return [one for one in made if one.deleting and one.reason == "DeletionFailed"]

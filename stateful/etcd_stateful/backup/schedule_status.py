@@ -1,0 +1,130 @@
+"""The status of an EtcdBackupSchedule: when it ran and runs, what came of it, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from etcd_stateful.backup import retention, schedules, status
+from etcd_stateful.backup.made import Made
+from etcd_stateful.backup.schedules import Miss, Record, Seen
+
+MOST_LISTED: Final = 20
+
+_KEPT: Final = (
+    "countedUntil",
+    "observedTimes",
+    "lastScheduleTime",
+    "lastMissedTime",
+    "lastSuccessfulTime",
+    "missedRuns",
+    "backups",
+)
+
+Condition = tuple[str, str, str, str]
+Written = Callable[[float], str]
+"""A moment as RFC 3339."""
+
+
+def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
+    """Of a spec by which nothing can be backed up."""
+    said = [
+        ("Accepted", "False", "InvalidSpec", problem),
+        ("Scheduled", "False", "InvalidSpec", "the spec is not accepted"),
+    ]
+    return status.of_schedule(body, _kept(body), said, now)
+
+
+def failing(body: Mapping[str, Any], words: str, now: str) -> dict[str, Any]:
+    """Of a step that the API server refused."""
+    said = [_accepted(), ("Scheduled", "False", "Refused", words)]
+    return status.of_schedule(body, _kept(body), said, now)
+
+
+def render(
+    body: Mapping[str, Any],
+    seen: Seen,
+    record: Record,
+    miss: Miss | None,
+    written: Written,
+    now: str,
+) -> dict[str, Any]:
+    """The whole status; what this pass has no news of stays as it is."""
+    newest = sorted(seen.made, key=lambda one: -one.moment)
+    told: dict[str, Any] = {
+        "countedUntil": written(record.counted_until),
+        "observedTimes": seen.schedule.times,
+        "missedRuns": record.missed,
+        "backups": [_listed(one) for one in newest[:MOST_LISTED]],
+    }
+    if running := [one.name for one in newest if one.state == "running" and not one.deleting]:
+        told["active"] = running[0]
+    if not seen.schedule.suspend:
+        told["nextScheduleTime"] = written(seen.upcoming)
+    times = {"lastScheduleTime": record.last_made, "lastMissedTime": record.last_missed}
+    told |= {key: written(value) for key, value in times.items() if value is not None}
+    before = str((body.get("status") or {}).get("lastSuccessfulTime") or "")
+    if succeeded := max([before, *(one.over for one in newest)]):
+        told["lastSuccessfulTime"] = succeeded
+    said = [_accepted(), _scheduled(seen, written), *_last(record, newest, miss)]
+    return status.of_schedule(body, told, [*said, _retained(seen)], now)
+
+
+def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
+    stored: Mapping[str, Any] = body.get("status") or {}
+    return {key: stored[key] for key in _KEPT if key in stored}
+
+
+def _listed(one: Made) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": one.name, "scheduledTime": one.written}
+    if one.state != "running":
+        told["succeeded"] = one.state == "stored"
+    if one.verified:
+        told["verified"] = True
+    if one.location:
+        told["location"] = one.location
+    return told
+
+
+def _accepted() -> Condition:
+    return "Accepted", "True", "SpecAccepted", "every field is understood"
+
+
+def _scheduled(seen: Seen, written: Written) -> Condition:
+    schedule = seen.schedule
+    if schedule.suspend:
+        words = "spec.suspend is true: runs that fall due are missed, and nothing is deleted"
+        return "Scheduled", "False", "Suspended", words
+    begins = written(seen.upcoming + schedules.jitter(schedule))
+    return "Scheduled", "True", "Scheduled", f"the next run begins at {begins}"
+
+
+def _last(record: Record, newest: list[Made], miss: Miss | None) -> Iterator[Condition]:
+    """Of the last moment that was dealt with, whether there was a run or not."""
+    if miss is not None:
+        yield "LastRun", "False", miss.reason, miss.message
+        return
+    if (record.last_missed or 0) > (record.last_made or 0):
+        return  # what was said of it stays
+    if not newest:
+        if record.last_made is None:
+            yield "LastRun", "Unknown", "NoneYet", "there was no run yet"
+        return
+    one = newest[0]
+    words = f"EtcdBackup {one.name}: {one.words}".removesuffix(": ")
+    match one.state:
+        case "stored":
+            yield "LastRun", "True", "Stored", f"EtcdBackup {one.name}: {one.location}"
+        case "failed":
+            yield "LastRun", "False", "Failed", words
+        case _:
+            yield "LastRun", "Unknown", "Running", words
+
+
+def _retained(seen: Seen) -> Condition:
+    if held := retention.stuck(seen.made):
+        words = f"EtcdBackup {held[0].name} is let go, and cannot be deleted: {held[0].words}"
+        return "Retained", "False", "DeletionFailed", words
+    if not seen.schedule.retention.limited:
+        return "Retained", "True", "Everything", "spec.retention says nothing: nothing is deleted"
+    return "Retained", "True", "Kept", "what spec.retention lets go is deleted"

@@ -1,0 +1,164 @@
+"""What is to be done for one EtcdBackupSchedule, from what is seen of it alone.
+
+Each run is one EtcdBackup, whose name says which: an operator that is killed between any two calls
+finds it, or finds none and makes it. A moment that was dealt with, by a run or by counting it as
+missed, lies at or before `Record.counted_until`; that is written before the next one is looked at.
+
+Jitter shifts the clock: a schedule lives so many seconds later than the calendar says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Final
+
+from etcd_stateful.api.schedule import EtcdBackupSchedule
+from etcd_stateful.backup import retention
+from etcd_stateful.backup.made import Made
+from etcd_stateful.backup.retention import LetGo
+
+LONGEST_WAIT: Final = 600.0
+"""Timers run by another clock than the calendar, and a clock may be set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the status has kept. Moments are seconds since 1970."""
+
+    counted_until: float
+    times: str = ""
+    """The schedule by which that was counted; empty before the first word."""
+    last_made: float | None = None
+    last_missed: float | None = None
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Moments of the calendar that have come and were not dealt with."""
+
+    latest: int
+    earlier: int = 0
+    """How many came before the latest."""
+    last_earlier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    schedule: EtcdBackupSchedule
+    record: Record
+    now: float
+    began: float
+    """When this operator began to look. What is overdue by then would start everywhere at once."""
+    upcoming: int
+    """The next moment of the calendar."""
+    due: Due | None = None
+    made: tuple[Made, ...] = ()
+    """The EtcdBackups of this very schedule."""
+    taken: bool = False
+    """The name of the run that is due is that of another's EtcdBackup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make the EtcdBackup of a moment."""
+
+    moment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A run that was not begun, in words for whoever relies on it."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Nothing to do but to say so; `after` seconds later it may be otherwise."""
+
+    record: Record
+    after: float
+    miss: Miss | None = None
+
+
+Step = Create | LetGo | Tell
+
+
+def jitter(schedule: EtcdBackupSchedule) -> int:
+    """Seconds by which this very object begins later than its calendar says."""
+    if not schedule.jitter:
+        return 0
+    digest = hashlib.sha256(schedule.uid.encode()).digest()
+    return int.from_bytes(digest[:8], "big") % (schedule.jitter + 1)
+
+
+def clock(schedule: EtcdBackupSchedule, now: float) -> float:
+    """The moment that the calendar is asked for."""
+    return now - jitter(schedule)
+
+
+def decide(seen: Seen) -> Step:
+    schedule, record = seen.schedule, seen.record
+    if record.times not in ("", schedule.times):
+        edited = max(record.counted_until, float(int(clock(schedule, seen.now))))
+        return Tell(replace(record, counted_until=edited), 0.0)
+    newest = max((one.moment for one in seen.made), default=None)
+    if newest is not None and (record.last_made or 0) < newest:
+        until = max(record.counted_until, newest)
+        return Tell(replace(record, last_made=newest, counted_until=until), 0.0)
+    if seen.due is not None and _held(seen) <= 0:
+        return _of_due(seen, seen.due)
+    going = None if schedule.suspend else retention.decide(schedule.retention, seen.made, seen.now)
+    return going or Tell(record, _after(seen))
+
+
+def _of_due(seen: Seen, due: Due) -> Step:
+    if seen.schedule.suspend:
+        return _missed(seen, due.earlier + 1, due.latest, "Suspended", "spec.suspend is true")
+    if due.earlier:
+        words = "nobody was there to begin it; for all of these there is one run now"
+        told = _missed(seen, due.earlier, due.last_earlier, "OperatorAway", words)
+        until = replace(told.record, counted_until=due.latest - 1)
+        return replace(told, record=until)
+    if why := _hindrance(seen, due.latest):
+        return _missed(seen, 1, due.latest, why.reason, why.message)
+    return Create(due.latest)
+
+
+def _hindrance(seen: Seen, moment: int) -> Miss | None:
+    for one in seen.made:
+        if one.state == "running" and not one.deleting:
+            words = f"the one before, EtcdBackup {one.name}, is not over: {one.words}"
+            return Miss("StillRunning", words.removesuffix(": "))
+    late, deadline = clock(seen.schedule, seen.now) - moment, seen.schedule.deadline
+    if deadline is not None and late > deadline:
+        words = f"{int(late)} s late, and spec.startingDeadlineSeconds is {deadline}"
+        return Miss("TooLate", words)
+    if seen.taken:
+        return Miss("NameTaken", "its name is that of an EtcdBackup which is not of this schedule")
+    return None
+
+
+def _missed(seen: Seen, count: int, last: int, reason: str, words: str) -> Tell:
+    record = replace(
+        seen.record,
+        missed=seen.record.missed + count,
+        last_missed=last,
+        counted_until=last,
+    )
+    runs = "a run was" if count == 1 else f"{count} runs were"
+    return Tell(record, 0.0, Miss(reason, f"{runs} missed: {words}"))
+
+
+def _held(seen: Seen) -> float:
+    """How long an operator that has just begun makes nothing, so that not all start at once."""
+    return seen.began + jitter(seen.schedule) - seen.now
+
+
+def _after(seen: Seen) -> float:
+    if seen.due is not None:
+        return min(_held(seen), LONGEST_WAIT)
+    return min(max(seen.upcoming + jitter(seen.schedule) - seen.now, 0.05), LONGEST_WAIT)

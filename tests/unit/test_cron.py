@@ -1,0 +1,163 @@
+"""The calendar of a schedule: where clocks change, nothing is left out and nothing comes twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from etcd_operator.cron import MOST_COUNTED, Calendar
+from etcd_stateful.api.schedule import RefusedSchedule
+from etcd_stateful.backup.schedules import Due
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+def moments(cron: str, zone: str, after: str, until: str) -> list[str]:
+    found, moment = list[str](), float(at(after))
+    while (upcoming := Calendar(cron, zone).upcoming(moment)) <= at(until):
+        moment = upcoming
+        found.append(datetime.fromtimestamp(moment, UTC).strftime("%m-%d %H:%M"))
+    return found
+
+
+BERLIN, SPRING, AUTUMN = "Europe/Berlin", "2026-03-29T00:00", "2026-10-25T00:00"
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "after", "until", "expected"),
+    [
+        ("0 3 * * *", "UTC", SPRING, "2026-03-30T12:00", ["03-29 03:00", "03-30 03:00"]),
+        (
+            "0 3 * * *",
+            BERLIN,
+            "2026-03-28T00:00",
+            "2026-03-29T12:00",
+            ["03-28 02:00", "03-29 01:00"],
+        ),
+        # 02:30 is skipped: it comes when the clock is set, and the day after at its time again.
+        ("30 2 * * *", BERLIN, SPRING, "2026-03-30T12:00", ["03-29 01:00", "03-30 00:30"]),
+        # Both are at that moment: one run.
+        ("0 2,3 * * *", BERLIN, SPRING, "2026-03-29T12:00", ["03-29 01:00"]),
+        (
+            "0 * * * *",
+            BERLIN,
+            SPRING,
+            "2026-03-29T03:00",
+            ["03-29 01:00", "03-29 02:00", "03-29 03:00"],
+        ),
+        # 02:30 is there twice, and one run is made.
+        ("30 2 * * *", BERLIN, AUTUMN, "2026-10-26T12:00", ["10-25 00:30", "10-26 01:30"]),
+        ("30 2 * * *", BERLIN, "2026-10-25T01:10", "2026-10-26T12:00", ["10-26 01:30"]),
+        ("0 * * * *", BERLIN, AUTUMN, "2026-10-25T02:00", ["10-25 01:00", "10-25 02:00"]),
+        # Half an hour, on Lord Howe.
+        (
+            "15 2 * * *",
+            "Australia/Lord_Howe",
+            "2026-10-02T16:00",
+            "2026-10-05T00:00",
+            ["10-03 15:30", "10-04 15:15"],
+        ),
+        # At midnight, in Cuba.
+        (
+            "30 0 * * *",
+            "America/Havana",
+            "2026-10-31T12:00",
+            "2026-11-02T12:00",
+            ["11-01 04:30", "11-02 05:30"],
+        ),
+        ("0 0 29 2 *", "UTC", SPRING, "2029-01-01T00:00", ["02-29 00:00"]),
+        (
+            "0 0 13 * fri",
+            "UTC",
+            "2026-02-12T00:00",
+            "2026-02-21T00:00",
+            ["02-13 00:00", "02-20 00:00"],
+        ),
+    ],
+)
+def test_what_a_clock_skips_or_repeats_comes_once(
+    cron: str, zone: str, after: str, until: str, expected: list[str]
+) -> None:
+    assert moments(cron, zone, after, until) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cron=st.sampled_from(
+        [
+            "30 2 * * *",
+            "*/10 * * * *",
+            "*/20 1-3 * * *",
+            "0 1,2,3 * * *",
+            "15 */2 * * sun",
+            "59 23 * * *",
+        ]
+    ),
+    zone=st.sampled_from(
+        [
+            BERLIN,
+            "America/New_York",
+            "Australia/Lord_Howe",
+            "America/Havana",
+            "Asia/Kathmandu",
+            "UTC",
+            "America/St_Johns",
+            "Africa/Casablanca",
+            "Antarctica/Troll",
+        ]
+    ),
+    day=st.sampled_from(
+        [SPRING, AUTUMN, "2026-03-08T00:00", "2026-11-01T00:00", "2026-10-04T00:00"]
+    ),
+    before=st.integers(0, 86400),
+    cuts=st.lists(st.integers(0, 2 * 86400), max_size=8),
+)
+def test_looking_in_pieces_finds_what_looking_at_once_finds(
+    cron: str, zone: str, day: str, before: int, cuts: list[int]
+) -> None:
+    """However often an operator looks, and wherever it begins: the same moments, in their order."""
+    calendar, begin = Calendar(cron, zone), at(day) - before
+    end = begin + 2 * 86400
+    whole = list(calendar._between(begin, end))
+    edges = sorted({begin, end, *(begin + cut for cut in cuts if begin + cut < end)})
+    pieces = [one for low, high in pairwise(edges) for one in calendar._between(low, high)]
+
+    assert pieces == whole
+    assert all(low < high for low, high in pairwise(whole))
+    assert all(one % 60 == 0 for one in whole)
+
+
+def test_what_is_due_is_counted_and_the_latest_is_told() -> None:
+    calendar = Calendar("*/5 * * * *", "UTC")
+    noon = at("2026-01-01T12:00")
+
+    assert calendar.due(noon, noon + 299) is None
+    assert calendar.due(noon, noon + 300) == Due(noon + 300)
+    assert calendar.due(noon, noon + 1000) == Due(noon + 900, 2, noon + 600)
+
+
+def test_years_away_are_not_gone_through_minute_by_minute() -> None:
+    calendar = Calendar("* * * * *", BERLIN)
+    end = at("2026-06-01T12:00")
+
+    assert calendar.due(at("2016-01-01"), end + 30) == Due(end, MOST_COUNTED, end - 60)
+
+
+@pytest.mark.parametrize(
+    "cron", ["60 * * * *", "5-3 * * * *", "* * 31 2 *", "*/0 * * * *", "a * * * *", "* * * * mon-8"]
+)
+def test_what_is_no_cron_is_refused_by_its_field(cron: str) -> None:
+    with pytest.raises(RefusedSchedule, match=r"spec\.schedule: bad (minute|day|month)"):
+        Calendar(cron, "UTC")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "", "Europe", "CET/"])
+def test_what_is_no_zone_is_refused_by_its_field(zone: str) -> None:
+    with pytest.raises(RefusedSchedule, match=r"spec\.timeZone: there is no time zone"):
+        Calendar("* * * * *", zone)

@@ -1,0 +1,291 @@
+"""One step for one EtcdBackupSchedule: due, late, suspended, held up, forgotten, let go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from etcd_stateful.api.schedule import EtcdBackupSchedule, Retention
+from etcd_stateful.backup import retention, schedules
+from etcd_stateful.backup.deletion import FINALIZER
+from etcd_stateful.backup.made import Made, made_by
+from etcd_stateful.backup.retention import FAILED_KEPT, MOST_LEAVING, LetGo
+from etcd_stateful.backup.schedules import Create, Due, Record, Seen, Tell
+from etcd_stateful.naming import SCHEDULE_UID, scheduled_backup
+
+NOON = 1_795_262_400
+HOURLY = EtcdBackupSchedule("ns", "s", "uid-s", 1, "0 * * * *", {})
+RECORD = Record(float(NOON - 3600), HOURLY.times, last_made=NOON - 3600)
+
+
+def seen(**changes: Any) -> Seen:
+    base = Seen(HOURLY, RECORD, now=NOON + 2.0, began=0.0, upcoming=NOON + 3600)
+    return replace(base, **changes)
+
+
+def made(moment: int, **changes: Any) -> Made:
+    name = scheduled_backup("s", moment)
+    base = Made(name, f"uid-{moment}", "1", moment, f"written-{moment}", "stored")
+    return replace(base, **changes)
+
+
+def missed(step: object) -> tuple[str, int, float]:
+    """Reason, how many there are now, and until when it is counted."""
+    assert isinstance(step, Tell)
+    assert step.miss
+    assert step.after == 0.0
+    return step.miss.reason, step.record.missed, step.record.counted_until
+
+
+class TestDue:
+    def test_what_is_due_is_made(self) -> None:
+        assert schedules.decide(seen(due=Due(NOON))) == Create(NOON)
+
+    def test_what_was_made_is_put_on_record_before_anything_else(self) -> None:
+        """Also by an operator that died before it could say so."""
+        step = schedules.decide(seen(due=Due(NOON), made=(made(NOON, state="running"),)))
+
+        assert step == Tell(replace(RECORD, last_made=NOON, counted_until=NOON), 0.0)
+
+    def test_nothing_is_done_between_two(self) -> None:
+        assert schedules.decide(seen()) == Tell(RECORD, schedules.LONGEST_WAIT)
+        step = schedules.decide(seen(now=NOON + 3590.0))
+        assert isinstance(step, Tell)
+        assert step.after == 10.0
+
+    def test_the_one_before_that_goes_on_is_not_overlapped(self) -> None:
+        before = made(NOON - 3600, state="running", words="the snapshot is on its way")
+        step = schedules.decide(seen(due=Due(NOON), made=(before,)))
+
+        assert missed(step) == ("StillRunning", 1, NOON)
+        assert isinstance(step, Tell)
+        assert step.miss
+        assert before.name in step.miss.message
+        assert "the snapshot is on its way" in step.miss.message
+
+    @pytest.mark.parametrize(
+        "changes", [{"state": "failed"}, {"state": "running", "deleting": True}]
+    )
+    def test_one_that_is_over_is_in_nobodys_way(self, changes: Any) -> None:
+        before = made(NOON - 3600, **changes)
+
+        assert schedules.decide(seen(due=Due(NOON), made=(before,))) == Create(NOON)
+
+    def test_the_deadline(self) -> None:
+        strict = replace(HOURLY, deadline=60)
+
+        assert schedules.decide(seen(schedule=strict, now=NOON + 60.0, due=Due(NOON))) == Create(
+            NOON
+        )
+        step = schedules.decide(seen(schedule=strict, now=NOON + 61.5, due=Due(NOON)))
+        assert missed(step) == ("TooLate", 1, NOON)
+
+    def test_without_a_deadline_late_is_better_than_never(self) -> None:
+        assert schedules.decide(seen(now=NOON + 1e6, due=Due(NOON))) == Create(NOON)
+
+    def test_a_name_that_is_taken_is_no_backup(self) -> None:
+        assert missed(schedules.decide(seen(due=Due(NOON), taken=True))) == ("NameTaken", 1, NOON)
+
+    def test_those_that_were_missed_are_counted_before_one_makes_up_for_them(self) -> None:
+        """In this order, or a death in between would lose the count."""
+        due = Due(NOON, 5, NOON - 3600)
+        first = schedules.decide(seen(due=due))
+        assert missed(first) == ("OperatorAway", 5, NOON - 1)
+        assert isinstance(first, Tell)
+        assert first.record.last_missed == NOON - 3600
+
+        assert schedules.decide(seen(record=first.record, due=Due(NOON))) == Create(NOON)
+
+    def test_while_suspended_all_are_missed_and_none_is_made_up_for(self) -> None:
+        suspended = replace(HOURLY, suspend=True)
+        step = schedules.decide(seen(schedule=suspended, due=Due(NOON, 2, NOON - 3600)))
+
+        assert missed(step) == ("Suspended", 3, NOON)
+
+    def test_other_times_count_from_when_they_were_seen(self) -> None:
+        """Else an edit in the afternoon would make up for the whole morning at once."""
+        edited = replace(HOURLY, cron="*/5 * * * *")
+        step = schedules.decide(seen(schedule=edited, due=Due(NOON, 11, NOON - 300)))
+
+        assert step == Tell(replace(RECORD, counted_until=float(NOON + 2)), 0.0)
+
+
+class TestJitter:
+    SPREAD = replace(HOURLY, jitter=600)
+
+    def test_each_object_keeps_its_own(self) -> None:
+        uids = [f"uid-{number}" for number in range(1000)]
+        found = [schedules.jitter(replace(self.SPREAD, uid=uid)) for uid in uids]
+
+        assert found == [schedules.jitter(replace(self.SPREAD, uid=uid)) for uid in uids]
+        assert (min(found) >= 0, max(found) <= 600) == (True, True)
+        per_minute = [sum(low <= one < low + 60 for one in found) for low in range(0, 600, 60)]
+        assert min(per_minute) > 70, "spread evenly"
+        assert max(per_minute) < 130
+
+    def test_none_without_a_word(self) -> None:
+        assert schedules.jitter(HOURLY) == 0
+
+    def test_it_begins_later_by_it(self) -> None:
+        later = schedules.jitter(self.SPREAD)
+        assert later > 0
+        step = schedules.decide(seen(schedule=self.SPREAD, now=NOON + 3599.0, upcoming=NOON + 3600))
+
+        assert isinstance(step, Tell)
+        assert step.after == min(1 + later, schedules.LONGEST_WAIT)
+
+    def test_what_is_overdue_when_an_operator_begins_does_not_begin_everywhere_at_once(
+        self,
+    ) -> None:
+        later = schedules.jitter(self.SPREAD)
+        overdue = seen(schedule=self.SPREAD, due=Due(NOON), began=NOON + 5000.0, now=NOON + 5000.0)
+
+        step = schedules.decide(overdue)
+
+        assert isinstance(step, Tell)
+        assert (step.after, step.miss) == (later, None)
+        assert schedules.decide(replace(overdue, now=NOON + 5000.0 + later)) == Create(NOON)
+
+
+class TestRetention:
+    def gone(self, kept: Retention, *there: Made, now: float = NOON) -> list[int]:
+        return sorted(one.moment for one in retention.beyond(kept, there, now))
+
+    def test_nothing_is_let_go_without_a_word(self) -> None:
+        assert self.gone(Retention(), *(made(n, state="failed") for n in range(1, 50))) == []
+
+    def test_by_count_the_newest_stay(self) -> None:
+        assert self.gone(Retention(2), *(made(n) for n in (10, 30, 20, 40))) == [10, 20]
+
+    def test_by_age(self) -> None:
+        day = 86400
+        there = [made(NOON - age * day) for age in (0, 6, 7, 8, 30)]
+
+        assert self.gone(Retention(days=7), *there) == [NOON - 30 * day, NOON - 8 * day]
+
+    def test_both_must_hold_it(self) -> None:
+        there = [made(NOON - n * 86400) for n in range(5)]
+
+        assert len(self.gone(Retention(2, 30), *there)) == 3
+        assert len(self.gone(Retention(4, 1), *there)) == 3
+
+    def test_the_newest_verified_stays_however_old(self) -> None:
+        proven = made(10, verified=True)
+        there = [made(5, verified=True), proven, *(made(NOON - n) for n in range(10))]
+
+        assert proven.moment not in self.gone(Retention(3, 1), *there)
+        assert 5 in self.gone(Retention(3, 1), *there)
+
+    def test_the_newest_that_was_stored_stays_however_old(self) -> None:
+        assert self.gone(Retention(days=1), made(10), made(20)) == [10]
+
+    def test_failures_use_up_no_place_of_a_good_one(self) -> None:
+        """A month of failures must not end with nothing."""
+        failed = [made(NOON + n, state="failed") for n in range(10)]
+        there = [made(n) for n in (1, 2, 3)]
+
+        gone = self.gone(Retention(3), *there, *failed)
+
+        assert gone == [NOON + n for n in range(10 - FAILED_KEPT)]
+
+    def test_one_that_is_being_made_is_left_alone(self) -> None:
+        assert self.gone(Retention(1), made(10, state="running"), made(20), made(30)) == [20]
+
+    def test_it_is_told_to_take_along_what_it_stored_and_then_deleted(self) -> None:
+        old = made(10, finalizers=("other",))
+        step = retention.decide(Retention(1), (old, made(20)), NOON)
+        assert step == LetGo(old.name, old.uid, "1", ("other", FINALIZER))
+
+        told = replace(old, finalizers=("other", FINALIZER), deletes_stored=True)
+        step = retention.decide(Retention(1), (told, made(20)), NOON)
+        assert step == LetGo(old.name, old.uid, "1", None)
+
+    def test_one_that_failed_is_held_by_nothing(self) -> None:
+        """There is nothing to delete, and a store that is down would keep it for ever."""
+        failed = tuple(made(n, state="failed") for n in range(10, 14))
+
+        step = retention.decide(Retention(1), failed, NOON)
+
+        assert step == LetGo(failed[0].name, failed[0].uid, "1", None)
+
+    def test_a_store_that_does_not_let_go_is_not_asked_for_more_and_more(self) -> None:
+        stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
+
+        assert retention.decide(Retention(1), (*stuck, made(10), made(20)), NOON) is None
+        assert retention.decide(Retention(1), (*stuck[1:], made(10), made(20)), NOON)
+
+    def test_a_schedule_that_is_suspended_deletes_nothing(self) -> None:
+        suspended = replace(HOURLY, suspend=True, retention=Retention(1))
+        there = tuple(made(n) for n in (10, 20, 30))
+
+        assert isinstance(schedules.decide(seen(schedule=suspended, made=there)), Tell)
+        assert isinstance(
+            schedules.decide(seen(schedule=replace(suspended, suspend=False), made=there)), LetGo
+        )
+
+    def test_what_is_due_comes_before_what_is_to_go(self) -> None:
+        there = tuple(made(n) for n in (10, 20, 30))
+        kept = replace(HOURLY, retention=Retention(1))
+
+        assert schedules.decide(seen(schedule=kept, due=Due(NOON), made=there)) == Create(NOON)
+
+
+class TestWhose:
+    def body(self, name: str = "s-100", uid: str = "uid-s", **changes: Any) -> dict[str, Any]:
+        metadata = {"name": name, "uid": "u", "resourceVersion": "7", "labels": {SCHEDULE_UID: uid}}
+        return {"metadata": metadata | changes.pop("metadata", {}), "spec": {}, **changes}
+
+    def test_its_own(self) -> None:
+        one = made_by(HOURLY, self.body())
+
+        assert one
+        assert (one.moment, one.state, one.resource_version) == (6000, "running", "7")
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"uid": "uid-of-the-schedule-of-before"},
+            {"uid": ""},
+            {"name": "before-the-upgrade"},
+            {"name": "s-0100"},
+            {"name": "s-١٢"},
+            {"name": "s-1-100"},
+            {"name": "100"},
+            {"name": "s-"},
+        ],
+    )
+    def test_of_others(self, changes: Any) -> None:
+        """Their labels may say what they like: they are neither counted nor deleted."""
+        assert made_by(HOURLY, self.body(**changes)) is None
+
+    def test_a_schedule_that_has_no_uid_owns_nothing(self) -> None:
+        assert made_by(replace(HOURLY, uid=""), self.body(uid="")) is None
+
+    @pytest.mark.parametrize(
+        ("status", "state"),
+        [
+            ({}, "running"),
+            ({"succeeded": True}, "stored"),
+            ({"succeeded": False}, "failed"),
+            ({"conditions": [{"type": "Accepted", "status": "False"}]}, "failed"),
+            (
+                {"conditions": [{"type": "Complete", "status": "False", "reason": "StoreRefused"}]},
+                "running",
+            ),
+        ],
+    )
+    def test_how_far_it_is(self, status: Any, state: str) -> None:
+        one = made_by(HOURLY, self.body(status=status))
+
+        assert one
+        assert one.state == state
+
+    def test_it_deletes_what_it_stored_only_once_it_is_held_for_that(self) -> None:
+        policy = {"spec": {"deletionPolicy": "Delete"}}
+        held = {"metadata": {"finalizers": [FINALIZER]}}
+
+        assert not made_by(HOURLY, self.body() | policy).deletes_stored  # type: ignore[union-attr]
+        assert not made_by(HOURLY, self.body(**held)).deletes_stored  # type: ignore[union-attr]
+        assert made_by(HOURLY, self.body(**held) | policy).deletes_stored  # type: ignore[union-attr]

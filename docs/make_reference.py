@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference.md"
-KINDS = ("etcdclusters", "etcdbackups", "etcdrestores")
+KINDS = ("etcdclusters", "etcdbackups", "etcdbackupschedules", "etcdrestores")
 VERBATIM = frozenset({"affinity", "tolerations", "securityContext", "resources", "etcdEnv"})
 """Kubernetes' own types: named, not spelled out; `kubectl explain` has them in full."""
 

@@ -53,6 +53,7 @@ _ETCD = "etcd.database.coreos.com"
 ETCD_CLUSTERS = Resource(_ETCD, "v1beta2", "etcdclusters", "EtcdCluster")
 ETCD_BACKUPS = Resource(_ETCD, "v1beta2", "etcdbackups", "EtcdBackup")
 ETCD_RESTORES = Resource(_ETCD, "v1beta2", "etcdrestores", "EtcdRestore")
+ETCD_SCHEDULES = Resource(_ETCD, "v1beta2", "etcdbackupschedules", "EtcdBackupSchedule")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 SERVICES = Resource("", "v1", "services", "Service")
 SECRETS = Resource("", "v1", "secrets", "Secret")

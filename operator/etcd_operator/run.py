@@ -25,10 +25,19 @@ from etcd_operator.client import Client
 from etcd_operator.events import Events
 from etcd_operator.health import Health, health_app, metrics_app, serve
 from etcd_operator.informer import Informer
-from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, Key, Kubernetes, Resource
+from etcd_operator.kube import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
+    Key,
+    Kubernetes,
+    Resource,
+)
 from etcd_operator.metrics import Metrics
 from etcd_operator.reconcile import Reconciler
 from etcd_operator.restores import Restores
+from etcd_operator.schedules import Schedules
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store
 from etcd_operator.transport import NotConfigured
@@ -63,6 +72,7 @@ def make_work(kube: Kubernetes, store: Store, metrics: Metrics, settings: Settin
         ETCD_CLUSTERS: reconciler.reconcile,
         ETCD_BACKUPS: backups.reconcile,
         ETCD_RESTORES: restores.reconcile,
+        ETCD_SCHEDULES: Schedules(kube, store, events).reconcile,
     }
     return Work(workers, reconciler.drain)
 
@@ -80,6 +90,7 @@ class Operator:
             ETCD_CLUSTERS: WorkQueue("clusters", metrics, workers=settings.workers),
             ETCD_BACKUPS: WorkQueue("backups", metrics, workers=4),
             ETCD_RESTORES: WorkQueue("restores", metrics, workers=1),
+            ETCD_SCHEDULES: WorkQueue("schedules", metrics, workers=2),
         }
         self.informer = Informer(
             client,

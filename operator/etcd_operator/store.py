@@ -19,7 +19,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, Json, Key, Resource
+from etcd_operator.kube import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
+    Json,
+    Key,
+    Resource,
+)
 from etcd_stateful import naming
 
 
@@ -39,18 +47,22 @@ class Owner(NamedTuple):
     key: Key
 
 
-def owner_of(resource: Resource, obj: Json) -> Owner | None:
-    """What to look at when this object changes: itself, its backup or its cluster."""
-    if resource.group == naming.GROUP:
-        return Owner(resource, key_of(obj))
+def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
+    """What to look at when this object changes: itself, its schedule, its backup or its cluster."""
     metadata = obj["metadata"]
     namespace = metadata.get("namespace", "")
+    if resource.group == naming.GROUP:
+        itself = Owner(resource, key_of(obj))
+        schedule = (metadata.get("labels") or {}).get(naming.SCHEDULE)
+        if resource == ETCD_BACKUPS and schedule:
+            return itself, Owner(ETCD_SCHEDULES, (namespace, schedule))
+        return (itself,)
     notes = metadata.get("annotations") or {}
     for resource_of, key in ((ETCD_BACKUPS, naming.BACKUP), (ETCD_RESTORES, naming.RESTORE)):
         if name := notes.get(key):
-            return Owner(resource_of, (namespace, name))
+            return (Owner(resource_of, (namespace, name)),)
     cluster = (metadata.get("labels") or {}).get(naming.LABEL_INSTANCE)
-    return Owner(ETCD_CLUSTERS, (namespace, cluster)) if cluster else None
+    return (Owner(ETCD_CLUSTERS, (namespace, cluster)),) if cluster else ()
 
 
 @dataclass(slots=True)
@@ -80,7 +92,7 @@ class _Shelf:
             return False
         self._unset(key)
         self.objects[key] = obj
-        if (owner := owner_of(self.resource, obj)) is not None:
+        for owner in owners_of(self.resource, obj):
             self.by_owner[owner][key] = obj
         return True
 
@@ -126,13 +138,11 @@ class _Shelf:
 
     def _unset(self, key: Key) -> None:
         known = self.objects.pop(key, None)
-        owner = owner_of(self.resource, known) if known is not None else None
-        if owner is None:
-            return
-        siblings = self.by_owner[owner]
-        siblings.pop(key, None)
-        if not siblings:
-            del self.by_owner[owner]
+        for owner in owners_of(self.resource, known) if known is not None else ():
+            siblings = self.by_owner[owner]
+            siblings.pop(key, None)
+            if not siblings:
+                del self.by_owner[owner]
 
 
 class Store:
@@ -149,7 +159,7 @@ class Store:
         return self._of(resource, Owner(ETCD_CLUSTERS, (namespace, cluster)))
 
     def of(self, owner: Owner, resource: Resource) -> list[Json]:
-        """The objects that carry the annotation of an EtcdBackup or EtcdRestore, by name."""
+        """The objects that name an EtcdBackup, EtcdRestore or EtcdBackupSchedule, by name."""
         return self._of(resource, owner)
 
     def _of(self, resource: Resource, owner: Owner) -> list[Json]:
@@ -189,8 +199,7 @@ class Store:
         different = [obj for obj in map(_slim, listed) if shelf.put(obj, version)]
         different += [old for obj in different if (old := before[key_of(obj)]) is not None]
         different += shelf.absent(namespace, before, version)
-        owners = (owner_of(resource, obj) for obj in different)
-        return {owner for owner in owners if owner is not None}
+        return {owner for obj in different for owner in owners_of(resource, obj)}
 
     def _shelf(self, resource: Resource) -> _Shelf:
         if resource not in self._shelves:

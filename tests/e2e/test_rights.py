@@ -22,6 +22,7 @@ OURS = "etcd.database.coreos.com"
 
 RARE: dict[Right, str] = {
     (OURS, "etcdbackups", "get"): "its status was written by somebody else in between",
+    (OURS, "etcdbackupschedules", "get"): "its status was written by somebody else in between",
     (OURS, "etcdrestores", "get"): "its status was written by somebody else in between",
     ("coordination.k8s.io", "leases", "create"): "installed where no release was before",
 }

@@ -25,6 +25,7 @@ from etcd_operator.metrics import Metrics
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store
 from etcd_operator.watches import OURS, SELECTORS, Scope
+from etcd_stateful import naming
 
 
 def thing(version, name="a", *, namespace="ns", cluster="a", uid="u1"):
@@ -197,6 +198,14 @@ def test_a_custom_resource_asks_for_itself(informer, keys):
         ("etcdbackups", ("ns", "b")),
         ("etcdclusters", ("ns", "mine")),
     ]
+
+
+def test_a_backup_asks_for_its_schedule_too(informer, keys):
+    made = thing(5, "s-100", cluster="")
+    made["metadata"]["labels"] = {naming.SCHEDULE: "s"}
+    informer.on_event(ETCD_BACKUPS, "ADDED", made)
+
+    assert sorted(keys) == [("etcdbackups", ("ns", "s-100")), ("etcdbackupschedules", ("ns", "s"))]
 
 
 def test_an_object_of_nobodys_asks_for_nothing(informer, keys):

@@ -8,7 +8,7 @@ import pytest
 from shell_clock import jumping
 
 from etcd_operator import run
-from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES
+from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, ETCD_SCHEDULES
 from etcd_operator.metrics import Metrics
 from etcd_operator.settings import Settings
 
@@ -70,7 +70,7 @@ class Parts:
         self.log.append("drained")
 
     def make(self, *_):
-        resources = (ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES)
+        resources = (ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES)
         return run.Work(dict.fromkeys(resources, self.one_pass), self.drain)
 
 
@@ -124,16 +124,17 @@ async def test_a_standby_works_nothing_and_releases_nothing_of_anothers(parts):
 @jumping
 async def test_each_kind_has_a_queue_of_its_own(parts):
     async with operating(parts) as task:
-        seen = {name: [] for name in ("clusters", "backups", "restores")}
+        seen = {name: [] for name in ("clusters", "backups", "restores", "schedules")}
         for queue in task.operator.queues.values():
             queue.add = seen[queue.name].append
-        for resource in (ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES):
+        for resource in (ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES):
             parts.enqueue(resource, ("ns", resource.plural))
 
     assert seen == {
         "clusters": [("ns", "etcdclusters")],
         "backups": [("ns", "etcdbackups")],
         "restores": [("ns", "etcdrestores")],
+        "schedules": [("ns", "etcdbackupschedules")],
     }
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etcd_operator.kube import CLAIMS, ETCD_BACKUPS, ETCD_CLUSTERS, PODS
-from etcd_operator.store import Owner, Store, owner_of
+from etcd_operator.kube import CLAIMS, ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_SCHEDULES, PODS
+from etcd_operator.store import Owner, Store, owners_of
 from etcd_stateful import naming
 
 INSTANCE = "app.kubernetes.io/instance"
@@ -211,9 +211,9 @@ def test_reading_leaves_no_trace(store):
 def test_a_custom_resource_is_its_own_owner(store):
     cluster = pod(5, "a", cluster="something-else")
 
-    assert owner_of(ETCD_CLUSTERS, cluster) == (ETCD_CLUSTERS, ("ns", "a"))
-    assert owner_of(PODS, cluster) == (ETCD_CLUSTERS, ("ns", "something-else"))
-    assert owner_of(PODS, pod(1, cluster="")) is None
+    assert owners_of(ETCD_CLUSTERS, cluster) == ((ETCD_CLUSTERS, ("ns", "a")),)
+    assert owners_of(PODS, cluster) == ((ETCD_CLUSTERS, ("ns", "something-else")),)
+    assert owners_of(PODS, pod(1, cluster="")) == ()
     store.put(ETCD_CLUSTERS, cluster)
     assert store.clusters() == [("ns", "a")]
 
@@ -277,6 +277,20 @@ def test_a_pod_of_a_backup_is_no_pod_of_a_cluster_of_the_same_name(store):
 
     store.put(PODS, mine)
 
-    assert owner_of(PODS, mine) == (ETCD_BACKUPS, ("ns", "a"))
+    assert owners_of(PODS, mine) == ((ETCD_BACKUPS, ("ns", "a")),)
     assert store.of_cluster(PODS, "ns", "a") == []
     assert store.of(Owner(ETCD_BACKUPS, ("ns", "a")), PODS) == [mine]
+
+
+def test_a_backup_is_its_own_and_its_schedules(store):
+    """And no longer its schedule's once it is gone."""
+    made = pod(5, "s-100", cluster="")
+    made["metadata"]["labels"] = {naming.SCHEDULE: "s"}
+    store.put(ETCD_BACKUPS, made)
+    store.put(ETCD_BACKUPS, pod(6, "by-hand", cluster=""))
+
+    schedule = Owner(ETCD_SCHEDULES, ("ns", "s"))
+    assert owners_of(ETCD_BACKUPS, made) == ((ETCD_BACKUPS, ("ns", "s-100")), schedule)
+    assert store.of(schedule, ETCD_BACKUPS) == [made]
+    assert store.replace(ETCD_BACKUPS, None, [], 9) >= {schedule}
+    assert store.of(schedule, ETCD_BACKUPS) == []

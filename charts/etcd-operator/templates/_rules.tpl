@@ -5,18 +5,19 @@ which makes what is not there yet.
 */}}
 {{- define "etcd-operator.rules" -}}
 # The resources that are asked for. Only their status is ever written, and the finalizer of a backup
-# with deletionPolicy Delete; an EtcdRestore makes the EtcdCluster that is no longer there.
+# with deletionPolicy Delete; an EtcdRestore makes the EtcdCluster that is no longer there, and an
+# EtcdBackupSchedule makes EtcdBackups and deletes those of its own that its retention lets go.
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdclusters]
   verbs: [get, list, watch, create]
 - apiGroups: [etcd.database.coreos.com]
-  resources: [etcdrestores]
+  resources: [etcdrestores, etcdbackupschedules]
   verbs: [get, list, watch]
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdbackups]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [etcd.database.coreos.com]
-  resources: [etcdclusters/status, etcdbackups/status, etcdrestores/status]
+  resources: [etcdclusters/status, etcdbackups/status, etcdbackupschedules/status, etcdrestores/status]
   verbs: [patch]
 # One StatefulSet for each cluster; garbage collection deletes it with its cluster.
 - apiGroups: [apps]

@@ -44,6 +44,7 @@ class Kind:
 
 CLUSTERS = Kind("etcdclusters", f"{ETCD_GROUP}/v1beta2", "EtcdCluster")
 BACKUPS = Kind("etcdbackups", f"{ETCD_GROUP}/v1beta2", "EtcdBackup")
+SCHEDULES = Kind("etcdbackupschedules", f"{ETCD_GROUP}/v1beta2", "EtcdBackupSchedule")
 RESTORES = Kind("etcdrestores", f"{ETCD_GROUP}/v1beta2", "EtcdRestore")
 STATEFUL_SETS = Kind("statefulsets", "apps/v1", "StatefulSet")
 DEPLOYMENTS = Kind("deployments", "apps/v1", "Deployment")

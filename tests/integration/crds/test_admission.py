@@ -30,6 +30,10 @@ GOOD: dict[str, dict[str, Any]] = {
         "storageType": "S3",
         "s3": S3,
     },
+    "EtcdBackupSchedule": {
+        "schedule": "0 3 * * *",
+        "template": {"clusterRef": {"name": "good"}, "storageType": "S3", "s3": S3},
+    },
     "EtcdRestore": {"etcdCluster": {"name": "good"}, "backupStorageType": "S3", "s3": S3},
 }
 

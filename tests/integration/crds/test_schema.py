@@ -94,6 +94,26 @@ def test_every_rule_says_something_to_a_person(crds: CRDS) -> None:
     assert silent == []
 
 
+def test_a_schedules_template_is_the_spec_of_a_backup(crds: CRDS) -> None:
+    """But for what the schedule says itself, and for words."""
+
+    def bare(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {
+                key: bare(value)
+                for key, value in node.items()
+                if key != "description" or isinstance(value, dict)
+            }
+        return [bare(one) for one in node] if isinstance(node, list) else node
+
+    backup = bare(schema_of(crds["EtcdBackup"])["properties"]["spec"])
+    schedule = schema_of(crds["EtcdBackupSchedule"])["properties"]["spec"]["properties"]
+    for name in ("backupIntervalInSecond", "maxBackups"):
+        del backup["properties"]["backupPolicy"]["properties"][name]
+
+    assert bare(schedule["template"]) == backup
+
+
 def test_backup_and_restore_know_the_same_stores(crds: CRDS) -> None:
     def store(kind: str, name: str) -> dict[str, Any]:
         fields = schema_of(crds[kind])["properties"]["spec"]["properties"][name]["properties"]
@@ -124,6 +144,7 @@ def test_subresources_columns_and_short_name(crds: CRDS) -> None:
     ]  # fmt: skip
     assert "Succeeded" in columns("EtcdBackup")
     assert "Succeeded" in columns("EtcdRestore")
+    assert {"Schedule", "Last", "Success", "Missed"} <= {*columns("EtcdBackupSchedule")}
 
 
 def test_the_chart_holds_a_copy() -> None:
@@ -144,6 +165,7 @@ def test_the_chart_holds_a_copy() -> None:
         ("etcdcluster.spec.TLS.static.member.peerSecret", "peer-ca.crt"),
         ("etcdcluster.status.plan", "next step"),
         ("etcdbackup.spec.backupPolicy.maxBackups", "the newest"),
+        ("etcdbackupschedule.spec.jitterSeconds", "stays the same"),
         ("etcdrestore.spec.s3.path", "<bucket>/<key>"),
     ],
 )

@@ -27,10 +27,12 @@ pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not there: run `ma
 
 SERVED: Rules = {
     (GROUP, "etcdclusters"): {"get", "list", "watch", "create"},
-    (GROUP, "etcdbackups"): {"get", "list", "watch", "patch"},
+    (GROUP, "etcdbackups"): {"get", "list", "watch", "create", "patch", "delete"},
+    (GROUP, "etcdbackupschedules"): {"get", "list", "watch"},
     (GROUP, "etcdrestores"): {"get", "list", "watch"},
     (GROUP, "etcdclusters/status"): {"patch"},
     (GROUP, "etcdbackups/status"): {"patch"},
+    (GROUP, "etcdbackupschedules/status"): {"patch"},
     (GROUP, "etcdrestores/status"): {"patch"},
     ("apps", "statefulsets"): {"get", "list", "watch", "create", "patch"},
     ("", "services"): {"get", "list", "watch", "create", "patch"},

@@ -12,6 +12,7 @@ from etcd_operator.kube import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
+    ETCD_SCHEDULES,
     PODS,
     SECRETS,
     SERVICES,
@@ -134,6 +135,18 @@ async def test_objects_of_others_are_not_even_heard_of(client, namespace, inform
                 "etcdEndpoints": ["http://a:2379"],
                 "storageType": "S3",
                 "s3": {"path": "mybucket/etcd.backup", "awsSecret": "s"},
+            },
+        ),
+        (
+            ETCD_SCHEDULES,
+            {
+                "schedule": "0 3 * * *",
+                "suspend": True,
+                "template": {
+                    "etcdEndpoints": ["http://a:2379"],
+                    "storageType": "S3",
+                    "s3": {"path": "mybucket/etcd.backup", "awsSecret": "s"},
+                },
             },
         ),
         (

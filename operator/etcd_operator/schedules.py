@@ -1,0 +1,195 @@
+"""One pass over one EtcdBackupSchedule: look, decide, do one thing, tell.
+
+What it looks at is in memory; before anything is deleted, its EtcdBackups are listed anew and the
+decision is made once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from etcd_operator.backup_jobs import seconds
+from etcd_operator.cron import Calendar, calendar_of
+from etcd_operator.events import Events
+from etcd_operator.kube import (
+    ETCD_BACKUPS,
+    ETCD_SCHEDULES,
+    Conflict,
+    Json,
+    Key,
+    Kubernetes,
+    Rejected,
+)
+from etcd_operator.report import timeless
+from etcd_operator.statuses import write_status
+from etcd_operator.store import Owner, Store
+from etcd_stateful import naming
+from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
+from etcd_stateful.backup import schedule_status, schedules
+from etcd_stateful.backup.made import Made, made_by
+from etcd_stateful.backup.retention import LetGo
+from etcd_stateful.backup.schedules import Create, Record, Seen, Tell
+from etcd_stateful.manifests.scheduled_backup import scheduled_backup
+
+log = logging.getLogger(__name__)
+
+REJECTED_SECONDS: Final = 30.0
+AGAIN_SECONDS: Final = 1.0
+
+
+class Schedules:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        events: Events,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._events = events
+        self._wall_clock = wall_clock
+        self._began: float | None = None
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+
+        Raises KubeError, which the queue logs and backs off from.
+        """
+        if self._began is None:
+            self._began = self._wall_clock()
+        body = self._store.get(ETCD_SCHEDULES, *key)
+        if body is None or "deletionTimestamp" in body["metadata"]:
+            return None
+        try:
+            schedule = parse_schedule(body)
+            calendar = calendar_of(schedule)
+        except RefusedSchedule as refused:
+            told = schedule_status.refused(body, str(refused), self._written(self._wall_clock()))
+            await self._write(body, told)
+            return None
+        seen = self._look(body, schedule, calendar, self._known(schedule))
+        step = schedules.decide(seen)
+        if isinstance(step, Tell):
+            return await self._tell(body, seen, step)
+        if isinstance(step, LetGo):
+            fresh = self._look(body, schedule, calendar, await self._listed(schedule))
+            if schedules.decide(fresh) != step:
+                return AGAIN_SECONDS
+        return await self._do(body, schedule, step)
+
+    def _known(self, schedule: EtcdBackupSchedule) -> list[Json]:
+        owner = Owner(ETCD_SCHEDULES, (schedule.namespace, schedule.name))
+        return self._store.of(owner, ETCD_BACKUPS)
+
+    async def _listed(self, schedule: EtcdBackupSchedule) -> list[Json]:
+        selector = f"{naming.SCHEDULE_UID}={schedule.uid}"
+        return await self._kube.list(ETCD_BACKUPS, schedule.namespace, selector)
+
+    def _look(
+        self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]
+    ) -> Seen:
+        now = self._wall_clock()
+        record = self._record(body)
+        made = tuple(one for each in backups if (one := made_by(schedule, each)))
+        due = calendar.due(record.counted_until, schedules.clock(schedule, now))
+        return Seen(
+            schedule=schedule,
+            record=record,
+            now=now,
+            began=now if self._began is None else self._began,
+            upcoming=calendar.upcoming(schedules.clock(schedule, now)),
+            due=due,
+            made=made,
+            taken=due is not None and self._is_taken(schedule, due.latest, made),
+        )
+
+    def _is_taken(self, schedule: EtcdBackupSchedule, moment: int, made: tuple[Made, ...]) -> bool:
+        name = naming.scheduled_backup(schedule.name, moment)
+        found = self._store.get(ETCD_BACKUPS, schedule.namespace, name)
+        return found is not None and name not in (one.name for one in made)
+
+    def _record(self, body: Json) -> Record:
+        """As the status has it; where somebody has emptied that, since the object was made."""
+        stored: Json = body.get("status") or {}
+        created = seconds(body["metadata"].get("creationTimestamp")) or self._wall_clock()
+        missed = stored.get("missedRuns")
+        until = seconds(stored.get("countedUntil"))
+        return Record(
+            counted_until=created if until is None else until,
+            times=str(stored.get("observedTimes") or ""),
+            last_made=seconds(stored.get("lastScheduleTime")),
+            last_missed=seconds(stored.get("lastMissedTime")),
+            missed=missed if isinstance(missed, int) else 0,
+        )
+
+    async def _do(self, body: Json, schedule: EtcdBackupSchedule, step: Create | LetGo) -> float:
+        try:
+            match step:
+                case Create(moment=moment):
+                    await self._create(schedule, moment)
+                case LetGo():
+                    await self._let_go(schedule, step)
+        except Conflict:
+            return AGAIN_SECONDS
+        except Rejected as error:
+            words = f"the API server refuses it: {error}"
+            log.warning("%s", words)
+            told = schedule_status.failing(body, words, self._written(self._wall_clock()))
+            await self._write(body, told)
+            return REJECTED_SECONDS
+        return 0.0
+
+    async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
+        manifest = scheduled_backup(schedule, moment, self._written(moment))
+        name = manifest["metadata"]["name"]
+        try:
+            self._store.put(ETCD_BACKUPS, await self._kube.create(ETCD_BACKUPS, manifest))
+            log.info("created EtcdBackup %s", name)
+        except Conflict:
+            # Made by this operator's predecessor, or of another's: the next pass tells.
+            found = await self._kube.get(ETCD_BACKUPS, schedule.namespace, name)
+            if found is not None:
+                self._store.put(ETCD_BACKUPS, found)
+
+    async def _let_go(self, schedule: EtcdBackupSchedule, step: LetGo) -> None:
+        where = (ETCD_BACKUPS, schedule.namespace, step.name)
+        if step.finalizers is None:
+            version = step.resource_version
+            await self._kube.delete(*where, uid=step.uid, resource_version=version)
+            log.info("deleted EtcdBackup %s: beyond what spec.retention keeps", step.name)
+            return
+        precondition = {"uid": step.uid, "resourceVersion": step.resource_version}
+        patch = {
+            "metadata": precondition | {"finalizers": list(step.finalizers)},
+            "spec": {"deletionPolicy": "Delete"},
+        }
+        self._store.put(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))
+
+    async def _tell(self, body: Json, seen: Seen, said: Tell) -> float:
+        now = self._written(self._wall_clock())
+        told = schedule_status.render(body, seen, said.record, said.miss, self._written, now)
+        if said.miss is not None:
+            log.warning("%s: %s", said.miss.reason, said.miss.message)
+            about = {"apiVersion": ETCD_SCHEDULES.api_version, "kind": ETCD_SCHEDULES.kind, **body}
+            await self._events.emit(about, "Warning", said.miss.reason, said.miss.message)
+        if await self._write(body, told) or said.after:
+            return said.after
+        return AGAIN_SECONDS
+
+    async def _write(self, body: Json, told: Json) -> bool:
+        """Whether there was something to write."""
+        if timeless(told) == timeless(body.get("status") or {}):
+            return False
+        written = await write_status(self._kube, ETCD_SCHEDULES, body, told)
+        if written is not None:
+            self._store.put(ETCD_SCHEDULES, written)
+        return written is not None
+
+    def _written(self, moment: float) -> str:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

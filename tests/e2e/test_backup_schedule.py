@@ -1,0 +1,100 @@
+"""Backups by the calendar, every minute, to an S3 server: made, missed, let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import backups
+from harness.api import BACKUPS, SCHEDULES, Json
+from harness.place import Place
+from harness.waiting import eventually
+
+from localkube.s3 import S3Server
+
+pytestmark = pytest.mark.usefixtures("local_node")
+
+LABEL = "etcd.database.coreos.com/schedule"
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
+    server.bucket("mybucket")
+    yield server
+    server.stop()
+
+
+def condition(body: Json | None, kind: str) -> Json:
+    found = ((body or {}).get("status") or {}).get("conditions") or ()
+    return next((one for one in found if one["type"] == kind), {})
+
+
+@pytest.mark.timeout(300)
+def test_every_minute_one_is_made_and_the_oldest_goes_with_what_it_stored(
+    place: Place, s3: S3Server
+) -> None:
+    place.declare(size=1, version="3.7.3").comes_up()
+    backups.secret(place, s3)
+    folder: Path = s3.folder / "data" / "mybucket" / "often"
+    spec = {
+        "schedule": "* * * * *",
+        "timeZone": "Europe/Berlin",
+        "retention": {"count": 1},
+        "template": {
+            "clusterRef": {"name": "etcd"},
+            "storageType": "S3",
+            "s3": backups.s3_place(s3, "mybucket/often/etcd"),
+        },
+    }
+    manifest = {"metadata": {"name": "often"}, "spec": spec | {"schedule": "* * * * 5-3"}}
+    place.kube.create(SCHEDULES, manifest, place.namespace)
+
+    def schedule() -> Json | None:
+        return place.kube.get(SCHEDULES, place.namespace, "often")
+
+    def made() -> list[str]:
+        found = place.kube.list(BACKUPS, place.namespace, f"{LABEL}=often")
+        return sorted(one["metadata"]["name"] for one in found)
+
+    def stored() -> list[str]:
+        if not folder.exists():
+            return []
+        names = (path.name for path in folder.iterdir())
+        return sorted(name for name in names if not name.endswith(".json"))
+
+    eventually(
+        "what no schema can see is said by its field",
+        lambda: condition(schedule(), "Accepted").get("message", ""),
+        lambda words: "spec.schedule: bad day-of-week" in words,
+        seconds=backups.SAYS_SECONDS,
+    )
+    place.kube.patch(SCHEDULES, place.namespace, "often", {"spec": {"schedule": "* * * * *"}})
+
+    first = eventually("the first is made", made, seconds=70)
+    eventually(
+        "it is verified",
+        schedule,
+        lambda body: [one.get("verified") for one in body["status"].get("backups", ())] == [True],
+        seconds=40,
+    )
+    in_store = stored()
+    assert len(in_store) == 1
+    assert in_store[0].startswith("etcd_20")
+
+    eventually(
+        "the next has taken its place",
+        lambda: (made(), stored()),
+        lambda found: (
+            len(found[0]) == len(found[1]) == 1 and found[0] != first and found[1] != in_store
+        ),
+        seconds=90,
+    )
+    status = schedule()["status"]
+    assert status["missedRuns"] == 0
+    assert condition(schedule(), "Retained")["status"] == "True"
+
+    place.kube.patch(SCHEDULES, place.namespace, "often", {"spec": {"suspend": True}})
+    place.kube.delete(SCHEDULES, place.namespace, "often")
+    assert made(), "who deletes a schedule still has its backups"

@@ -1,0 +1,102 @@
+"""The steps of a schedule, taken by the real API server: made once, told, let go.
+
+The clock is the test's. The object is suspended there, so that an operator in the cluster leaves it
+alone; the one under test is told that it is not.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from etcd_operator.events import Events
+from etcd_operator.kube import ETCD_BACKUPS, ETCD_SCHEDULES
+from etcd_operator.schedules import AGAIN_SECONDS, Schedules
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.backup.deletion import FINALIZER
+
+pytestmark = pytest.mark.integration
+
+SPEC = {
+    "schedule": "30 2 * * *",
+    "timeZone": "Europe/Berlin",
+    "retention": {"count": 1},
+    "template": {
+        "clusterRef": {"name": "nobody"},
+        "storageType": "Volume",
+        "volume": {"claimName": "nothing", "path": "daily/etcd"},
+    },
+}
+
+
+class Operator:
+    """One that has just begun, with what a LIST shows."""
+
+    def __init__(self, client, namespace, now):
+        self.client, self.namespace, self.now = client, namespace, now
+        self.store = Store()
+        self.schedules = Schedules(
+            client, self.store, Events(client, instance="test"), wall_clock=lambda: self.now
+        )
+
+    async def rests(self, passes=20):
+        for _ in range(passes):
+            listing = await self.client.list_at(ETCD_BACKUPS, self.namespace)
+            self.store.replace(ETCD_BACKUPS, self.namespace, listing.items, listing.version)
+            known = await self.client.get(ETCD_SCHEDULES, self.namespace, "nightly")
+            self.store.put(ETCD_SCHEDULES, known | {"spec": SPEC})
+            if await self.schedules.reconcile((self.namespace, "nightly")) > AGAIN_SECONDS:
+                return
+        raise AssertionError("it never comes to rest")
+
+
+async def made(client, namespace):
+    found = await client.list(ETCD_BACKUPS, namespace)
+    return {one["metadata"]["annotations"][naming.SCHEDULED_TIME]: one for one in found}
+
+
+async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace):
+    place = {"namespace": namespace, "name": "nightly"}
+    body = {"metadata": place, "spec": SPEC | {"suspend": True}}
+    created = (await client.create(ETCD_SCHEDULES, body))["metadata"]["creationTimestamp"]
+    second = datetime.fromisoformat(created).timestamp() + 2 * 86400
+
+    operator = Operator(client, namespace, second)
+    await operator.rests()
+    first = await made(client, namespace)
+    assert len(first) == 1, "one makes up for those before"
+    [(moment, backup)] = first.items()
+    assert moment[14:16] == "30"
+    assert backup["spec"]["volume"]["path"].startswith(f"daily/etcd_{moment[:10]}-")
+    assert backup["spec"]["verify"] == "Hash"
+
+    await Operator(client, namespace, second + 5).rests()
+    again = await made(client, namespace)
+    assert {one["metadata"]["uid"] for one in again.values()} == {backup["metadata"]["uid"]}
+
+    for day in (1, 2):
+        for one in await client.list(ETCD_BACKUPS, namespace):
+            await client.merge_patch(
+                ETCD_BACKUPS, namespace, one["metadata"]["name"],
+                {"status": {"succeeded": True, "verified": "Hash", "location": "volume://a/b"}},
+                status=True,
+            )  # fmt: skip
+        await Operator(client, namespace, second + day * 86400).rests()
+
+    left = await made(client, namespace)
+    assert len(left) in (2, 3), "the newest, the one of before, and the oldest until it is gone"
+    if moment in left:
+        assert FINALIZER in left[moment]["metadata"]["finalizers"]
+        assert left[moment]["spec"]["deletionPolicy"] == "Delete"
+        assert "deletionTimestamp" in left[moment]["metadata"]
+    kept = [one for at, one in left.items() if at != moment]
+    assert not any("deletionTimestamp" in one["metadata"] for one in kept)
+    status = operator.store.get(ETCD_SCHEDULES, namespace, "nightly")["status"]
+    assert status["lastScheduleTime"] == moment
+    assert status["observedTimes"] == "30 2 * * * Europe/Berlin"
+    for one in left.values():
+        await client.merge_patch(
+            ETCD_BACKUPS, namespace, one["metadata"]["name"], {"metadata": {"finalizers": None}}
+        )

@@ -1,0 +1,425 @@
+"""The passes over an EtcdBackupSchedule, against an API server in memory: each run exactly once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from fakes import FakeClock, FakeKube
+
+from etcd_operator.events import Events
+from etcd_operator.kube import (
+    ETCD_BACKUPS,
+    ETCD_SCHEDULES,
+    EVENTS,
+    Conflict,
+    Json,
+    Rejected,
+    Unavailable,
+)
+from etcd_operator.schedules import AGAIN_SECONDS, REJECTED_SECONDS, Schedules
+from etcd_operator.store import Store
+from etcd_stateful import naming
+from etcd_stateful.backup.deletion import FINALIZER
+from etcd_stateful.backup.schedule_status import MOST_LISTED
+
+KEY = ("default", "s")
+UID = "0a1b2c3d-1111"
+START = datetime.fromisoformat("2026-11-21T02:59:00Z").timestamp()
+SPEC: Json = {
+    "schedule": "* * * * *",
+    "template": {
+        "clusterRef": {"name": "c"},
+        "storageType": "S3",
+        "s3": {"path": "mybucket/etcd", "awsSecret": "aws"},
+    },
+}
+
+
+class World:
+    """One schedule; the backups are made by hand."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(START)
+        self.kube = FakeKube(self.clock)
+        self.kube.store = Store()
+        self.begin()
+
+    def begin(self) -> None:
+        """An operator that knows only what is stored."""
+        events = Events(self.kube, instance="test", clock=self.clock)
+        self.schedules = Schedules(self.kube, self.kube.store, events, wall_clock=self.clock)
+
+    def declare(self, uid: str = UID, **changes: Any) -> None:
+        known = self.kube.find(ETCD_SCHEDULES, "s") or {}
+        metadata = {"namespace": "default", "name": "s", "uid": uid, "generation": 1}
+        if known:
+            metadata["creationTimestamp"] = known["metadata"]["creationTimestamp"]
+        self.kube.put(ETCD_SCHEDULES, {**known, "metadata": metadata, "spec": SPEC | changes})
+
+    async def settle(self) -> float | None:
+        """Passes until one asks for patience."""
+        for _ in range(30):
+            after = await self.schedules.reconcile(KEY)
+            if after != 0.0:
+                return after
+        raise AssertionError("it never comes to rest")
+
+    async def until(self, text: str) -> None:
+        """Passes at the moments that they ask for."""
+        end = datetime.fromisoformat(f"2026-11-21T{text}Z").timestamp()
+        while self.clock.now < end:
+            after = await self.settle()
+            assert after
+            self.clock.now = min(self.clock.now + after, end)
+        await self.settle()
+
+    def backups(self) -> list[str]:
+        """When they are of."""
+        found = [self.kube.live(kind, name) for kind, _, name in self.kube.objects
+                 if kind == ETCD_BACKUPS]  # fmt: skip
+        notes = (one["metadata"]["annotations"] for one in found)
+        return sorted(note[naming.SCHEDULED_TIME][11:16] for note in notes)
+
+    def name(self, minute: str) -> str:
+        for kind, _, name in self.kube.objects:
+            if kind == ETCD_BACKUPS:
+                notes = self.kube.live(kind, name)["metadata"]["annotations"]
+                if minute in notes[naming.SCHEDULED_TIME]:
+                    return name
+        raise KeyError(minute)
+
+    def end(self, minute: str, *, good: bool = True, verified: bool = True) -> None:
+        """The backup of that minute is over."""
+        body = self.kube.live(ETCD_BACKUPS, self.name(minute))
+        told: Json = {"succeeded": good, "reason": "" if good else "no bucket"}
+        if good:
+            told |= {"lastSuccessDate": self.clock.rfc3339(), "location": f"s3://{minute}"}
+        if good and verified:
+            told["verified"] = "Hash"
+        self.kube.put(ETCD_BACKUPS, body | {"status": told})
+
+    async def runs(self, *minutes: str, **how: bool) -> None:
+        for minute in minutes:
+            await self.until(f"{minute}:00")
+            self.end(minute, **how)
+        await self.settle()
+
+    @property
+    def status(self) -> Json:
+        return self.kube.live(ETCD_SCHEDULES, "s").get("status") or {}
+
+    def condition(self, kind: str = "LastRun") -> Json:
+        return next(one for one in self.status["conditions"] if one["type"] == kind)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.declare()
+    return world
+
+
+async def test_a_run_is_one_etcdbackup(world: World) -> None:
+    await world.until("02:59:59")
+    assert world.backups() == []
+    await world.until("03:00:00")
+
+    assert world.backups() == ["03:00"]
+    made = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert made["spec"]["s3"]["path"] == "mybucket/etcd_2026-11-21-03:00_0a1b2c3d"
+    assert made["spec"]["clusterRef"] == {"name": "c"}
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
+    assert world.status["nextScheduleTime"] == "2026-11-21T03:01:00Z"
+    assert world.status["active"] == made["metadata"]["name"]
+    assert world.condition()["reason"] == "Running"
+    world.end("03:00")
+    world.clock.now += 9
+    await world.settle()
+    assert world.status["lastSuccessfulTime"] == "2026-11-21T03:00:00Z"
+    assert "active" not in world.status
+    assert world.condition()["status"] == "True"
+    assert world.status["backups"] == [
+        {
+            "name": made["metadata"]["name"],
+            "scheduledTime": "2026-11-21T03:00:00Z",
+            "succeeded": True,
+            "verified": True,
+            "location": "s3://03:00",
+        }
+    ]
+
+
+async def test_between_runs_it_costs_nothing(world: World) -> None:
+    world.declare(schedule="0 * * * *")
+    await world.runs("03:00")
+    calls = world.kube.calls.copy()
+
+    await world.until("03:59:30")
+
+    assert world.kube.calls == calls
+
+
+@pytest.mark.parametrize(
+    ("call", "made"),
+    [
+        ("create EtcdBackup", []),
+        ("apply EtcdBackupSchedule/status", ["03:00"]),
+    ],
+)
+async def test_an_operator_that_dies_in_between_makes_it_exactly_once(
+    world: World, call: str, made: list[str]
+) -> None:
+    await world.until("02:59:59")
+    world.clock.now += 1
+    world.kube.failures[call] = [Unavailable("the operator is gone")]
+    with pytest.raises(Unavailable):
+        await world.settle()
+    assert world.backups() == made
+
+    world.begin()
+    world.clock.now += 3
+    await world.settle()
+
+    assert world.backups() == ["03:00"]
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
+    assert world.status["missedRuns"] == 0
+
+
+async def test_a_watch_that_lags_makes_no_second_one(world: World) -> None:
+    await world.until("02:59:59")
+    world.clock.now += 1
+    predecessor = World()
+    predecessor.kube, predecessor.clock = world.kube, world.clock
+    world.kube.watching = False
+    predecessor.begin()
+    predecessor.schedules._store = Store()
+    predecessor.schedules._store.put(ETCD_SCHEDULES, world.kube.live(ETCD_SCHEDULES, "s"))
+    await predecessor.settle()
+    await world.settle()
+
+    assert world.backups() == ["03:00"]
+    assert world.status["missedRuns"] == 0
+
+
+async def test_while_one_goes_on_the_next_is_missed_and_it_says_so(world: World) -> None:
+    await world.until("03:02:00")
+
+    assert world.backups() == ["03:00"]
+    assert world.status["missedRuns"] == 2
+    assert world.status["lastMissedTime"] == "2026-11-21T03:02:00Z"
+    assert (world.condition()["status"], world.condition()["reason"]) == ("False", "StillRunning")
+    assert world.kube.calls["create Event"] == 1, "the same news once"
+    world.end("03:00")
+    await world.settle()
+    assert world.condition()["reason"] == "StillRunning", "it stays missed"
+    await world.until("03:03:00")
+    assert world.backups() == ["03:00", "03:03"]
+    assert world.condition()["reason"] == "Running"
+
+
+async def test_while_it_is_suspended_runs_are_missed_and_not_made_up_for(world: World) -> None:
+    world.declare(suspend=True)
+    await world.until("03:02:30")
+    assert (world.backups(), world.status["missedRuns"]) == ([], 3)
+    assert world.condition("Scheduled")["reason"] == "Suspended"
+    assert "nextScheduleTime" not in world.status
+    world.declare()
+    await world.until("03:02:59")
+    assert world.backups() == []
+    await world.until("03:03:00")
+
+    assert (world.backups(), world.status["missedRuns"]) == (["03:03"], 3)
+
+
+async def test_an_operator_that_was_away_makes_one_up_for_all(world: World) -> None:
+    await world.runs("03:00")
+    world.clock.now += 600
+    world.begin()
+    await world.settle()
+
+    assert world.backups() == ["03:00", "03:10"]
+    assert world.status["missedRuns"] == 9
+    [event] = [one for (kind, *_), one in world.kube.objects.items() if kind == EVENTS]
+    assert event["reason"] == "OperatorAway"
+    assert event["message"].startswith("9 runs were missed")
+
+
+async def test_a_status_that_somebody_emptied_makes_nothing_again(world: World) -> None:
+    await world.runs("03:00", "03:01")
+    body = world.kube.live(ETCD_SCHEDULES, "s")
+    world.kube.put(ETCD_SCHEDULES, body | {"status": {}})
+    await world.settle()
+
+    assert world.backups() == ["03:00", "03:01"]
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:01:00Z"
+
+
+async def test_retention_deletes_the_oldest_with_what_it_stored(world: World) -> None:
+    world.declare(retention={"count": 2})
+    await world.runs("03:00", "03:01", "03:02")
+
+    held = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert held["spec"]["deletionPolicy"] == "Delete"
+    assert held["metadata"]["finalizers"] == [FINALIZER]
+    assert "deletionTimestamp" in held["metadata"]
+    for minute in ("03:01", "03:02"):
+        assert "deletionPolicy" not in world.kube.live(ETCD_BACKUPS, world.name(minute))["spec"]
+
+
+async def test_failures_leave_the_good_ones_where_they_are(world: World) -> None:
+    world.declare(retention={"count": 1})
+    await world.runs("03:00")
+    await world.runs("03:01", "03:02", "03:03", "03:04", "03:05", good=False)
+
+    assert world.backups() == ["03:00", "03:03", "03:04", "03:05"]
+    assert world.condition()["message"].endswith("no bucket")
+
+
+async def test_what_it_did_not_make_is_never_touched(world: World) -> None:
+    """By its labels it would be one of them, were it not for the name; by its name, for the UID."""
+    labels = {naming.SCHEDULE: "s", naming.SCHEDULE_UID: UID}
+    notes = {naming.SCHEDULED_TIME: "2026-11-20T00:00:00Z"}
+    for name, changed in (("before-the-upgrade", {}), ("s-100", {naming.SCHEDULE_UID: "before"})):
+        metadata = {"namespace": "default", "name": name, "labels": labels | changed}
+        world.kube.put(ETCD_BACKUPS, {
+            "metadata": metadata | {"annotations": notes},
+            "spec": {},
+            "status": {"succeeded": True},
+        })  # fmt: skip
+    world.declare(retention={"count": 1, "maxAgeDays": 1})
+    await world.runs("03:00", "03:01", "03:02")
+
+    for name in ("before-the-upgrade", "s-100"):
+        body = world.kube.live(ETCD_BACKUPS, name)
+        assert "deletionTimestamp" not in body["metadata"]
+        assert body["spec"] == {}
+    assert len(world.status["backups"]) == 3
+
+
+async def test_before_it_deletes_it_looks_anew(world: World) -> None:
+    """The newest that was verified went while the watch was behind: the last good one stays."""
+    await world.runs("03:00")
+    await world.runs("03:01", verified=False)
+    await world.runs("03:02")
+    world.kube.watching = False
+    world.kube.remove(ETCD_BACKUPS, "default", world.name("03:02"))
+    world.kube.watching = True
+    world.declare(retention={"count": 1})
+
+    assert await world.settle() == AGAIN_SECONDS
+
+    assert world.backups() == ["03:00", "03:01"]
+    assert world.kube.calls["delete EtcdBackup"] == world.kube.calls["patch EtcdBackup"] == 0
+
+
+async def test_one_that_changed_since_is_not_deleted(world: World) -> None:
+    await world.runs("03:00", "03:01")
+    world.kube.failures["patch EtcdBackup"] = [Conflict("resourceVersion is 5", status=409)]
+    world.declare(retention={"count": 1})
+
+    assert await world.settle() == AGAIN_SECONDS
+
+    assert world.kube.calls["delete EtcdBackup"] == 0
+
+
+async def test_one_that_cannot_be_deleted_is_said(world: World) -> None:
+    world.declare(retention={"count": 1})
+    await world.runs("03:00", "03:01")
+    body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    said = {"type": "Complete", "status": "False", "reason": "DeletionFailed", "message": "denied"}
+    world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | {"conditions": [said]}})
+    await world.settle()
+
+    told = world.condition("Retained")
+    assert (told["status"], told["reason"]) == ("False", "DeletionFailed")
+    assert told["message"].endswith("denied")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"schedule": "61 * * * *"}, "spec.schedule: bad minute"),
+        ({"schedule": "0 0 31 2 *"}, "spec.schedule: bad day"),
+        ({"timeZone": "Europe/Nowhere"}, "spec.timeZone: there is no time zone"),
+        ({"template": {"storageType": "S3", "s3": {"path": "b/../c"}}}, "spec.template.s3.path"),
+    ],
+)
+async def test_a_bad_spec_is_answered_by_the_field_and_makes_nothing(
+    world: World, changes: Json, words: str
+) -> None:
+    world.declare(**changes)
+
+    assert await world.settle() is None
+
+    assert words in world.condition("Accepted")["message"]
+    assert world.condition("Accepted")["status"] == "False"
+    assert world.backups() == []
+
+
+async def test_a_spec_that_is_mended_goes_on(world: World) -> None:
+    await world.runs("03:00")
+    world.declare(schedule="61 * * * *")
+    await world.settle()
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z", "what was said stays"
+    world.declare()
+    await world.runs("03:01")
+
+    assert world.condition("Accepted")["status"] == "True"
+    assert world.backups() == ["03:00", "03:01"]
+
+
+async def test_what_the_api_server_refuses_is_told_and_tried_again(world: World) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [Rejected("exceeded quota", status=403)]
+    world.clock.now += 1
+
+    assert await world.settle() == REJECTED_SECONDS
+    assert "exceeded quota" in world.condition("Scheduled")["message"]
+    world.clock.now += REJECTED_SECONDS
+    await world.settle()
+    assert world.backups() == ["03:00"]
+    assert world.condition("Scheduled")["status"] == "True"
+
+
+async def test_the_name_of_another_is_not_taken_for_its_own(world: World) -> None:
+    await world.until("02:59:59")
+    moment = int(datetime.fromisoformat("2026-11-21T03:00:00Z").timestamp())
+    metadata = {"namespace": "default", "name": naming.scheduled_backup("s", moment)}
+    world.kube.watching = False
+    world.kube.put(ETCD_BACKUPS, {"metadata": metadata, "spec": {}})
+    world.kube.watching = True
+    world.clock.now += 1
+    await world.settle()
+
+    assert world.condition()["reason"] == "NameTaken"
+    assert world.status["missedRuns"] == 1
+
+
+async def test_another_time_zone_counts_from_the_edit(world: World) -> None:
+    world.declare(schedule="30 3 * * *")
+    await world.until("02:59:30")
+    world.declare(schedule="30 3 * * *", timeZone="Europe/Berlin")
+    await world.settle()
+
+    assert (world.backups(), world.status["missedRuns"]) == ([], 0)
+    assert world.status["nextScheduleTime"] == "2026-11-22T02:30:00Z"
+
+
+async def test_the_list_in_the_status_is_bounded(world: World) -> None:
+    minutes = [f"03:{number:02}" for number in range(MOST_LISTED + 5)]
+    await world.runs(*minutes)
+
+    listed = [one["scheduledTime"][11:16] for one in world.status["backups"]]
+    assert listed == list(reversed(minutes))[:MOST_LISTED]
+
+
+async def test_one_that_is_being_deleted_does_nothing(world: World) -> None:
+    body = world.kube.live(ETCD_SCHEDULES, "s")
+    body["metadata"] |= {"deletionTimestamp": world.clock.rfc3339(), "finalizers": ["x/y"]}
+    world.kube.put(ETCD_SCHEDULES, body)
+    world.clock.now += 3600
+
+    assert await world.schedules.reconcile(KEY) is None
+    assert world.backups() == []

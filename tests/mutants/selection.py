@@ -28,6 +28,8 @@ TESTS: Final = (
     "test_apply.py",
     "test_backup*.py",
     "test_restore*.py",
+    "test_schedule*.py",
+    "test_cron.py",
     "test_reconcile*.py",
     "test_observe*.py",
     "test_certificates.py",
@@ -50,25 +52,37 @@ _TLS = (
 )
 
 _BACKUPS = ("test_backup.py", "test_backups.py", "test_backup_job.py")
+_SCHEDULES = (
+    "test_schedules.py",
+    "test_schedule_passes.py",
+    "test_api_schedule.py",
+    "test_cron.py",
+)
 _RESTORES = ("test_restore_plan.py", "test_restores.py")
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
+    "api/schedule.py": _SCHEDULES,
     "api/stores.py": ("test_api_backup.py",),
     "backup/choice.py": _BACKUPS,
     "backup/credentials.py": _BACKUPS,
     "backup/deletion.py": _BACKUPS,
     "backup/integrity.py": _BACKUPS,
+    "backup/made.py": _SCHEDULES,
     "backup/names.py": _BACKUPS,
     "backup/plan.py": _BACKUPS,
     "backup/recorded.py": ("test_restores.py", "test_backups.py"),
     "backup/restores.py": _RESTORES,
+    "backup/retention.py": _SCHEDULES,
+    "backup/schedules.py": _SCHEDULES,
     "backup/status.py": _BACKUPS,
     "manifests/backup_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/backup_jobs.py": _BACKUPS,
+    "operator/etcd_operator/cron.py": _SCHEDULES,
     "operator/etcd_operator/restores.py": _RESTORES,
+    "operator/etcd_operator/schedules.py": _SCHEDULES,
     "operator/etcd_operator/store.py": ("test_shell_store.py",),
     "restore.py": _RESTORES,
     "api/cluster.py": ("test_api_*.py", _ROLL),

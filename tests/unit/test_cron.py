@@ -149,6 +149,14 @@ def test_years_away_are_not_gone_through_minute_by_minute() -> None:
     assert calendar.due(at("2016-01-01"), end + 30) == Due(end, MOST_COUNTED, end - 60)
 
 
+def test_the_newest_of_many_are_found_however_rare() -> None:
+    calendar = Calendar("0 0 1 * *", "UTC")
+
+    due = calendar.due(at("1900-01-01"), at("2026-06-15"))
+
+    assert due == Due(at("2026-06-01"), MOST_COUNTED, at("2026-05-01"))
+
+
 @pytest.mark.parametrize(
     "cron", ["60 * * * *", "5-3 * * * *", "* * 31 2 *", "*/0 * * * *", "a * * * *", "* * * * mon-8"]
 )

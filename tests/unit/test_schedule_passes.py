@@ -21,8 +21,10 @@ from etcd_operator.kube import (
 from etcd_operator.schedules import AGAIN_SECONDS, REJECTED_SECONDS, Schedules
 from etcd_operator.store import Store
 from etcd_stateful import naming
+from etcd_stateful.api.schedule import parse_schedule
 from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.schedule_status import MOST_LISTED
+from etcd_stateful.backup.schedules import jitter
 
 KEY = ("default", "s")
 UID = "0a1b2c3d-1111"
@@ -159,6 +161,19 @@ async def test_between_runs_it_costs_nothing(world: World) -> None:
     await world.until("03:59:30")
 
     assert world.kube.calls == calls
+
+
+async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None:
+    world.declare(jitterSeconds=50)
+    later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
+    assert 0 < later < 50
+    await world.until(f"03:00:{later - 1:02}")
+    assert world.backups() == []
+    assert world.condition("Scheduled")["message"].endswith(f"03:00:{later:02}Z")
+    await world.until(f"03:00:{later:02}")
+
+    assert world.backups() == ["03:00"]
+    assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,18 @@ SPEC = {
 }
 
 
+class Unsuspended(Store):
+    def get(self, resource, namespace, name):
+        found = super().get(resource, namespace, name)
+        return found | {"spec": SPEC} if found and resource == ETCD_SCHEDULES else found
+
+
 class Operator:
     """One that has just begun, with what a LIST shows."""
 
     def __init__(self, client, namespace, now):
         self.client, self.namespace, self.now = client, namespace, now
-        self.store = Store()
+        self.store = Unsuspended()
         self.schedules = Schedules(
             client, self.store, Events(client, instance="test"), wall_clock=lambda: self.now
         )
@@ -46,7 +52,7 @@ class Operator:
             listing = await self.client.list_at(ETCD_BACKUPS, self.namespace)
             self.store.replace(ETCD_BACKUPS, self.namespace, listing.items, listing.version)
             known = await self.client.get(ETCD_SCHEDULES, self.namespace, "nightly")
-            self.store.put(ETCD_SCHEDULES, known | {"spec": SPEC})
+            self.store.put(ETCD_SCHEDULES, known)
             if await self.schedules.reconcile((self.namespace, "nightly")) > AGAIN_SECONDS:
                 return
         raise AssertionError("it never comes to rest")

@@ -1,0 +1,167 @@
+"""Faults in backups by the calendar."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_CRON = "operator/etcd_operator/cron.py"
+_MADE = "backup/made.py"
+_RETENTION = "backup/retention.py"
+_SCHEDULE = "api/schedule.py"
+_SCHEDULES = "backup/schedules.py"
+_SHELL = "operator/etcd_operator/schedules.py"
+_STORE = "operator/etcd_operator/store.py"
+
+MUTANTS: Final = [
+    # When.
+    Mutant(
+        _CRON,
+        "            if moment > last:\n",
+        "            if True:\n",
+        "what a clock skips is run twice",
+    ),
+    Mutant(_SCHEDULES, "return now - jitter(schedule)", "return now", "all clusters begin at once"),
+    Mutant(
+        _SCHEDULES,
+        "if seen.due is not None and _held(seen) <= 0:",
+        "if seen.due is not None:",
+        "after an outage of the operator all clusters begin at once",
+    ),
+    Mutant(
+        _SCHEDULES,
+        'if record.times not in ("", schedule.times):',
+        "if False:",
+        "an edit makes up for the hours before it",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "if newest is not None and (record.last_made or 0) < newest:",
+        "if False:",
+        "an operator that dies before it could tell makes the run again",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "until = replace(told.record, counted_until=due.latest - 1)",
+        "until = replace(told.record, counted_until=due.latest)",
+        "after an outage nothing is made up for",
+    ),
+    Mutant(
+        _SCHEDULES,
+        'if one.state == "running" and not one.deleting:',
+        "if False:",
+        "two backups of a cluster at once",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "if deadline is not None and late > deadline:",
+        "if deadline and late < 0:",
+        "a backup of the night is begun at noon",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "if seen.schedule.suspend:\n        return _missed",
+        "if False:\n        return _missed",
+        "suspended, it goes on",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "if seen.taken:",
+        "if False:",
+        "the name of another is waited for without a word",
+    ),
+    # What is let go.
+    Mutant(
+        _RETENTION,
+        "(*stored[:1], *verified[:1])",
+        "(*stored[:1],)",
+        "the last verified backup is deleted",
+    ),
+    Mutant(
+        _RETENTION,
+        "(*stored[:1], *verified[:1])",
+        "(*verified[:1],)",
+        "by age the last backup is deleted",
+    ),
+    Mutant(
+        _RETENTION,
+        "stored[: retention.count] if",
+        "here[: retention.count] if",
+        "failures use up the places of good backups",
+    ),
+    Mutant(
+        _RETENTION,
+        "leaving >= MOST_LEAVING",
+        "False",
+        "a store that is down has a Job for each old backup",
+    ),
+    Mutant(
+        _RETENTION,
+        'if one.state == "stored" and not one.deletes_stored:',
+        "if False:",
+        "what is stored stays for ever",
+    ),
+    Mutant(
+        _RETENTION,
+        "if not retention.limited:",
+        "if False:",
+        "failures are deleted where nothing is to be",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "going = None if schedule.suspend else retention.decide",
+        "going = retention.decide",
+        "suspended, it deletes",
+    ),
+    # Whose.
+    Mutant(
+        _MADE,
+        "if labels.get(naming.SCHEDULE_UID) != schedule.uid or not schedule.uid:",
+        "if not schedule.uid:",
+        "backups of the schedule of before are deleted",
+    ),
+    Mutant(
+        _MADE,
+        "    if moment is None:\n        return None\n",
+        "    moment = moment or 0\n",
+        "a backup made by hand is deleted",
+    ),
+    Mutant(
+        _MADE,
+        'policy == "Delete" and FINALIZER in finalizers',
+        'policy == "Delete"',
+        "the object goes, and what it stored stays",
+    ),
+    Mutant(
+        _SHELL,
+        "if schedules.decide(fresh) != step:",
+        "if False:",
+        "by an old view the last verified backup is deleted",
+    ),
+    Mutant(
+        _SHELL,
+        "if found is not None:\n                self._store.put",
+        "if False:\n                self._store.put",
+        "a watch that lags keeps a schedule from its next run",
+    ),
+    Mutant(
+        _STORE,
+        "if resource == ETCD_BACKUPS and schedule:",
+        "if False:",
+        "a schedule does not see its backups",
+    ),
+    # Where to.
+    Mutant(
+        _SCHEDULE,
+        "_{self.uid.replace('-', '')[:_UID_DIGITS]}",
+        "",
+        "a copied schedule writes over the backups of the first",
+    ),
+    Mutant(
+        _SCHEDULE,
+        '{"verify": DEFAULT_VERIFY} |',
+        "{} |",
+        "nothing is verified unless it is asked for",
+    ),
+]

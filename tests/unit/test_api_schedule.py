@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.schedule import RefusedSchedule, Retention, parse_schedule
@@ -146,3 +149,35 @@ def test_each_mistake_is_said_by_its_field(changes: Any, words: str) -> None:
 def test_nothing_that_is_no_spec_raises_anything_else(spec: Any) -> None:
     with pytest.raises(RefusedSchedule):
         parse_schedule({"metadata": {"name": "a"}, "spec": spec})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=4,
+)
+PLACES = [
+    *(["schedule"], ["timeZone"], ["startingDeadlineSeconds"], ["jitterSeconds"], ["suspend"]),
+    *(["retention"], ["retention", "count"], ["template"], ["template", "storageType"]),
+    *(["template", "s3"], ["template", "s3", "path"], ["template", "backupPolicy"]),
+    *(["template", "clusterRef"], ["template", "verify"], ["template", "pod"]),
+]
+
+
+@given(st.sampled_from(PLACES), JSON)
+def test_any_json_is_taken_or_refused_in_words(place: list[str], value: Any) -> None:
+    given_ = copy.deepcopy(body(retention={}))
+    inner = given_["spec"]
+    for part in place[:-1]:
+        inner = inner[part]
+    inner[place[-1]] = value
+
+    assert all(path.startswith("spec.") for path in refused_fields(given_))
+
+
+def refused_fields(given_: dict[str, Any]) -> list[str]:
+    try:
+        parse_backup(scheduled_backup(parse_schedule(given_), 60, WRITTEN))
+    except RefusedSchedule as refused:
+        return [one.path for one in refused.problems]
+    return []

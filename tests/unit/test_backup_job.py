@@ -67,6 +67,15 @@ def test_what_is_rendered_is_what_it_was(case: str, update_golden: bool) -> None
     assert text == path.read_text()
 
 
+@pytest.mark.parametrize("labels", [{}, {naming.SCHEDULE: "nightly"}], ids=["single", "scheduled"])
+def test_the_jobs_and_pods_of_a_schedule_do_not_pile_up(labels: dict[str, str]) -> None:
+    """That of a single backup is there to be looked at for as long as its object."""
+    body = {"metadata": METADATA | {"labels": labels}, "spec": CASES["coreos"]}
+    made = backup_job(parse_backup(body), Run("g1", 0.0), None, operator_image="operator:1")
+
+    assert made["spec"].get("ttlSecondsAfterFinished") == (86400 if labels else None)
+
+
 def test_every_golden_file_is_rendered_by_a_case() -> None:
     assert {path.stem for path in GOLDEN.glob("*.yaml")} == set(CASES)
 

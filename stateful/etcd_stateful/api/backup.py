@@ -70,6 +70,8 @@ class EtcdBackup:
     verify: bool = False
     """Whether what is stored is read back and compared."""
     pod: JobPod = field(default_factory=JobPod)
+    scheduled: bool = False
+    """Whether it is one of many, made by an EtcdBackupSchedule."""
     kind: str = naming.BACKUP_KIND
     """Of the custom resource: an EtcdRestore has a Job look into the store as well."""
 
@@ -113,6 +115,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
         verify=verify == "Hash",
         delete_stored=deletion == "Delete",
         pod=pod,
+        scheduled=naming.SCHEDULE in (metadata.get("labels") or {}),
     )
 
 

@@ -138,8 +138,9 @@ def _owner(backup: EtcdBackup) -> Manifest:
 
 
 def _time_to_live(backup: EtcdBackup) -> dict[str, int]:
-    """Jobs of an interval go after a day; that of a single backup stays as long as this does."""
-    return {"ttlSecondsAfterFinished": 86400} if backup.periodic else {}
+    """Where there are many, they go after a day; that of a single backup stays as long as this."""
+    many = backup.periodic or backup.scheduled
+    return {"ttlSecondsAfterFinished": 86400} if many else {}
 
 
 def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:

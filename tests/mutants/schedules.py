@@ -98,9 +98,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
-        'if one.state == "stored" and not one.deletes_stored:',
+        'if one.state == "stored" and not (one.keeps_stored or one.deletes_stored):',
         "if False:",
         "what is stored stays for ever",
+    ),
+    Mutant(
+        _RETENTION,
+        "(one.keeps_stored or one.deletes_stored)",
+        "one.deletes_stored",
+        "what somebody has said to retain is deleted",
     ),
     Mutant(
         _RETENTION,

@@ -202,6 +202,13 @@ class TestRetention:
         step = retention.decide(Retention(1), (told, made(20)), NOON)
         assert step == LetGo(old.name, old.uid, "1", None)
 
+    def test_what_somebody_said_to_retain_stays_when_the_object_goes(self) -> None:
+        kept = made(10, keeps_stored=True)
+
+        step = retention.decide(Retention(1), (kept, made(20)), NOON)
+
+        assert step == LetGo(kept.name, kept.uid, "1", None)
+
     def test_one_that_failed_is_held_by_nothing(self) -> None:
         """There is nothing to delete, and a store that is down would keep it for ever."""
         failed = tuple(made(n, state="failed") for n in range(10, 14))
@@ -235,7 +242,7 @@ class TestRetention:
 class TestWhose:
     def body(self, name: str = "s-100", uid: str = "uid-s", **changes: Any) -> dict[str, Any]:
         metadata = {"name": name, "uid": "u", "resourceVersion": "7", "labels": {SCHEDULE_UID: uid}}
-        return {"metadata": metadata | changes.pop("metadata", {}), "spec": {}, **changes}
+        return {"spec": {}, **changes, "metadata": metadata | changes.get("metadata", {})}
 
     def test_its_own(self) -> None:
         one = made_by(HOURLY, self.body())
@@ -286,6 +293,8 @@ class TestWhose:
         policy = {"spec": {"deletionPolicy": "Delete"}}
         held = {"metadata": {"finalizers": [FINALIZER]}}
 
+        assert made_by(HOURLY, self.body(spec={"deletionPolicy": "Retain"})).keeps_stored  # type: ignore[union-attr]
+        assert not made_by(HOURLY, self.body(**held) | policy).keeps_stored  # type: ignore[union-attr]
         assert not made_by(HOURLY, self.body() | policy).deletes_stored  # type: ignore[union-attr]
         assert not made_by(HOURLY, self.body(**held)).deletes_stored  # type: ignore[union-attr]
         assert made_by(HOURLY, self.body(**held) | policy).deletes_stored  # type: ignore[union-attr]

@@ -33,6 +33,8 @@ class Made:
     """What it says of itself."""
     reason: str = ""
     deleting: bool = False
+    keeps_stored: bool = False
+    """Somebody has said so of this very one, or in the template."""
     deletes_stored: bool = False
     """What is stored goes with it, once it is deleted."""
     finalizers: tuple[str, ...] = ()
@@ -66,6 +68,7 @@ def made_by(schedule: EtcdBackupSchedule, body: Mapping[str, Any]) -> Made | Non
         words=str(status.get("reason") or said.get("message") or ""),
         reason=str(said.get("reason") or ""),
         deleting="deletionTimestamp" in metadata,
+        keeps_stored=policy == "Retain",
         deletes_stored=policy == "Delete" and FINALIZER in finalizers,
         finalizers=finalizers,
     )

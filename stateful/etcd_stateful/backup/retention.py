@@ -1,9 +1,9 @@
 """Which of its backups a schedule lets go, and how.
 
 What is stored goes with the object, by the object's own `deletionPolicy`: it is told to delete,
-and then deleted. Never let go are the newest that was stored and the newest that was verified:
-backups that fail for a month must not use up the last good one. Of those that failed, in which
-there is nothing to keep, the last few stay to be looked at.
+and then deleted. Where that says to retain, only the object goes. Never let go are the newest that
+was stored and the newest that was verified: backups that fail for a month must not use up the last
+good one. Of those that failed, in which there is nothing to keep, the last few stay for a look.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def decide(retention: Retention, made: tuple[Made, ...], now: float) -> LetGo | 
         return None
     one = min(going, key=lambda each: each.moment)
     finalizers = None
-    if one.state == "stored" and not one.deletes_stored:
+    if one.state == "stored" and not (one.keeps_stored or one.deletes_stored):
         others = (each for each in one.finalizers if each != FINALIZER)
         finalizers = (*others, FINALIZER)
     return LetGo(one.name, one.uid, one.resource_version, finalizers)

@@ -176,7 +176,7 @@ def _creation(part: Json) -> list[str]:
         "",
         "- The end of an init container is seen at the next relist of all pods, up to a second",
         "  later (`PLEGOnDemandRelist` asks for one only after what the kubelet itself has done).",
-        "- The startup probe ticks once a second from the moment the volumes are mounted. The bare",
+        "- The readiness probe ticks once a second from the moment the volumes are mounted. The bare",
         "  etcd serves before the first tick, ours, with a container before it, before the second.",
         "  Two members that start at the same moment on one node wait a second more for each other",
         "  (`BootstrapTimeout`, no option of etcd), and then it is the third.",

@@ -127,9 +127,10 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "    if any(pod.etcd_started for pod in seen.pods):\n        return False",
+        "    if any(record.challenge(first.member_id) is not None for first in record.members):\n"
+        "        return False\n",
         "",
-        "late pods gather again although others run",
+        "who has taken its ticket, and answers no more, is waited for",
     ),
     Mutant(
         _BOOTSTRAP,

@@ -348,8 +348,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    bootstrap.keep_size,\n",
-        "",
+        "    bootstrap.keep_size,\n    _lesser_name_taken,\n",
+        "    _lesser_name_taken,\n",
         "a StatefulSet that is lost after a shrink comes back with pods of before it",
     ),
     # Alarms.

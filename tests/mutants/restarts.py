@@ -255,14 +255,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    upgrade.prepare,\n",
-        "",
+        "    upgrade.prepare,\n    shrink.highest,\n",
+        "    shrink.highest,\n",
         "back from half-way after the last member of the older minor is lost (I9)",
     ),
     Mutant(
         _PLANNER,
-        "    _version_first,\n",
-        "",
+        "    _version_first,\n    _children,\n",
+        "    _children,\n",
         "an option that only the new version knows is given to the old",
     ),
     Mutant(

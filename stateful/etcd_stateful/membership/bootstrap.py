@@ -234,8 +234,7 @@ def _gathering(seen: Observation) -> bool:
     Not once one is in the ledger: whoever took its ticket answers no more, and is not missing.
     """
     record = recorded(seen)
-    issued = any(record.challenge(first.member_id) is not None for first in record.members)
-    if issued or any(pod.etcd_started for pod in seen.pods):
+    if any(record.challenge(first.member_id) is not None for first in record.members):
         return False
     expected = [seen.pod(ordinal) for ordinal in range(len(record.members))]
     if any(pod and pod.age > GATHERING_SECONDS for pod in expected):

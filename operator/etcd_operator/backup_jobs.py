@@ -16,9 +16,10 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import outcome
-from etcd_stateful.backup.outcome import Progress
+from etcd_stateful.backup.outcome import Failure, Progress, Said
 from etcd_stateful.backup.plan import Job
 from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
+from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
 
 SELECTOR: Final = f"{naming.LABEL_NAME}={LABEL},{naming.LABEL_MANAGED_BY}={naming.MANAGER}"
 PODLESS_SECONDS: Final = 5.0
@@ -72,7 +73,7 @@ class BackupJobs:
             resource_version=metadata["resourceVersion"],
             created=created or self._wall_clock(),
             state=state,
-            said=outcome.parse(jobs.message(newest, CONTAINER)) if newest else outcome.Said(),
+            said=_said(newest) if newest else outcome.Said(),
             why=jobs.why_failed(raw),
             trouble=self._trouble(newest, created) if state == "running" else "",
             progress=await self._progress(newest) if newest and state == "running" else None,
@@ -103,6 +104,21 @@ class BackupJobs:
         if told.get("phase") != "Running" or not told.get("podIP"):
             return None
         return await self._ask(str(told["podIP"]))
+
+
+def _said(pod: Any) -> Said:
+    """By the container that the Job is about; or by the first before it that failed."""
+    if text := jobs.message(pod, CONTAINER):
+        return outcome.parse(text)
+    if text := jobs.message(pod, FETCH):
+        found = outcome.parse(text)
+        if found.failure:
+            return found
+    if words := jobs.message(pod, ETCDUTL):
+        return Said(
+            failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")
+        )
+    return Said()
 
 
 def seconds(timestamp: object) -> float | None:

@@ -32,21 +32,32 @@ from etcd_operator.statuses import write_status
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
-from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.cluster import DEFAULT_REPOSITORY, EtcdCluster, Refused, parse_cluster
 from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded, status
 from etcd_stateful.backup.deletion import DELETION, CreateDeletion, SetFinalizers
-from etcd_stateful.backup.plan import CreateJob, DeleteJob, Job, Seen, Target, Tell
+from etcd_stateful.backup.outcome import Stored
+from etcd_stateful.backup.plan import (
+    CreateJob,
+    CreateTrial,
+    DeleteJob,
+    Job,
+    Run,
+    Seen,
+    Target,
+    Tell,
+)
 from etcd_stateful.certificates import operator_secret
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
 from etcd_stateful.manifests.statefulset import links_of
+from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.membership import identity
 
 log = logging.getLogger(__name__)
 
 REJECTED_SECONDS: Final = 30.0
 
-Write = CreateJob | DeleteJob | CreateDeletion | SetFinalizers
+Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
 
 
 class Backups:
@@ -133,10 +144,16 @@ class Backups:
             run=run,
             now=self._wall_clock(),
             job=job,
+            trial=await self._trial(backup, run, job),
             before=await self._before(backup, stored, name) if run else None,
             target=self._target(backup),
             claim=run is None or job is not None or await self._has_claim(backup),
         )
+
+    async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:
+        if backup.verify != "Restore" or run is None or job is None or job.state != "complete":
+            return None
+        return await self._jobs.find(backup, plan.job_name(backup, plan.trial_of(run)))
 
     async def _before(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
         """The Job of another run that may not be over. Once one is, it is not asked for again."""
@@ -198,6 +215,8 @@ class Backups:
                     of = self._recorded(backup)
                     job = backup_job(backup, run, target, operator_image=image, cluster=of)
                     await self._create(job)
+                case CreateTrial(run=run, stored=stored):
+                    await self._create(self._trial_job(backup, run, stored))
                 case CreateDeletion():
                     await self._create(deletion_job(backup, operator_image=image))
                 case DeleteJob():
@@ -215,6 +234,19 @@ class Backups:
             await self._write(body, status.failing(body, "JobRefused", words, self._now()))
             return REJECTED_SECONDS
         return 0.0
+
+    def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
+        """With the image that the cluster has its etcd from, where it is one of ours."""
+        spec = (self._recorded(backup) or {}).get("spec") or {}
+        repository = spec.get("repository") or DEFAULT_REPOSITORY
+        return trial_job(
+            backup,
+            run,
+            stored,
+            etcd_image=f"{repository}:v{stored.version}",
+            operator_image=self._operator_image,
+            pull_secrets=(spec.get("pod") or {}).get("imagePullSecrets") or (),
+        )
 
     async def _create(self, manifest: Json) -> None:
         await self._kube.create(JOBS, manifest)

@@ -37,7 +37,9 @@ def newest(pods: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 def message(pod: Mapping[str, Any], container: str) -> str:
     """What the container left behind when it ended; empty while it has not."""
-    for one in (pod.get("status") or {}).get("containerStatuses") or ():
+    status = pod.get("status") or {}
+    kinds = ("initContainerStatuses", "containerStatuses")
+    for one in (one for kind in kinds for one in status.get(kind) or ()):
         ended = (one.get("state") or {}).get("terminated") or {}
         if one["name"] == container and ended:
             return str(ended.get("message") or "")

@@ -161,6 +161,38 @@ def test_at_an_interval_the_newest_are_kept_and_the_operator_may_die(
     assert (folder / "etcd_vault").read_text() == "a neighbour"
 
 
+@pytest.mark.timeout(200)
+def test_one_that_is_restored_in_a_scratch_pod_is_called_verified(
+    place: Place, s3: S3Server
+) -> None:
+    """Under load: what is written meanwhile is no difference."""
+    cluster = place.declare(size=1, version=VERSION).comes_up()
+    backups.secret(place, s3)
+    with under_load(cluster) as load:
+        eventually("there is something", lambda: len(backups.kept_keys(load)), lambda n: n > 100)
+        backup = backups.declare(
+            place,
+            "proven",
+            clusterRef={"name": "etcd"},
+            storageType="S3",
+            s3=backups.s3_place(s3, "mybucket/proven"),
+            verify="Restore",
+        )
+        status = backup.succeeds(seconds=120)
+
+    assert status["verified"] == "Restore"
+    assert status["verifiedDate"]
+    words = backup.condition()["message"]
+    assert f"restored with etcd {VERSION} and compared: revision " in words
+    assert "keys, etcd's hash" in words
+    label = "app.kubernetes.io/component=backup"
+    eventually(
+        "no pod of it runs on",
+        lambda: [one["status"]["phase"] for one in place.kube.list(PODS, place.namespace, label)],
+        lambda phases: set(phases) == {"Succeeded"},
+    )
+
+
 @pytest.mark.timeout(150)
 def test_deleting_the_object_leaves_the_backup_and_nothing_else(place: Place, s3: S3Server) -> None:
     place.declare(size=1, version=VERSION).comes_up()

@@ -220,6 +220,48 @@ MUTANTS: Final = [
         "a claim whose record cannot be read is filled",
     ),
     Mutant(
+        _PLAN,
+        '    if seen.backup.verify == "Restore":\n',
+        "    if False:\n",
+        "a backup counts that nobody has restored",
+    ),
+    Mutant(
+        _PLAN,
+        "    if tried.said.proven is None:\n",
+        "    if False:\n",
+        "a trial that nobody heard of counts as one that went well",
+    ),
+    Mutant(
+        _STATUS,
+        'how = "Restore" if proven else',
+        'how = "Restore" if stored.verified else',
+        "a file that was read back is called restored",
+    ),
+    Mutant(
+        "backup/trial.py",
+        "    if now < revision:\n",
+        "    if False:\n",
+        "an older snapshot is called the backup",
+    ),
+    Mutant(
+        "backup/trial.py",
+        "    elif keys != restored.keys:\n",
+        "    elif False:\n",
+        "keys are missing and nobody says so",
+    ),
+    Mutant(
+        "backup/trial.py",
+        "    elif all(had[one] == found[one] for one in both):\n",
+        "    elif both:\n",
+        "other values are called the same",
+    ),
+    Mutant(
+        "manifests/trial_job.py",
+        '    pod["containers"][0]["volumeMounts"] = [_mount()]\n',
+        '    pod["containers"][0]["volumeMounts"].append(_mount())\n',
+        "a container that needs no credentials has them",
+    ),
+    Mutant(
         "restore.py",
         '        "--mark-compacted",\n',
         "",

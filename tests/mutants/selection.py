@@ -51,7 +51,7 @@ _TLS = (
     "test_tls_passes.py",
 )
 
-_BACKUPS = ("test_backup.py", "test_backups.py", "test_backup_job.py")
+_BACKUPS = ("test_backup.py", "test_backups.py", "test_backup_job.py", "test_backup_trial.py")
 _SCHEDULES = (
     "test_schedules.py",
     "test_schedule_passes.py",
@@ -76,7 +76,9 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,
     "backup/status.py": _BACKUPS,
+    "backup/trial.py": _BACKUPS,
     "manifests/backup_job.py": _BACKUPS,
+    "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/backup_jobs.py": _BACKUPS,

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import body
 
-from etcd_operator import checking, issuing
+from etcd_operator import checking, signing
 from etcd_operator.checking import examine, problem_at
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, LEAF_SECONDS, managed, provided, renewed_at
@@ -42,8 +42,8 @@ def made(role, now=NOW, authority=None, **spec):
     """The content of a managed Secret, and of its authority's."""
     need = need_of(role, **spec)
     above = needs(**spec).get(("authority", need.signed_by))
-    authority = authority or issuing.make(above, {}, now)
-    return need, issuing.make(need, authority, now), authority
+    authority = authority or signing.make(above, {}, now)
+    return need, signing.make(need, authority, now), authority
 
 
 def certificate(files, key):
@@ -143,7 +143,7 @@ class TestMade:
 
     def test_every_certificate_has_a_key_of_its_own(self):
         need, first, authority = made("peer")
-        again = issuing.make(need, authority, NOW)
+        again = signing.make(need, authority, NOW)
         assert first["peer.key"] != again["peer.key"]
         assert first["peer-ca.crt"] == again["peer-ca.crt"] == authority["ca.crt"]
 
@@ -161,8 +161,8 @@ class TestMade:
         need = need_of("peer")
         _, _, authority = made("peer")
         for broken in ({}, {**authority, "ca.key": b"no"}, {"ca.crt": authority["ca.crt"]}):
-            with pytest.raises(issuing.CannotSign, match="holds no authority") as caught:
-                issuing.make(need, broken, NOW)
+            with pytest.raises(signing.CannotSign, match="holds no authority") as caught:
+                signing.make(need, broken, NOW)
             assert caught.value.__cause__ is None, "a parser's words may quote the key"
 
     def test_renewal_is_due_at_two_thirds_of_its_life(self):

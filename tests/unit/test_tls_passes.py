@@ -9,7 +9,7 @@ import pytest
 from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
-from etcd_operator import issuing
+from etcd_operator import issuing, signing
 from etcd_operator.kube import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
 from etcd_operator.reading import secret as read_secret
 from etcd_stateful.api.cluster import parse_cluster
@@ -42,12 +42,12 @@ def user_secrets(bench, *, authorities=None, **changed):
     )
     needs = {need.role: need for need in managed(cluster)}
     above = {
-        need.secret: issuing.make(need, {}, bench.clock.now)
+        need.secret: signing.make(need, {}, bench.clock.now)
         for need in managed(cluster)
         if need.role == "authority"
     }
     for role, name in (("peer", "p"), ("server", "s"), ("operator", "o")):
-        files = issuing.make(needs[role], above[needs[role].signed_by], bench.clock.now)
+        files = signing.make(needs[role], above[needs[role].signed_by], bench.clock.now)
         files |= changed.get(name, {})
         put_secret(bench, name, files)
 

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +17,24 @@ from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter, served
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink, StoreFailed, read_secret
+from etcd_operator.backup.trying import bring, prove
 from etcd_stateful.backup import order as orders
+from etcd_stateful.backup import trial
 from etcd_stateful.backup.order import BadOrder, Order
-from etcd_stateful.backup.outcome import FINAL_EXIT, Described, Failure, Removed, Stored, serialise
+from etcd_stateful.backup.outcome import (
+    FINAL_EXIT,
+    Brought,
+    Described,
+    Failure,
+    Proven,
+    Removed,
+    Stored,
+    serialise,
+)
 
 log = logging.getLogger(__name__)
 
-Outcome = Stored | Removed | Described | Failure
+Outcome = Stored | Brought | Proven | Removed | Described | Failure
 
 TERMINATION_LOG: Final = "/dev/termination-log"
 
@@ -46,6 +57,8 @@ def main(environment: Mapping[str, str]) -> int:
 async def back_up(
     order: Order, *, secret: str = orders.STORE_FOLDER, root: str = orders.VOLUME
 ) -> Outcome:
+    if order.action == "prove":
+        return await _in_time(order, prove(order, Path(trial.FOLDER)))
     try:
         files = read_secret(secret) if order.store.secret else None
         sink = Sink(order.store, files, root=root)
@@ -65,9 +78,19 @@ async def back_up(
 
 async def _beside(order: Order, sink: Sink) -> Outcome:
     """What is done to the store alone."""
+    match order.action:
+        case "delete":
+            return await _in_time(order, remove(order, sink))
+        case "bring":
+            return await _in_time(order, bring(order, sink, Path(trial.FOLDER)))
+        case _:
+            return await _in_time(order, describe(order, sink))
+
+
+async def _in_time(order: Order, work: Awaitable[Outcome]) -> Outcome:
     try:
         async with asyncio.timeout(order.timeout):
-            return await (remove if order.action == "delete" else describe)(order, sink)
+            return await work
     except TimeoutError:
         words = f"spec.backupPolicy.timeoutInSecond: {order.timeout} s are over; set it higher"
         return Failure("TimedOut", words)
@@ -79,6 +102,10 @@ def _conclude(outcome: Outcome, path: str) -> None:
             log.error("%s: %s", reason, message)
         case Described(version=version, revision=revision):
             log.info("the backup is of etcd %s, revision %d", version, revision)
+        case Brought(size=size):
+            log.info("brought %d bytes", size)
+        case Proven():
+            log.info("%s", outcome.words)
         case Removed(count=count):
             log.info("deleted %d backups", count)
         case Stored(location=location, size=size, revision=revision):

@@ -18,6 +18,7 @@ from etcd_stateful.backup.integrity import Checked, Damaged
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
+from etcd_stateful.backup.trial import Measured
 from etcd_stateful.membership.identity import to_hex
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class _Taken:
     key: str
     size: int
     sha256: str
+    measured: Measured | None
 
 
 class Backup:
@@ -108,6 +110,7 @@ class Backup:
             version=taken.member.answer.version,
             size=taken.size,
             sha256=taken.sha256,
+            key=taken.key,
             verified=self._order.verify,
             seconds=round(time.monotonic() - began, 3),
             pruned=await self._prune(),
@@ -133,6 +136,7 @@ class Backup:
         key = self._key(answer.revision)
         log.info("taking revision %d from %s to %s", answer.revision, answer.endpoint, key)
         self._meter.begin(answer.db_size)
+        measured = await source.measure(member) if self._order.measure else None
         checked = Checked()
         sha256 = [""]
 
@@ -149,7 +153,9 @@ class Backup:
             await self._withdraw(key)
 
         await self._sink.write(key, pieces())
-        return _Taken(member, key, checked.size, sha256[0])
+        if measured:
+            measured = await source.measure_again(member, measured)
+        return _Taken(member, key, checked.size, sha256[0], measured)
 
     async def _withdraw(self, key: str) -> None:
         """Just before a file takes the place of another: the manifest speaks of neither from then
@@ -182,6 +188,7 @@ class Backup:
             made_at=self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             owner=self._order.owner,
             owner_uid=self._order.owner_uid,
+            measured=taken.measured,
             cluster=self._order.cluster,
         )
         await self._sink.put(names.manifest_of(taken.key), manifest.serialise(content))

@@ -16,9 +16,11 @@ from typing import Any, Final
 from aetcd import rpc
 
 from etcd_operator.backup.channel import NoChannel, is_plaintext, open_channel, speaks_tls
+from etcd_operator.backup.measuring import hashed, measure
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
 from etcd_stateful.backup.order import CLUSTER_FIELD, Order
 from etcd_stateful.backup.outcome import Failure
+from etcd_stateful.backup.trial import Measured
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +129,15 @@ class Source:
             words = f"{self._order.endpoints_field}: {answer.endpoint} changed the member behind it"
             raise Unusable(Failure("EtcdUnreachable", words))
         return replace(member, answer=answer)
+
+    async def measure(self, member: Member) -> Measured:
+        return await measure(member.channel, member.answer.revision)
+
+    async def measure_again(self, member: Member, before: Measured) -> Measured:
+        """With the hash as it is by now: a compaction in between makes it another."""
+        found = await hashed(member.channel, member.answer.revision)
+        hashes = (*before.hashes, *((found,) if found else ()))
+        return replace(before, hashes=tuple(dict.fromkeys(hashes)))
 
     async def snapshot(self, member: Member) -> AsyncGenerator[bytes, None]:
         """The file that `etcdctl snapshot save` would write; raises Unusable.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.stores import Store, read_store
+
+Proof = Literal["None", "Hash", "Restore"]
+_PROOFS: Final[Mapping[str, Proof]] = {"None": "None", "Hash": "Hash", "Restore": "Restore"}
 
 DEFAULT_TIMEOUT: Final = 60
 LONGEST: Final = 2**31 - 1
@@ -67,8 +70,9 @@ class EtcdBackup:
     client_tls_secret: str = ""
     delete_stored: bool = False
     """Whether what is stored goes with the object."""
-    verify: bool = False
-    """Whether what is stored is read back and compared."""
+    verify: Proof = "None"
+    """What has to be seen before it counts: Hash, that it reads back as it was sent; Restore, that
+    what is restored from it is what the cluster held."""
     pod: JobPod = field(default_factory=JobPod)
     scheduled: bool = False
     """Whether it is one of many, made by an EtcdBackupSchedule."""
@@ -96,8 +100,8 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     if deletion not in ("Retain", "Delete"):
         spec.problem("deletionPolicy", f"must be Retain or Delete, found {deletion[:60]!r}")
     verify = spec.text("verify", "None")
-    if verify not in ("None", "Hash"):
-        spec.problem("verify", f"must be None or Hash, found {verify[:60]!r}")
+    if verify not in _PROOFS:
+        spec.problem("verify", f"must be None, Hash or Restore, found {verify[:60]!r}")
     policy, pod = _policy(spec.object("backupPolicy")), _pod(spec.object("pod"))
     store = read_store(spec, "storageType", stamped=policy.interval > 0)
     if spec.problems or store is None:
@@ -112,7 +116,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
         endpoints=endpoints,
         cluster=cluster,
         client_tls_secret=secret,
-        verify=verify == "Hash",
+        verify=_PROOFS[verify],
         delete_stored=deletion == "Delete",
         pod=pod,
         scheduled=naming.SCHEDULE in (metadata.get("labels") or {}),

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from etcd_stateful.backup import trial
+from etcd_stateful.backup.trial import Measured
+
 FORMAT: Final = 1
 MAX_BYTES: Final = 64 * 1024
 
@@ -38,6 +41,8 @@ class Manifest:
     owner: str
     """Namespace and name of what asked for it."""
     owner_uid: str
+    measured: Measured | None = None
+    """Of the member at that revision, for a trial restore to be compared with."""
     cluster: Mapping[str, Any] | None = None
     """Name and spec of the EtcdCluster, where it is of one."""
 
@@ -55,6 +60,8 @@ def serialise(manifest: Manifest) -> bytes:
         "owner": manifest.owner,
         "ownerUID": manifest.owner_uid,
     }
+    if manifest.measured is not None:
+        content["measured"] = trial.to_json(manifest.measured)
     if manifest.cluster is not None:
         content["cluster"] = dict(manifest.cluster)
     return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
@@ -80,6 +87,7 @@ def parse(data: bytes) -> Manifest:
             made_at=str(given["madeAt"]),
             owner=str(given["owner"]),
             owner_uid=str(given["ownerUID"]),
+            measured=trial.from_json(given["measured"]) if given.get("measured") else None,
             cluster=_cluster(given.get("cluster")),
         )
     except (KeyError, TypeError, RecursionError) as error:

@@ -21,11 +21,13 @@ ENDPOINTS_FIELD: Final = "spec.etcdEndpoints"
 CLUSTER_FIELD: Final = "spec.clusterRef.name"
 CERTIFICATE_FIELD: Final = "spec.clientTLSSecret"
 
-Action = Literal["store", "delete", "describe"]
+Action = Literal["store", "delete", "describe", "bring", "prove"]
 _ACTIONS: Final[Mapping[str, Action]] = {
     "store": "store",
     "delete": "delete",
     "describe": "describe",
+    "bring": "bring",
+    "prove": "prove",
 }
 
 PROGRESS_PORT: Final = 2377
@@ -54,9 +56,14 @@ class Order:
     keep: int = 0
     timeout: int = 60
     action: Action = "store"
-    """Store a backup; delete what this owner has stored; describe the cluster of what is there."""
+    """Store a backup; delete what this owner has stored; describe the cluster of what is there;
+    bring a backup for its trial restore, and prove what came of it."""
     verify: bool = False
     """Read it back once it is stored, and compare."""
+    measure: bool = False
+    """Count the keys and take etcd's hash, for a trial restore to be compared with."""
+    expected: str = ""
+    """SHA-256 of the backup that is to be tried."""
     cluster: Mapping[str, Any] | None = None
     """Name and spec of the EtcdCluster that is backed up, for the manifest."""
 
@@ -80,6 +87,8 @@ def serialise(order: Order) -> str:
         "timeout": order.timeout,
         "action": order.action,
         "verify": order.verify,
+        "measure": order.measure,
+        "expected": order.expected,
     }
     if order.cluster is not None:
         content["cluster"] = dict(order.cluster)
@@ -104,6 +113,8 @@ def parse(text: str) -> Order:
             timeout=int(given["timeout"]),
             action=_ACTIONS[given["action"]],
             verify=given["verify"] is True,
+            measure=given["measure"] is True,
+            expected=str(given["expected"]),
             cluster=given.get("cluster"),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -37,12 +37,37 @@ class Stored:
     size: int
     sha256: str
     seconds: float
+    key: str = ""
+    """Its final name in the store."""
     verified: bool = False
     """It was read back from the store, and is what was sent."""
     pruned: int = 0
     """Old backups that were deleted."""
     notes: tuple[str, ...] = ()
     """What did not go as it should, without being in the way of this backup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A backup is where it can be restored from."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A backup was restored, and what came back is what the cluster held."""
+
+    version: str
+    same: tuple[str, ...]
+    """What was compared."""
+    unknown: tuple[str, ...] = ()
+    """What could not be."""
+
+    @property
+    def words(self) -> str:
+        said = f"restored with etcd {self.version} and compared: {', '.join(self.same)}"
+        return "; ".join((said, *self.unknown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +111,18 @@ class Said:
     stored: Stored | None = None
     failure: Failure | None = None
     described: Described | None = None
+    proven: Proven | None = None
 
 
-def serialise(outcome: Stored | Removed | Described | Failure) -> str:
+def serialise(outcome: Stored | Brought | Proven | Removed | Described | Failure) -> str:
     if isinstance(outcome, Described):
         spec = dict(outcome.spec)
         told = {"spec": spec, "version": outcome.version, "revision": outcome.revision}
         return json.dumps({"described": told}, ensure_ascii=False)
+    if isinstance(outcome, Proven):
+        return json.dumps({"proven": asdict(outcome)}, ensure_ascii=False)
+    if isinstance(outcome, Brought):
+        return json.dumps({"brought": outcome.size})
     if isinstance(outcome, Removed):
         return json.dumps({"removed": outcome.count})
     if isinstance(outcome, Failure):
@@ -112,6 +142,8 @@ def parse(text: str) -> Said:
             return Said(stored=_stored(content["stored"]))
         if "described" in content:
             return Said(described=_described(content["described"]))
+        if "proven" in content:
+            return Said(proven=_proven(content["proven"]))
         given = content["failure"]
         failure = Failure(str(given["reason"]), str(given["message"]), given["final"] is True)
         return Said(failure=failure)
@@ -128,10 +160,16 @@ def _stored(given: Mapping[str, Any]) -> Stored:
         size=int(given["size"]),
         sha256=str(given["sha256"]),
         seconds=float(given["seconds"]),
+        key=str(given["key"]),
         verified=given["verified"] is True,
         pruned=int(given["pruned"]),
         notes=tuple(str(one) for one in given["notes"]),
     )
+
+
+def _proven(given: Mapping[str, Any]) -> Proven:
+    same, unknown = (tuple(str(one) for one in given[key]) for key in ("same", "unknown"))
+    return Proven(str(given["version"]), same, unknown)
 
 
 def _described(given: Mapping[str, Any]) -> Described:

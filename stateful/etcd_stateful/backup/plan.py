@@ -8,12 +8,13 @@ and only that makes a run be over.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.backup.outcome import Failure, Progress, Said, Stored
+from etcd_stateful.backup import trial
+from etcd_stateful.backup.outcome import Failure, Progress, Proven, Said, Stored
 
 PROGRESS_SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 10.0
@@ -65,6 +66,8 @@ class Seen:
     """Which run is due; None where none is."""
     now: float
     job: Job | None = None
+    trial: Job | None = None
+    """The Job of the trial restore of this run."""
     before: Job | None = None
     """The Job of another run that the status still names."""
     target: Target | None = None
@@ -76,6 +79,14 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class CreateJob:
     run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTrial:
+    """Make the Job that restores what was stored, and compares."""
+
+    run: Run
+    stored: Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,7 @@ class Tell:
     status: Literal["True", "False", "Unknown"] = "False"
     after: float | None = None
     stored: Stored | None = None
+    proven: Proven | None = None
     failure: Failure | None = None
     progress: Progress | None = None
     began: float | None = None
@@ -105,7 +117,7 @@ class Tell:
         return self.began is not None
 
 
-Step = CreateJob | DeleteJob | Tell
+Step = CreateJob | CreateTrial | DeleteJob | Tell
 
 
 def due_run(
@@ -136,25 +148,34 @@ def decide(seen: Seen) -> Step:
         return Tell("", "")  # it was made or has failed, and what was said of it stays
     if job is None:
         return _wait(seen, run) if run.due > seen.now else _begin(seen, run)
-    return _of_job(job)
+    return _of_job(seen, run, job)
 
 
-def _of_job(job: Job) -> Step:
+def trial_of(run: Run) -> Run:
+    """A run's trial restore, as another run beside it."""
+    return Run(f"v{run.id}", run.due)
+
+
+def _of_job(seen: Seen, run: Run, job: Job) -> Step:
+    if job.stranger or job.deleting:
+        return _not_ours(job)
+    match job.state:
+        case "complete":
+            return _complete(seen, run, job)
+        case "failed":
+            return _failed(job)
+        case _:
+            return _running(job)
+
+
+def _not_ours(job: Job) -> Tell:
     if job.stranger:
         return Tell(
             "JobOfAnother",
             f"Job {job.name} belongs to {job.stranger}; delete it, or give this another name",
             after=SLOW_SECONDS,
         )
-    if job.deleting:
-        return Tell("Starting", f"Job {job.name} of before is being deleted", after=1.0)
-    match job.state:
-        case "complete":
-            return _complete(job)
-        case "failed":
-            return _failed(job)
-        case _:
-            return _running(job)
+    return Tell("Starting", f"Job {job.name} of before is being deleted", after=1.0)
 
 
 def _begin(seen: Seen, run: Run) -> Step:
@@ -183,23 +204,57 @@ def _end(job: Job) -> Step:
     return DeleteJob(job.name, job.uid, job.resource_version, why)
 
 
-def _complete(job: Job) -> Step:
+def _complete(seen: Seen, run: Run, job: Job) -> Step:
     stored = job.said.stored
     if stored is None:
         return DeleteJob(
             job.name, job.uid, job.resource_version, "its pod is gone, and with it what it stored"
         )
+    if seen.backup.verify == "Restore":
+        return _try(seen, run, job, stored)
+    return _made(job, stored)
+
+
+def _made(job: Job, stored: Stored, proven: Proven | None = None) -> Tell:
     words = f"{stored.location} holds {stored.size} bytes, revision {stored.revision}"
     notes = "".join(f"; {note}" for note in stored.notes)
-    return Tell("Stored", words + notes, "True", stored=stored, began=job.created)
+    proof = f"; {proven.words}" if proven else ""
+    words += notes + proof
+    return Tell("Stored", words, "True", stored=stored, proven=proven, began=job.created)
 
 
-def _failed(job: Job) -> Step:
+def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
+    """What is stored counts once a restore of it was seen to work."""
+    tried = seen.trial
+    if why := trial.why_not(stored.version):
+        return _failed(replace(job, said=Said(failure=Failure("VerificationFailed", why))))
+    if tried is None:
+        return CreateTrial(run, stored)
+    if tried.stranger or tried.deleting or tried.state == "running":
+        return _of_trial(tried)
+    if tried.state == "failed":
+        return replace(_failed(tried), began=job.created)
+    if tried.said.proven is None:
+        why = "its pod is gone, and with it what it found"
+        return DeleteJob(tried.name, tried.uid, tried.resource_version, why)
+    return _made(job, stored, tried.said.proven)
+
+
+def _of_trial(tried: Job) -> Tell:
+    if tried.stranger or tried.deleting:
+        return _not_ours(tried)
+    if tried.said.failure or tried.trouble:
+        return _running(tried)
+    words = f"Job {tried.name} restores what is stored, to compare it with what the cluster held"
+    return Tell("Verifying", words, "Unknown", after=PROGRESS_SECONDS)
+
+
+def _failed(job: Job) -> Tell:
     failure = job.said.failure or Failure("JobFailed", job.why or f"Job {job.name} has failed")
     return Tell(failure.reason, failure.message, failure=failure, began=job.created)
 
 
-def _running(job: Job) -> Step:
+def _running(job: Job) -> Tell:
     if failure := job.said.failure:
         words = f"{failure.message}; it is tried again"
         return Tell(failure.reason, words, after=PROGRESS_SECONDS, progress=job.progress)

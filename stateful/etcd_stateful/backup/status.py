@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from etcd_stateful.backup.outcome import Progress, Stored
+from etcd_stateful.backup.outcome import Progress, Proven, Stored
 from etcd_stateful.backup.plan import Run, Tell
 from etcd_stateful.backup.restores import Say
 
@@ -62,7 +62,7 @@ def render(
         status |= {"run": run.id, "lastRunDate": began}
         for key in ("verified", "verifiedDate"):
             status.pop(key, None)
-        status |= _stored(said.stored, now) if said.stored else _failed(said.message)
+        status |= _stored(said.stored, said.proven, now) if said.stored else _failed(said.message)
     if said.progress:
         status["progress"] = _progress(said.progress)
     conditions = [_accepted()]
@@ -98,8 +98,9 @@ def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
     return {key: stored[key] for key in _KEPT if key in stored}
 
 
-def _stored(stored: Stored, now: str) -> dict[str, Any]:
-    proof = {"verified": "Hash", "verifiedDate": now} if stored.verified else {}
+def _stored(stored: Stored, proven: Proven | None, now: str) -> dict[str, Any]:
+    how = "Restore" if proven else "Hash" if stored.verified else ""
+    proof = {"verified": how, "verifiedDate": now} if how else {}
     return proof | {
         "succeeded": True,
         "reason": "",

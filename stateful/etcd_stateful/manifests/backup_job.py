@@ -43,22 +43,22 @@ def backup_job(
         cluster: name and spec of the EtcdCluster that is backed up, where it is known.
     """
     told = replace(order(backup, target), cluster=cluster)
-    return _job(backup, run, told, operator_image)
+    return job(backup, run, told, operator_image)
 
 
 def deletion_job(backup: EtcdBackup, *, operator_image: str) -> Manifest:
     """Deletes what the backup has stored, and asks nothing of etcd."""
     told = replace(order(backup, None), endpoints=(), action="delete")
-    return _job(backup, DELETION, told, operator_image)
+    return job(backup, DELETION, told, operator_image)
 
 
 def description_job(reader: EtcdBackup, *, operator_image: str) -> Manifest:
     """Reads what the manifest says of the cluster, for an EtcdRestore."""
     told = replace(order(reader, None), endpoints=(), action="describe")
-    return _job(reader, DESCRIPTION, told, operator_image)
+    return job(reader, DESCRIPTION, told, operator_image)
 
 
-def _job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manifest:
+def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manifest:
     refused = {"containerName": CONTAINER, "operator": "In", "values": [FINAL_EXIT]}
     evicted = [{"type": "DisruptionTarget", "status": "True"}]
     described = _labelled(backup, told)
@@ -107,7 +107,8 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
         client_secret_field=orders.CLUSTER_FIELD if by_cluster else orders.CERTIFICATE_FIELD,
         stamped=backup.periodic,
         keep=backup.policy.keep,
-        verify=backup.verify,
+        verify=backup.verify == "Hash",
+        measure=backup.verify == "Restore",
         timeout=backup.policy.timeout,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from worlds import body
 
-from etcd_operator import issuing
+from etcd_operator import signing
 from etcd_operator.etcd import Identity
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
@@ -39,7 +39,7 @@ class Tls:
 
     def make(self, need: Need, **how: Any) -> dict[str, bytes]:
         need = replace(need, **how)
-        return issuing.make(need, self.secrets.get(need.signed_by, {}), time.time())
+        return signing.make(need, self.secrets.get(need.signed_by, {}), time.time())
 
     def mount(self, folder: Path, address: str, *only: str, **how: Any) -> None:
         """Writes a member's certificates, anew where there are some."""

@@ -1,0 +1,43 @@
+"""What a member, or a restored one, holds at a revision: as far as it tells."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from aetcd import rpc
+
+from etcd_stateful.backup.trial import Hash, Measured
+
+log = logging.getLogger(__name__)
+
+SECONDS: Final = 30.0
+"""Both go through all keys."""
+
+
+async def measure(channel: Any, revision: int) -> Measured:
+    """Never raises for what etcd refuses: with users it may, and what is compacted is gone."""
+    found = await hashed(channel, revision)
+    return Measured(await _count(channel, revision), (found,) if found else ())
+
+
+async def hashed(channel: Any, revision: int) -> Hash | None:
+    try:
+        request = rpc.HashKVRequest(revision=revision)
+        reply = await rpc.MaintenanceStub(channel).HashKV(request, timeout=SECONDS)
+    except rpc.AioRpcError as error:
+        log.warning("etcd gives no hash of revision %d: %s", revision, error.details())
+        return None
+    return Hash(reply.compact_revision, reply.hash)
+
+
+async def _count(channel: Any, revision: int) -> int | None:
+    every = rpc.RangeRequest(
+        key=b"\0", range_end=b"\0", revision=revision, count_only=True, serializable=True
+    )
+    try:
+        reply = await rpc.KVStub(channel).Range(every, timeout=SECONDS)
+    except rpc.AioRpcError as error:
+        log.warning("etcd does not count keys of revision %d: %s", revision, error.details())
+        return None
+    return int(reply.count)

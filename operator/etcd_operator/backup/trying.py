@@ -1,0 +1,103 @@
+"""The two containers of a trial restore that are ours: one brings the backup, one asks etcd.
+
+Between them the cluster's own image makes a data directory of it, and runs on that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from aetcd import rpc
+from grpc import ssl_channel_credentials
+
+from etcd_operator import signing
+from etcd_operator.backup.measuring import measure
+from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_stateful.backup import manifest as manifests
+from etcd_stateful.backup import names, trial
+from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup.manifest import BadManifest
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Brought, Failure, Proven
+from etcd_stateful.certificates import OPERATOR_FILES
+
+log = logging.getLogger(__name__)
+
+PAUSE: Final = 0.2
+ASK_SECONDS: Final = 4.0
+
+
+async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
+    """The backup and its manifest from the store, as they are there by now."""
+    key = order.store.key
+    # A kubelet may run a pod's first containers once more.
+    shutil.rmtree(root / trial.DATA, ignore_errors=True)
+    try:
+        beside = await sink.get(names.manifest_of(key), manifests.MAX_BYTES)
+        if beside is None:
+            return _wrong(order, f"there is no {names.manifest_of(key)!r} any more")
+        checked = Checked()
+        with (root / trial.SNAPSHOT).open("wb") as file:
+            async for piece in sink.read(key):
+                checked.update(piece)
+                file.write(piece)
+        sha256, said = checked.finish(), manifests.parse(beside)
+    except StoreFailed as error:
+        return error.failure
+    except (Damaged, BadManifest) as error:
+        return _wrong(order, f"{key}: {error}")
+    except OSError as error:
+        return Failure("VerificationFailed", f"the pod has no room for {key}: {error}")
+    if not sha256 == said.sha256 == order.expected:
+        words = f"{key} has SHA-256 {sha256}, its manifest says {said.sha256}, and what was stored "
+        return _wrong(order, f"{words}had {order.expected}")
+    _write_certificates(root / trial.TLS)
+    (root / trial.MANIFEST).write_bytes(beside)
+    return Brought(checked.size)
+
+
+def _write_certificates(folder: Path) -> None:
+    now = time.time()
+    authority = signing.make(trial.AUTHORITY, {}, now)
+    folder.mkdir(exist_ok=True)
+    for need in trial.LEAVES:
+        for name, content in signing.make(need, authority, now).items():
+            (folder / name).write_bytes(content)
+
+
+async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven | Failure:
+    """Waits for etcd, for as long as it was given, and compares."""
+    said = manifests.parse((root / trial.MANIFEST).read_bytes())
+    files = [(root / trial.TLS / name).read_bytes() for name in OPERATOR_FILES]
+    certificate, key, authority = files
+    shown = ssl_channel_credentials(authority, key, certificate)
+    async with rpc.secure_channel(f"{trial.LOOPBACK}:{port}", shown) as channel:
+        revision = await _serving(channel)
+        found = await measure(channel, said.revision)
+    verdict = trial.compare(said.revision, said.measured, revision, found)
+    if verdict.wrong:
+        return _wrong(order, f"{order.store.key} was restored, and {'; '.join(verdict.wrong)}")
+    return Proven(said.version, verdict.same, verdict.unknown)
+
+
+async def _serving(channel: Any) -> int:
+    """The revision that it is at, once it leads itself."""
+    while True:
+        try:
+            request = rpc.StatusRequest()
+            reply = await rpc.MaintenanceStub(channel).Status(request, timeout=ASK_SECONDS)
+        except rpc.AioRpcError as error:
+            log.info("waiting for etcd: %s", error.details())
+        else:
+            if reply.leader:
+                return int(reply.header.revision)
+        await asyncio.sleep(PAUSE)
+
+
+def _wrong(order: Order, words: str) -> Failure:
+    return Failure("VerificationFailed", f"{order.store.path_field}: {words}", final=True)

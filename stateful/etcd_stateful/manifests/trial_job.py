@@ -1,0 +1,103 @@
+"""The Job of a trial restore: a scratch pod in which a backup is restored, started and read.
+
+    fetch (init)    the operator's image, with the store's credentials: the backup and its manifest
+    etcdutl (init)  the image of the etcd that it was taken from: a data directory
+    etcd (sidecar)  the same image, on loopback alone
+    backup          the operator's image: compares, and ends the pod
+
+Everything is in an emptyDir and goes with the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from etcd_stateful import naming
+from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup import trial
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
+from etcd_stateful.backup.plan import Run, trial_of
+from etcd_stateful.manifests.backup_job import job, order
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.statefulset import CONFINED
+
+FETCH: Final = "fetch"
+ETCDUTL: Final = "etcdutl"
+
+_VOLUME: Final = "trial"
+_ETCD: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}}
+"""Without a limit: how much etcd needs goes by how many keys there are."""
+
+
+def trial_job(
+    backup: EtcdBackup,
+    run: Run,
+    stored: Stored,
+    *,
+    etcd_image: str,
+    operator_image: str,
+    pull_secrets: Sequence[Manifest] = (),
+) -> Manifest:
+    """
+    Args:
+        pull_secrets: of the cluster, whose image it is.
+    """
+    told = replace(
+        order(backup, None),
+        endpoints=(),
+        client_secret="",
+        store=replace(backup.store, key=stored.key),
+        stamped=False,
+        keep=0,
+        measure=False,
+        action="prove",
+        expected=stored.sha256,
+    )
+    made = job(backup, trial_of(run), told, operator_image)
+    pod: dict[str, Any] = made["spec"]["template"]["spec"]
+    refused = {"containerName": FETCH, "operator": "In", "values": [FINAL_EXIT]}
+    rules = made["spec"]["podFailurePolicy"]["rules"]
+    rules.insert(0, {"action": "FailJob", "onExitCodes": refused})
+    [ours] = pod["containers"]
+    pod["initContainers"] = _before(backup, told, ours, etcd_image)
+    pod["containers"] = [{key: one for key, one in ours.items() if key != "ports"}]
+    pod["containers"][0]["volumeMounts"] = [_mount()]
+    pod["volumes"] = [*pod.get("volumes", ()), {"name": _VOLUME, "emptyDir": {}}]
+    if secrets := [*pod.get("imagePullSecrets", ()), *pull_secrets]:
+        pod["imagePullSecrets"] = list({one["name"]: one for one in secrets}.values())
+    return made
+
+
+def _before(backup: EtcdBackup, told: Order, ours: Manifest, image: str) -> list[Manifest]:
+    bring = orders.serialise(replace(told, action="bring"))
+    fetch = {key: one for key, one in ours.items() if key != "ports"} | {
+        "name": FETCH,
+        "env": [{"name": orders.VARIABLE, "value": bring}],
+        "volumeMounts": [*(_read_only(one) for one in ours["volumeMounts"]), _mount()],
+    }
+    of_etcd = {
+        "image": image,
+        "volumeMounts": [_mount()],
+        "securityContext": CONFINED,
+        "resources": dict(backup.pod.resources or _ETCD),
+    }
+    words = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    etcdutl = {"name": ETCDUTL, "command": trial.etcdutl()} | of_etcd | words
+    etcd = {
+        "name": naming.ETCD_CONTAINER,
+        "command": trial.etcd(),
+        "restartPolicy": "Always",
+    }
+    return [fetch, etcdutl, etcd | of_etcd]
+
+
+def _mount() -> Manifest:
+    return {"name": _VOLUME, "mountPath": trial.FOLDER}
+
+
+def _read_only(mount: Manifest) -> Manifest:
+    return {**mount, "readOnly": True}

@@ -19,6 +19,7 @@ from etcd_stateful.backup import outcome, trial
 from etcd_stateful.backup.outcome import Failure, Proven
 from etcd_stateful.backup.plan import Run
 from etcd_stateful.backup.trial import Hash, Measured, Verdict
+from etcd_stateful.manifests.backup_job import order
 from etcd_stateful.manifests.trial_job import trial_job
 
 GOLDEN = Path(__file__).parent / "golden" / "trials"
@@ -144,6 +145,16 @@ class TestTheJob:
 
         failed = [one["onExitCodes"] for one in rules if one["action"] == "FailJob"]
         assert {one["containerName"] for one in failed} == {"fetch", "backup"}
+
+    def test_the_last_one_that_was_proven_is_not_deleted_for_one_that_was_not(self) -> None:
+        policy = {"backupIntervalInSecond": 60, "maxBackups": 1}
+        spec = CASES["coreos"] | {"backupPolicy": policy, "verify": "Restore"}
+        backup = parse_backup({"metadata": METADATA, "spec": spec})
+
+        assert order(backup, None).keep == 2
+        assert order(replace(backup, verify="Hash"), None).keep == 1
+        without = replace(backup, policy=replace(backup.policy, keep=0))
+        assert order(without, None).keep == 0
 
     def test_its_name_fits_beside_the_backups(self) -> None:
         backup = parse_backup({"metadata": METADATA | {"name": "b" * 200}, "spec": CASES["coreos"]})

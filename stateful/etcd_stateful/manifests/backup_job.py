@@ -106,11 +106,17 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
         client_secret=backup.client_tls_secret or (target.client_secret if target else ""),
         client_secret_field=orders.CLUSTER_FIELD if by_cluster else orders.CERTIFICATE_FIELD,
         stamped=backup.periodic,
-        keep=backup.policy.keep,
+        keep=_kept(backup),
         verify=backup.verify == "Hash",
         measure=backup.verify == "Restore",
         timeout=backup.policy.timeout,
     )
+
+
+def _kept(backup: EtcdBackup) -> int:
+    """One more where the newest is yet to be proven when old ones are deleted."""
+    keep = backup.policy.keep
+    return keep + 1 if keep and backup.verify == "Restore" else keep
 
 
 def _labelled(backup: EtcdBackup, told: Order) -> dict[str, dict[str, str]]:

@@ -133,6 +133,7 @@ class Schedules:
             match step:
                 case Create(moment=moment):
                     await self._create(schedule, moment)
+                    return AGAIN_SECONDS
                 case LetGo():
                     await self._let_go(schedule, step)
         except Conflict:
@@ -147,15 +148,9 @@ class Schedules:
 
     async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
         manifest = scheduled_backup(schedule, moment, self._written(moment))
-        name = manifest["metadata"]["name"]
-        try:
-            self._store.put(ETCD_BACKUPS, await self._kube.create(ETCD_BACKUPS, manifest))
-            log.info("created EtcdBackup %s", name)
-        except Conflict:
-            # Made by this operator's predecessor, or of another's: the next pass tells.
-            found = await self._kube.get(ETCD_BACKUPS, schedule.namespace, name)
-            if found is not None:
-                self._store.put(ETCD_BACKUPS, found)
+        # Not put into the store: the watch's news of it is what its own queue waits for.
+        await self._kube.create(ETCD_BACKUPS, manifest)
+        log.info("created EtcdBackup %s", manifest["metadata"]["name"])
 
     async def _let_go(self, schedule: EtcdBackupSchedule, step: LetGo) -> None:
         where = (ETCD_BACKUPS, schedule.namespace, step.name)

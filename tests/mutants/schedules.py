@@ -146,10 +146,10 @@ MUTANTS: Final = [
         "by an old view the last verified backup is deleted",
     ),
     Mutant(
-        _SHELL,
-        "if found is not None:\n                self._store.put",
-        "if False:\n                self._store.put",
-        "a watch that lags keeps a schedule from its next run",
+        _SCHEDULES,
+        "longest = BUSY_SECONDS if busy else LONGEST_WAIT",
+        "longest = LONGEST_WAIT",
+        "a schedule hears minutes late what became of its run",
     ),
     Mutant(
         _STORE,

@@ -18,6 +18,9 @@ from etcd_stateful.backup import retention
 from etcd_stateful.backup.made import Made
 from etcd_stateful.backup.retention import LetGo
 
+BUSY_SECONDS: Final = 2.0
+"""While a backup is made or deleted: what the operator itself writes of it is no event."""
+
 LONGEST_WAIT: Final = 600.0
 """Timers run by another clock than the calendar, and a clock may be set."""
 
@@ -159,6 +162,8 @@ def _held(seen: Seen) -> float:
 
 
 def _after(seen: Seen) -> float:
+    busy = any(one.deleting or one.state == "running" for one in seen.made)
+    longest = BUSY_SECONDS if busy else LONGEST_WAIT
     if seen.due is not None:
-        return min(_held(seen), LONGEST_WAIT)
-    return min(max(seen.upcoming + jitter(seen.schedule) - seen.now, 0.05), LONGEST_WAIT)
+        return min(_held(seen), longest)
+    return min(max(seen.upcoming + jitter(seen.schedule) - seen.now, 0.05), longest)

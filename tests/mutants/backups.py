@@ -92,9 +92,8 @@ MUTANTS: Final = [
     Mutant(_PLAN, "    if job.stranger:\n", "    if False:\n", "another's Job is taken for ours"),
     Mutant(
         _PLAN,
-        '    if job.deleting:\n        return Tell("Starting", f"Job {job.name} of before is being '
-        'deleted", after=1.0)\n    match',
-        "    match",
+        "    if job.stranger or job.deleting:",
+        "    if job.stranger:",
         "the result of an object of before is this one's",
     ),
     Mutant(

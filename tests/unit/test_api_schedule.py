@@ -80,7 +80,7 @@ def test_each_run_is_an_etcdbackup_of_its_own(path: str, expected: str) -> None:
     assert made["metadata"]["name"] == backup.name == "nightly-29920500"
     assert "ownerReferences" not in made["metadata"], "who deletes a schedule keeps its backups"
     assert backup.store.location(backup.store.key) == f"s3://{expected}"
-    assert backup.verify == "Hash", "retention goes by what was verified"
+    assert backup.verify == "Restore", "retention goes by what was verified"
     assert not backup.periodic
     assert template["s3"]["path"] == path, "the template stays as it is"
 

@@ -18,7 +18,7 @@ MOST_DAYS: Final = 36500
 SHORTEST_DEADLINE: Final = 10
 """Less could be over before the operator has looked."""
 
-DEFAULT_VERIFY: Final = "Hash"
+DEFAULT_VERIFY: Final = "Restore"
 
 _UID_DIGITS: Final = 8
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")

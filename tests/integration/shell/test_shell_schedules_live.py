@@ -76,7 +76,7 @@ async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace):
     [(moment, backup)] = first.items()
     assert moment[14:16] == "30"
     assert backup["spec"]["volume"]["path"].startswith(f"daily/etcd_{moment[:10]}-")
-    assert backup["spec"]["verify"] == "Hash"
+    assert backup["spec"]["verify"] == "Restore"
 
     await Operator(client, namespace, second + 5).rests()
     again = await made(client, namespace)
@@ -86,7 +86,7 @@ async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace):
         for one in await client.list(ETCD_BACKUPS, namespace):
             await client.merge_patch(
                 ETCD_BACKUPS, namespace, one["metadata"]["name"],
-                {"status": {"succeeded": True, "verified": "Hash", "location": "volume://a/b"}},
+                {"status": {"succeeded": True, "verified": "Restore", "location": "volume://a/b"}},
                 status=True,
             )  # fmt: skip
         await Operator(client, namespace, second + day * 86400).rests()

@@ -44,6 +44,9 @@ def available(outcome: Outcome) -> Condition:
     if not is_latched(seen):
         return Condition("Available", "False", "Forming", "the cluster has not formed yet")
     away = not_serving(seen, outcome.stored)
+    if isinstance(outcome.step, Hold) and outcome.step.reason == "QuorumLost":
+        # Proven, and before the kubelet's readiness probes have failed often enough.
+        return Condition("Available", "False", "NoQuorum", away or outcome.step.message)
     if not any(pod.ready and not pod.deleting for pod in seen.pods):
         return Condition("Available", "False", "NoQuorum", away or "no member is ready")
     every = expected(seen, outcome.stored)

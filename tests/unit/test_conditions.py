@@ -14,7 +14,7 @@ from etcd_stateful.conditions import Condition, Outcome, all_conditions, dated
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import DeletePod, EtcdChange, Settled
+from etcd_stateful.membership.steps import DeletePod, EtcdChange, Hold, Settled
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 
@@ -129,6 +129,13 @@ class TestAvailable:
         assert (condition.status, condition.reason) == ("False", "NoQuorum")
         assert condition.message == (
             "not serving: c-0 (not ready), c-1 (not ready), c-2 (not ready)"
+        )
+
+    def test_a_lost_quorum_is_believed_before_the_probes_notice(self) -> None:
+        told = Outcome(formed(3).observe(), Hold("QuorumLost", "two volumes are empty"))
+
+        assert conditions(told)["Available"] == Condition(
+            "Available", "False", "NoQuorum", "two volumes are empty"
         )
 
     def test_a_pod_that_is_on_its_way_out_serves_nobody(self) -> None:

@@ -40,12 +40,13 @@ def _e2e(part: str) -> Command:
     return _python(*words, "-p", "no:cacheprovider")
 
 
-def _integration(*folders: str) -> Command:
+INTEGRATION = (("backup", "etcd"), ("start",), ("crds", "helm", "image", "model", "shell"))
+"""Folders; each part runs in a process of its own."""
+
+
+def _integration(folders: tuple[str, ...]) -> Command:
     return (*PYTEST, *(f"tests/integration/{folder}" for folder in folders))
 
-
-AROUND_ETCD = ("backup", "etcd", "start")
-AROUND_KUBERNETES = ("crds", "helm", "image", "model", "shell")
 
 TIERS = (
     Tier(
@@ -62,8 +63,8 @@ TIERS = (
     Tier("model", (((*PYTEST, "tests/model"),),)),
     # Three nodes, for those of the e2e tier that drain them and switch them off.
     Tier("cluster", ((("make", "--no-print-directory", "NODES=3", "install"),),)),
-    # Most of the time here is etcd's and the kubelet's, so two halves at once take hardly longer.
-    Tier("integration", ((_integration(*AROUND_ETCD), _integration(*AROUND_KUBERNETES)),)),
+    # Most of the time from here on is etcd's and the kubelet's: parts at once take hardly longer.
+    Tier("integration", (tuple(_integration(part) for part in INTEGRATION),)),
     Tier("e2e", ((_e2e("1"), _e2e("2")), (_e2e("alone"),))),
 )
 NEEDS = {"integration": ("cluster",), "e2e": ("cluster",)}

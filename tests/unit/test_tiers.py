@@ -17,4 +17,4 @@ def test_every_folder_of_integration_tests_is_run_once() -> None:
     spec.loader.exec_module(tiers)
     there = {path.parent.name for path in (TESTS / "integration").glob("*/test_*.py")}
 
-    assert sorted((*tiers.AROUND_ETCD, *tiers.AROUND_KUBERNETES)) == sorted(there)
+    assert sorted(folder for part in tiers.INTEGRATION for folder in part) == sorted(there)

@@ -25,7 +25,7 @@ from etcd_operator.changes import change
 from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
 from etcd_stateful import ticket
 from etcd_stateful.membership import steps
-from etcd_stateful.membership.observation import EtcdView
+from etcd_stateful.membership.observation import EtcdView, MemberStatus
 
 HEALTH_SECONDS: Final = 5.0
 """etcd's HealthInterval."""
@@ -305,8 +305,16 @@ class Processes:
         found = set()
         for at in ordinals:
             with contextlib.suppress(NoAnswer, Refused):
-                found.add((await self._etcd.status(self._at(at))).downgrade_target)
+                found.add(_target_of(await self._etcd.status(self._at(at))))
         return found - {""}
+
+
+def _target_of(status: MemberStatus) -> str:
+    """Where a downgrade leads to. A member's own data follow some seconds after the cluster's
+    version, and no older etcd starts on them before."""
+    target, data = status.downgrade_target, status.storage_version
+    behind = target and data and not f"{data}.".startswith(f"{target}.")
+    return f"{target}, and data of {data}" if behind else target
 
 
 def _clear(pod: Pod) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import threading
 import time
 import uuid
 from collections.abc import Callable, Coroutine
@@ -55,6 +56,10 @@ RUNS_ALONE: Final = [
     "--listen-peer-urls=http://127.0.0.1:2380",
 ]
 
+_CONNECTING = threading.Lock()
+"""The client's library writes certificates to files that threads share, and reads a file that
+another thread has not written yet."""
+
 
 class Cluster:
     def __init__(self, kubeconfig: str, size: int) -> None:
@@ -78,7 +83,8 @@ class Cluster:
         return self._runner.run(what)
 
     async def _begin(self) -> None:
-        self._client = await Client.connect(kubeconfig=self._kubeconfig)
+        with _CONNECTING:
+            self._client = await Client.connect(kubeconfig=self._kubeconfig)
         await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace}})
         # Paused, so that an operator that is installed lets everything be; without certificates,
         # which it would make.

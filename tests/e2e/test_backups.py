@@ -87,7 +87,7 @@ def test_each_mistake_is_said_by_its_field_within_seconds(place: Place, s3: S3Se
         "spec.etcdEndpoints": {
             "s3": fine, "etcdEndpoints": ["http://nobody:2379"], "clusterRef": None,
         },
-        "If it has TLS, say https://": {
+        "speaks TLS: it must begin with https://": {
             "s3": fine, "etcdEndpoints": ["http://etcd-client:2379"], "clusterRef": None,
         },
         "spec.clusterRef.name": {"s3": fine, "clusterRef": {"name": "nobody"}},

@@ -84,14 +84,12 @@ class Source:
 
     @property
     def _hint(self) -> str:
-        """What is most often wrong with endpoints that do not answer; a member with TLS just hangs
-        up on who does not begin with it."""
-        if self._order.tls or self._order.endpoints_field != "spec.etcdEndpoints":
+        """What is most often wrong with a member that hangs up."""
+        order = self._order
+        secured = any(endpoint.startswith("https://") for endpoint in order.endpoints)
+        if order.tls or not secured or order.endpoints_field == CLUSTER_FIELD:
             return ""
-        return (
-            ". If it has TLS, say https:// and name the Secret with a client certificate in "
-            "spec.clientTLSSecret"
-        )
+        return ". If it asks for a certificate, name the Secret with one in spec.clientTLSSecret"
 
     async def _ask(self, endpoint: str) -> Member | Failure:
         try:

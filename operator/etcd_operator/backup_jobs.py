@@ -14,6 +14,8 @@ from etcd_operator.store import Owner, Store
 from etcd_operator.trouble import trouble
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import outcome
 from etcd_stateful.backup.outcome import Failure, Progress, Said
@@ -24,6 +26,9 @@ from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
 SELECTOR: Final = f"{naming.LABEL_NAME}={LABEL},{naming.LABEL_MANAGED_BY}={naming.MANAGER}"
 PODLESS_SECONDS: Final = 5.0
 PROGRESS_SECONDS: Final = 1.0
+
+Owned = EtcdBackup | EtcdRestore
+"""What has Jobs of this kind."""
 
 AskProgress = Callable[[str], Awaitable[Progress | None]]
 """Of the pod at an address."""
@@ -54,12 +59,12 @@ class BackupJobs:
         self._ask = ask
         self._wall_clock = wall_clock
 
-    async def find(self, backup: EtcdBackup, name: str) -> Job | None:
+    async def find(self, backup: Owned, name: str) -> Job | None:
         """Raises KubeError."""
         raw = await self._kube.get(JOBS, backup.namespace, name)
         return await self._read(backup, raw) if raw else None
 
-    async def _read(self, backup: EtcdBackup, raw: Json) -> Job:
+    async def _read(self, backup: Owned, raw: Json) -> Job:
         metadata = raw["metadata"]
         owner = reading.controller(raw) or {}
         state = jobs.state(raw)
@@ -79,9 +84,10 @@ class BackupJobs:
             progress=await self._progress(newest) if newest and state == "running" else None,
             stranger="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
+            store=_ordered(raw),
         )
 
-    async def _newest(self, backup: EtcdBackup, job: Json, *, over: bool) -> Any:
+    async def _newest(self, backup: Owned, job: Json, *, over: bool) -> Any:
         """The newest pod of the Job. Of one that is over the store may not know the end yet."""
         resource = ETCD_RESTORES if backup.kind == naming.RESTORE_KIND else ETCD_BACKUPS
         known = self._store.of(Owner(resource, (backup.namespace, backup.name)), PODS)
@@ -119,6 +125,16 @@ def _said(pod: Any) -> Said:
             failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")
         )
     return Said()
+
+
+def _ordered(raw: Json) -> Place | None:
+    """Where its pod is told to look; None where it is not a Job of this version."""
+    try:
+        told = raw["spec"]["template"]["spec"]["containers"][0]["env"]
+        said = {one["name"]: one.get("value", "") for one in told}
+        return orders.parse(said[orders.VARIABLE]).store
+    except (KeyError, orders.BadOrder):
+        return None
 
 
 def seconds(timestamp: object) -> float | None:

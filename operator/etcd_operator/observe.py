@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from etcd_operator import corruption, reading
 from etcd_operator.certificates import CertificateLook
@@ -19,6 +19,7 @@ from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
     DISRUPTION_BUDGETS,
+    ETCD_BACKUPS,
     ETCD_CLUSTERS,
     NETWORK_POLICIES,
     PODS,
@@ -34,8 +35,9 @@ from etcd_operator.store import Store
 from etcd_operator.sweep import Network, Shape, Sweep, shape_of
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.backup import named
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership import links
+from etcd_stateful.membership import links, origin
 from etcd_stateful.membership.observation import Foreign, Observation, Pod
 
 
@@ -127,7 +129,7 @@ class Observer:
         """
         children = await self._children(cluster)
         claims = await self._claims(cluster)
-        base = self._assemble(body, cluster, children, claims)
+        base = await self._with_backup(self._assemble(body, cluster, children, claims))
         if self._certificates is not None:
             base = await self._certificates.onto(base)
         if self._recoveries is not None:
@@ -226,6 +228,13 @@ class Observer:
         return await asyncio.gather(
             *(self._finder.find(resource, namespace, name) for resource, name in names)
         )
+
+    async def _with_backup(self, base: Observation) -> Observation:
+        """With what the EtcdBackup has stored that the cluster is to be born from."""
+        if not (name := origin.sought(base)):
+            return base
+        found = await self._finder.find(ETCD_BACKUPS, base.cluster.namespace, name)
+        return replace(base, backup=named.stored_last(name, found))
 
     def _assemble(
         self, body: Json, cluster: EtcdCluster, children: _Children, claims: list[Json]

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from etcd_operator.backup_jobs import BackupJobs
 from etcd_operator.events import Events
+from etcd_operator.finder import Finder
 from etcd_operator.kube import (
+    ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
     JOBS,
@@ -25,9 +27,11 @@ from etcd_operator.statuses import write_status
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
-from etcd_stateful.backup import plan, restores, status
+from etcd_stateful.api.source import BackupRef
+from etcd_stateful.api.stores import Store as Place
+from etcd_stateful.backup import named, restores, status
+from etcd_stateful.backup.named import Awaited
 from etcd_stateful.backup.restores import (
-    DESCRIPTION,
     Born,
     CreateCluster,
     CreateDescription,
@@ -55,6 +59,7 @@ class Restores:
         self._store = store
         self._events = events
         self._operator_image = operator_image
+        self._finder = Finder(kube, store)
         self._jobs = BackupJobs(kube, store, wall_clock=wall_clock)
         self._wall_clock = wall_clock
 
@@ -77,12 +82,21 @@ class Restores:
         return await self._do(body, restore, step)
 
     async def _look(self, body: Json, restore: EtcdRestore) -> Seen:
+        stored: Json = body.get("status") or {}
         cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
-        name, job = plan.job_name(restore.reader, DESCRIPTION), None
-        if cluster is None:
-            job = await self._jobs.find(restore.reader, name)
-        born = _born(cluster) if cluster is not None else None
-        return Seen(restore, body.get("status") or {}, born, job)
+        if cluster is not None:
+            return Seen(restore, stored, _born(cluster))
+        name = naming.backup_job(restore.name, restores.description(restore).id)
+        job = await self._jobs.find(restore, name)
+        backup = await self._backup(restore) if job is None else None
+        return Seen(restore, stored, job=job, backup=backup)
+
+    async def _backup(self, restore: EtcdRestore) -> Place | Awaited | None:
+        if not isinstance(restore.source, BackupRef):
+            return None
+        name = restore.source.name
+        body = await self._finder.find(ETCD_BACKUPS, restore.namespace, name)
+        return named.stored_last(name, body)
 
     async def _do(
         self, body: Json, restore: EtcdRestore, step: CreateDescription | CreateCluster
@@ -90,8 +104,8 @@ class Restores:
         image = self._operator_image
         try:
             match step:
-                case CreateDescription():
-                    manifest = description_job(restore.reader, operator_image=image)
+                case CreateDescription(store=store):
+                    manifest = description_job(restore, store, operator_image=image)
                     await self._kube.create(JOBS, manifest)
                 case CreateCluster(manifest=manifest):
                     await self._kube.create(ETCD_CLUSTERS, manifest)
@@ -101,12 +115,13 @@ class Restores:
         except Rejected as error:
             words = f"the API server refuses it: {error}"
             log.warning("%s", words)
-            await self._write(body, status.failing(body, "Refused", words, self._now()))
+            said = Say("Refused", words, "False")
+            await self._write(body, status.of_restore(body, {}, said, self._now()))
             return REJECTED_SECONDS
         return 0.0
 
     async def _say(self, body: Json, said: Say) -> float | None:
-        told = status.of_restore(body, restores.status(body, said), said, self._now())
+        told = status.of_restore(body, restores.status(said), said, self._now())
         if await self._write(body, told) and (said.failed or said.status == "True"):
             about = {"apiVersion": ETCD_RESTORES.api_version, "kind": ETCD_RESTORES.kind, **body}
             kind: Any = "Warning" if said.failed else "Normal"

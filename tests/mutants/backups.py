@@ -155,14 +155,14 @@ MUTANTS: Final = [
     # Born from a backup.
     Mutant(
         _BOOTSTRAP,
-        "if store := cluster.restore:",
-        "if (store := cluster.restore) and False:",
+        "if cluster.restore is not None:",
+        "if cluster.restore is not None and False:",
         "an empty cluster where a backup was asked for",
     ),
     Mutant(
         _RECORDS,
-        "return replace(record, restoring=False, latched=True, members=(), size=size)",
-        "return replace(record, restoring=False, members=(), size=size)",
+        "return replace(record, restoring=False, chosen=None, latched=True, members=(), size=size)",
+        "return replace(record, restoring=False, chosen=None, members=(), size=size)",
         "a first volume that is lost begins an empty cluster",
     ),
     Mutant(

@@ -39,6 +39,7 @@ MODULES = (
     "guards",
     "tls",
     "backups",
+    "by_name",
     "schedules",
 )
 REPORT = Path(__file__).with_name("report.json")

@@ -58,20 +58,23 @@ _SCHEDULES = (
     "test_api_schedule.py",
     "test_cron.py",
 )
-_RESTORES = ("test_restore_plan.py", "test_restores.py")
+_BY_NAME = ("test_restore_by_name.py", "test_restore_named.py")
+_RESTORES = ("test_restore_plan.py", "test_restores.py", *_BY_NAME)
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
     "api/schedule.py": _SCHEDULES,
+    "api/source.py": _BY_NAME,
     "api/stores.py": ("test_api_backup.py",),
     "backup/choice.py": _BACKUPS,
     "backup/credentials.py": _BACKUPS,
     "backup/deletion.py": _BACKUPS,
     "backup/integrity.py": _BACKUPS,
     "backup/made.py": _SCHEDULES,
+    "backup/named.py": _BY_NAME,
     "backup/names.py": _BACKUPS,
     "backup/plan.py": _BACKUPS,
-    "backup/recorded.py": ("test_restores.py", "test_backups.py"),
+    "backup/recorded.py": ("test_backup_recorded.py", "test_backups.py"),
     "backup/restores.py": _RESTORES,
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,
@@ -80,8 +83,9 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/backup_job.py": _BACKUPS,
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
+    "membership/origin.py": _BY_NAME,
     "membership/restore.py": _RESTORES,
-    "operator/etcd_operator/backup_jobs.py": _BACKUPS,
+    "operator/etcd_operator/backup_jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/cron.py": _SCHEDULES,
     "operator/etcd_operator/restores.py": _RESTORES,
     "operator/etcd_operator/schedules.py": _SCHEDULES,
@@ -140,6 +144,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/quorum.py": ("test_membership_quorum.py", "test_recovery_plan.py", _SHRINK),
     "membership/records.py": (
+        *_BY_NAME,
         "test_restore_plan.py",
         "test_membership_records.py",
         "test_membership_rules.py",
@@ -159,7 +164,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/upgrade.py": (_UPGRADE,),
     "membership/versions.py": ("test_membership_versions.py",),
     "operator/etcd_operator/apply.py": ("test_apply.py",),
-    "operator/etcd_operator/observe.py": (_CONFIRM, "test_observe.py"),
+    "operator/etcd_operator/observe.py": (_CONFIRM, "test_observe.py", *_BY_NAME),
     "operator/etcd_operator/reconcile.py": (_CONFIRM,),
     "operator/etcd_operator/report.py": ("test_tls_passes.py",),
     "recover.py": ("test_recover.py",),

@@ -7,95 +7,23 @@ from typing import Any
 
 import pytest
 from recovery_world import RecoveryWorld, formed
-from world_api import Volume
-from world_etcd import Conflict, Data, Etcd
-from world_rules import rule
+from restore_world import RESTORE, RestoreWorld, born
 from worlds import body, drive, is_write, labels
 
-from etcd_stateful import naming
 from etcd_stateful.api.cluster import Refused, parse_cluster
-from etcd_stateful.manifests.recovery_job import SURVIVOR
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
 from etcd_stateful.membership import records, restore
-from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import MemberRecord, load_bootstrap
 from etcd_stateful.membership.steps import (
-    ApplyChild,
     CreateJob,
     Hold,
-    PushTicket,
     Settled,
     Step,
     Wait,
 )
-
-RESTORE = {"storageType": "S3", "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"}}
-BACKUP_INDEX = 77
-
-
-class RestoreWorld(RecoveryWorld):
-    """What a restore adds: a claim that the operator makes, and a Job that fills it."""
-
-    def _apply_child(self, step: ApplyChild) -> None:
-        if step.kind != "PersistentVolumeClaim":
-            super()._apply_child(step)
-            return
-        rule(0 not in self.claims, "I6", "there is a claim")
-        manifest: Any = step.manifest
-        notes = dict(manifest["metadata"]["annotations"])
-        self.claims[0] = Volume(f"v{self._next()}", self._next(), notes)
-
-    def _create_job(self, step: CreateJob) -> None:
-        if self.job is not None:
-            raise Conflict("there is one of that name")
-        rule(not self.pods, "I8", f"a Job beside pods {sorted(self.pods)}")
-        manifest: Any = step.manifest
-        notes = manifest["metadata"]["annotations"]
-        self.jobs.append(manifest)
-        told = (notes[SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
-        uid, version = f"j{self._next()}", str(self._next())
-        of = notes[naming.CLAIM_UID]
-        self.job = Job(step.name, uid, version, *told, "running", claim_uid=of)
-
-    def _may_stop(self, *_: Any) -> None:
-        rule(self.record.restoring, "I1", "no pods, and nothing is restored")
-
-    def _write_bootstrap(self, step: Any) -> None:
-        if self.record.restoring and not step.record.restoring:
-            claim = self.claims[0]
-            rule(claim.data is not None, "I11", "over before the data is there")
-            rule(step.record.latched, "I11", "an empty volume could begin anew")
-            self._store(step.record)
-        elif self.record.restoring:
-            rule(not self.pods, "I9", "another version beside members")
-            self._store(step.record)
-        else:
-            super()._write_bootstrap(step)
-
-    def _push(self, step: PushTicket) -> None:
-        rule(step.ticket.state != "new", "I11", "an empty cluster instead of the backup")
-        super()._push(step)
-
-    def _run_job(self, job: Job) -> None:
-        claim = self.claims.get(0)
-        if claim is None or not self.record.restoring:
-            return
-        first, record = self.record.members[0], self.record
-        uid = self.cluster.uid
-        claim.data = Data(uid, first.name, first.member_id, record.cluster_id, BACKUP_INDEX)
-        etcd = self.etcds[record.cluster_id] = Etcd()
-        etcd.members[first.member_id] = Member(
-            first.member_id, first.name, (first.peer_url,), learner=False
-        )
-        etcd.index = BACKUP_INDEX
-        self.epochs[claim.uid] = record.epoch
-        self.job = replace(job, state="complete")
-
-
-def born(size: int = 3, **spec: Any) -> RestoreWorld:
-    return RestoreWorld(body(size, bootstrap={"restore": RESTORE}, **spec))
 
 
 def steps(world: RestoreWorld, most: int = 200) -> list[str]:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes import FakeClock, FakeKube
-from worlds import body as cluster_body
 
 from etcd_operator.events import Events
-from etcd_operator.kube import ETCD_CLUSTERS, ETCD_RESTORES, JOBS, PODS, Json, Rejected
+from etcd_operator.kube import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    JOBS,
+    PODS,
+    Json,
+    Rejected,
+)
 from etcd_operator.restores import Restores
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place
-from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Link, Links
-from etcd_stateful.backup import order, outcome, recorded
+from etcd_stateful.backup import order, outcome
 from etcd_stateful.backup.outcome import Described, Failure
+from etcd_stateful.backup.restores import AWAIT_SECONDS
 
 KEY = ("default", "c")
 S3 = {"path": "mybucket/etcd.backup", "awsSecret": "aws", "endpoint": "http://minio:9000"}
@@ -57,13 +63,20 @@ class World:
     def condition(self) -> Json:
         return next(one for one in self.status["conditions"] if one["type"] == "Complete")
 
-    def end(self, said: Any, kind: str = "Complete") -> None:
-        job = self.kube.live(JOBS, "c-backup-describe")
+    def edit(self, spec: Json) -> None:
+        body = self.kube.live(ETCD_RESTORES, "c")
+        body["metadata"]["generation"] += 1
+        self.kube.put(ETCD_RESTORES, body | {"spec": spec})
+
+    def end(self, said: Any, kind: str = "Complete", job: str = "c-backup-d1") -> None:
+        self._end(said, kind, self.kube.live(JOBS, job))
+
+    def _end(self, said: Any, kind: str, job: Json) -> None:
         reference = {"kind": "Job", "uid": job["metadata"]["uid"], "controller": True}
         ended = {"terminated": {"exitCode": 0, "message": outcome.serialise(said)}}
         metadata = {
             "namespace": "default",
-            "name": "p",
+            "name": f"p-{job['metadata']['name']}",
             "labels": LABELS,
             "annotations": {naming.RESTORE: "c"},
             "ownerReferences": [reference],
@@ -139,7 +152,7 @@ async def test_once_it_has_succeeded_the_cluster_goes_its_own_way(world: World) 
     world.serve()
     await world.settle()
     world.kube.remove(ETCD_CLUSTERS, "default", "c")
-    world.kube.remove(JOBS, "default", "c-backup-describe")
+    world.kube.remove(JOBS, "default", "c-backup-d1")
 
     assert await world.settle() is None
     assert world.kube.find(ETCD_CLUSTERS, "c") is None
@@ -148,7 +161,7 @@ async def test_once_it_has_succeeded_the_cluster_goes_its_own_way(world: World) 
 async def test_the_job_only_looks(world: World) -> None:
     await world.settle()
 
-    job = world.kube.live(JOBS, "c-backup-describe")
+    job = world.kube.live(JOBS, "c-backup-d1")
     told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
     assert told.action == "describe"
     assert told.endpoints == ()
@@ -173,6 +186,35 @@ async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
     assert world.status["succeeded"] is False
     assert world.status["reason"] == "spec.s3.path: nobody knows"
     assert await world.settle() is None
+
+
+async def test_an_edit_of_the_spec_is_another_try(world: World) -> None:
+    """The Job of before has failed for good, and knows only what the spec said then."""
+    await world.settle()
+    world.end(Failure("NoClusterRecorded", "spec.s3.path: nobody knows"), kind="Failed")
+    await world.settle()
+    other = S3 | {"path": "mybucket/other"}
+    world.edit(SPEC | {"s3": other})
+    await world.settle()
+
+    assert world.condition()["reason"] == "Reading"
+    assert "succeeded" not in world.status
+    world.end(Described(OLD, "3.7.3", 42), job="c-backup-d2")
+    await world.settle()
+    made = world.kube.live(ETCD_CLUSTERS, "c")
+    assert made["spec"]["bootstrap"]["restore"]["s3"] == other
+
+
+async def test_an_edit_while_the_api_server_refuses_does_not_end_it(world: World) -> None:
+    await world.settle()
+    world.end(Failure("NoClusterRecorded", "spec.s3.path: nobody knows"), kind="Failed")
+    await world.settle()
+    world.edit(SPEC | {"s3": S3 | {"path": "mybucket/other"}})
+    world.kube.failures["create Job"] = [Rejected("quota", status=403)]
+    assert await world.settle() == 30.0
+    await world.settle()
+
+    assert world.condition()["reason"] == "Reading"
 
 
 async def test_what_a_human_has_to_do_for_the_cluster_is_told_here_too(world: World) -> None:
@@ -206,34 +248,118 @@ async def test_another_name_than_its_own_is_refused(world: World) -> None:
     assert not [name for kind, *_, name in world.kube.objects if kind == JOBS]
 
 
-class TestWhatIsRecorded:
-    def test_a_life_is_not_recorded_with_its_spec(self) -> None:
-        one_life = {"paused": True, "recovery": {}, "retainedClaims": {}, "bootstrap": {}}
+BY_NAME: Json = {"etcdCluster": {"name": "c"}, "backupRef": {"name": "nightly-1"}}
+STORED = Place("S3", "mybucket", "a/nightly_1", "aws", "http://minio:9000")
 
-        assert recorded.record("c", OLD | one_life) == {"name": "c", "spec": OLD}
 
-    def test_tls_is_kept_as_it_is_said_and_its_absence_where_it_is_not(self) -> None:
-        def kept(links: Links, **spec: Any) -> Any:
-            cluster = replace(parse_cluster(cluster_body(3, **spec)), links=links)
-            return recorded.record("c", spec, cluster)["spec"].get("TLS")
+def backup(**status: Any) -> Json:
+    told = {"succeeded": True, "location": "s3://mybucket/a/nightly_1"} | status
+    return {
+        "metadata": {"namespace": "default", "name": "nightly-1", "uid": "uid-b"},
+        "spec": {"clusterRef": {"name": "c"}, "storageType": "S3", "s3": S3},
+        "status": told,
+    }
 
-        assert kept(Links(MANAGED, MANAGED)) is None
-        assert kept(NO_TLS) == {"peer": "Plaintext", "client": "Plaintext"}
-        assert kept(Links(MANAGED, PLAINTEXT)) == {"client": "Plaintext"}
-        said = {"static": {"member": {"peerSecret": "p"}}}
-        assert kept(Links(Link("Static", "p")), TLS=said) == said | {"client": "Plaintext"}
-        assert kept(NO_TLS, TLS={"peer": "Managed"})["peer"] == "Managed", "the edit counts anew"
+
+class TestABackupByName:
+    @pytest.fixture
+    def world(self) -> World:
+        world = World()
+        body = world.kube.live(ETCD_RESTORES, "c")
+        world.kube.put(ETCD_RESTORES, body | {"spec": BY_NAME})
+        return world
+
+    def jobs(self, world: World) -> list[str]:
+        return [name for kind, *_, name in world.kube.objects if kind == JOBS]
+
+    def told(self, world: World) -> Place:
+        job = world.kube.live(JOBS, "c-backup-d1")
+        environment = job["spec"]["template"]["spec"]["containers"][0]["env"]
+        return order.parse(environment[0]["value"]).store
+
+    async def test_the_cluster_is_made_from_what_it_has_stored(self, world: World) -> None:
+        world.kube.put(ETCD_BACKUPS, backup())
+        await world.settle()
+        assert self.told(world) == STORED
+        world.end(Described(OLD, "3.7.3", 42))
+        await world.settle()
+
+        assert parse_cluster(world.kube.live(ETCD_CLUSTERS, "c")).restore == STORED
+
+    @pytest.mark.parametrize("then", ["deleted", "changed", "failed"])
+    async def test_what_becomes_of_it_in_the_middle_is_no_matter(
+        self, world: World, then: str
+    ) -> None:
+        """The Job's order is the record of it, and the cluster's own spec from then on."""
+        world.kube.put(ETCD_BACKUPS, backup())
+        await world.settle()
+        if then == "deleted":
+            world.kube.remove(ETCD_BACKUPS, "default", "nightly-1")
+        elif then == "changed":
+            other = backup(location="s3://another/b")
+            other["spec"]["s3"] = S3 | {"path": "another/b"}
+            world.kube.put(ETCD_BACKUPS, other)
+        else:
+            world.kube.put(ETCD_BACKUPS, backup(succeeded=False, location="", reason="full"))
+        await world.settle()
+        world.end(Described(OLD, "3.7.3", 42))
+        await world.settle()
+
+        assert self.jobs(world) == ["c-backup-d1"]
+        assert parse_cluster(world.kube.live(ETCD_CLUSTERS, "c")).restore == STORED
 
     @pytest.mark.parametrize(
-        ("endpoint", "names"),
+        ("found", "status", "words"),
         [
-            ("http://example-etcd-cluster-client:2379", ["example-etcd-cluster"]),
-            ("http://c-client.ns:2379", ["c"]),
-            ("https://c-client.ns.svc.cluster.local", ["c"]),
-            ("http://c-0.c.ns.svc:2379", ["c"]),
-            ("http://c-client.other.svc:2379", []),
-            ("http://10.0.0.1:2379", []),
+            (None, "False", "EtcdBackup nightly-1 is not there"),
+            ({"succeeded": None}, "Unknown", "EtcdBackup nightly-1 to succeed"),
+            ({"succeeded": False, "reason": "the store is full"}, "False", "the store is full"),
+            ({"location": ""}, "False", "status.location"),
         ],
     )
-    def test_a_cluster_is_found_by_its_endpoints(self, endpoint: str, names: list[str]) -> None:
-        assert recorded.possible_names([endpoint], "ns") == names
+    async def test_what_is_awaited_is_told_and_nothing_is_made(
+        self, world: World, found: Any, status: str, words: str
+    ) -> None:
+        if found is not None:
+            world.kube.put(ETCD_BACKUPS, backup(**found))
+
+        assert await world.settle() == AWAIT_SECONDS
+
+        told = world.condition()
+        assert (told["reason"], told["status"]) == ("BackupAwaited", status)
+        assert told["message"].startswith("spec.backupRef.name: ")
+        assert words in told["message"]
+        assert not self.jobs(world)
+        assert "succeeded" not in world.status
+        world.kube.put(ETCD_BACKUPS, backup())
+        await world.settle()
+        assert self.told(world) == STORED
+
+    async def test_a_cluster_that_is_there_comes_first(self, world: World) -> None:
+        """Nobody has to make a backup to be told that nothing is done with it."""
+        metadata = {"namespace": "default", "name": "c"}
+        world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": OLD})
+        await world.settle()
+
+        assert world.condition()["reason"] == "ClusterExists"
+
+    async def test_one_of_another_namespace_is_none(self, world: World) -> None:
+        other = backup()
+        other["metadata"]["namespace"] = "other"
+        world.kube.put(ETCD_BACKUPS, other)
+        await world.settle()
+
+        assert "is not there" in world.condition()["message"]
+
+    async def test_a_job_that_says_no_store_is_no_record(self, world: World) -> None:
+        """What the EtcdBackup says by now may be another backup."""
+        world.kube.put(ETCD_BACKUPS, backup())
+        await world.settle()
+        job = world.kube.live(JOBS, "c-backup-d1")
+        job["spec"]["template"]["spec"]["containers"][0]["env"] = []
+        world.kube.put(JOBS, job)
+        world.end(Described(OLD, "3.7.3", 42))
+        await world.settle()
+
+        assert world.condition()["reason"] == "JobUnreadable"
+        assert world.kube.find(ETCD_CLUSTERS, "c") is None

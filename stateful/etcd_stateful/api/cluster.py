@@ -18,7 +18,7 @@ from etcd_stateful.api.access import OPEN, Access, read_access
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.recovery import Recovery, read_recovery
-from etcd_stateful.api.stores import Store, read_store
+from etcd_stateful.api.source import Source, read_source
 from etcd_stateful.api.tls import DEFAULT, UNSAID, Links, Wishes, read_tls
 from etcd_stateful.membership.versions import (
     DEFAULT_VERSION,
@@ -106,7 +106,7 @@ class EtcdCluster:
     retained_claims: RetainedClaims
     recovery: Recovery | None = None
     access: Access = OPEN
-    restore: Store | None = None
+    restore: Source | None = None
     """The backup that the cluster is born from, if any. Later it means nothing."""
     version_declared: bool = True
     """False where the spec leaves it to the operator: then a running cluster stays as it is."""
@@ -197,12 +197,12 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     )
 
 
-def _restore(reader: Reader, pod: PodPolicy) -> Store | None:
+def _restore(reader: Reader, pod: PodPolicy) -> Source | None:
     if not reader.has("restore"):
         return None
     if pod.empty_dir is not None:
         reader.problem("restore", "needs claims: with pod.emptyDir the data would go with the pod")
-    return read_store(reader.object("restore"), "storageType")
+    return read_source(reader.object("restore"), "storageType")
 
 
 def _spec_hash(spec: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from etcd_stateful.api.backup import EtcdBackup, JobPod, Policy
 from etcd_stateful.api.reading import Problem, Reader
-from etcd_stateful.api.stores import Store, read_store
+from etcd_stateful.api.source import Source, read_source
+from etcd_stateful.api.stores import Store
 from etcd_stateful.naming import RESTORE_KIND
 
 
@@ -28,20 +29,23 @@ class EtcdRestore:
     name: str
     uid: str
     generation: int
-    store: Store
+    source: Source
 
     @property
-    def reader(self) -> EtcdBackup:
+    def kind(self) -> str:
+        return RESTORE_KIND
+
+    def reader(self, store: Store) -> EtcdBackup:
         """As what a Job looks into the store for it."""
         return EtcdBackup(
             namespace=self.namespace,
             name=self.name,
             uid=self.uid,
             generation=self.generation,
-            store=self.store,
+            store=store,
             policy=Policy(),
             pod=JobPod(),
-            kind=RESTORE_KIND,
+            kind=self.kind,
         )
 
 
@@ -53,13 +57,13 @@ def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
     if cluster.text("name") != metadata.get("name"):
         found = cluster.text("name")
         cluster.problem("name", f"must be the name of this object itself, found {found[:60]!r}")
-    store = read_store(spec, "backupStorageType")
-    if spec.problems or store is None:
+    source = read_source(spec, "backupStorageType")
+    if spec.problems or source is None:
         raise RefusedRestore(tuple(spec.problems))
     return EtcdRestore(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata["name"]),
         uid=str(metadata.get("uid", "")),
         generation=int(metadata.get("generation", 0)),
-        store=store,
+        source=source,
     )

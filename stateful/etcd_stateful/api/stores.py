@@ -16,7 +16,7 @@ VOLUME: Final = "Volume"
 LONGEST_KEY: Final = 900
 """Of S3's 1024 bytes: what is appended to it must fit too."""
 
-_SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
+SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
 _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
 _OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
 
@@ -38,7 +38,7 @@ class Store:
     @property
     def section(self) -> str:
         """The field of the spec that describes it, such as `s3`."""
-        return _SECTIONS[self.kind]
+        return SECTIONS[self.kind]
 
     @property
     def secret_field(self) -> str:
@@ -61,12 +61,12 @@ def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store
     """
     found = len(spec.problems)
     kind = spec.text(kind_field)
-    if kind not in _SECTIONS:
-        spec.problem(kind_field, f"must be one of {', '.join(_SECTIONS)}, found {kind[:60]!r}")
+    if kind not in SECTIONS:
+        spec.problem(kind_field, f"must be one of {', '.join(SECTIONS)}, found {kind[:60]!r}")
         return None
-    inner = spec.object(_SECTIONS[kind])
+    inner = spec.object(SECTIONS[kind])
     if not inner.raw:
-        spec.problem(_SECTIONS[kind], f"is missing: say there where the backup lies, for {kind}")
+        spec.problem(SECTIONS[kind], f"is missing: say there where the backup lies, for {kind}")
         return None
     bucket, key = _place(inner, kind, stamped=stamped)
     endpoint = inner.text("endpoint") or (_OSS_ENDPOINT if kind == "OSS" else "")
@@ -100,7 +100,7 @@ def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
 
 def section_of(kind: str) -> str:
     """The field of a spec that describes such a store; empty for an unknown one."""
-    return _SECTIONS.get(kind, "")
+    return SECTIONS.get(kind, "")
 
 
 def key_problem(key: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import trial
 from etcd_stateful.backup.outcome import Failure, Progress, Proven, Said, Stored
 
@@ -55,6 +56,8 @@ class Job:
     stranger: str = ""
     """Whose it is, if it is not this backup's."""
     deleting: bool = False
+    store: Store | None = None
+    """Where its order says to look; None where that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

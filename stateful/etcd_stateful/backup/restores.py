@@ -3,7 +3,9 @@
     no cluster of that name -> a Job reads what the manifest in the store says of the cluster
     -> the EtcdCluster is created, to be born from the backup -> it serves
 
-A cluster that is there and that this object did not make is never touched.
+An EtcdBackup by name is looked up before the Job is made, and the Job's order is the record of what
+was found: the cluster is made from that, whatever the EtcdBackup says by then. A cluster that is
+there and that this object did not make is never touched.
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ from typing import Any, Final, Literal
 from etcd_stateful import naming
 from etcd_stateful.api import stores
 from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.api.source import BackupRef
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.named import Awaited
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import Job, Run
 
-DESCRIPTION: Final = Run("describe", 0.0)
 LOOK_SECONDS: Final = 2.0
+AWAIT_SECONDS: Final = 10.0
+"""Until an EtcdBackup that is awaited is looked at again."""
 SLOW_SECONDS: Final = 30.0
 
 
@@ -43,11 +49,15 @@ class Seen:
     stored: Mapping[str, Any]
     cluster: Born | None = None
     job: Job | None = None
+    backup: Store | Awaited | None = None
+    """Where the EtcdBackup has stored that the spec names; None where that was not looked up."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateDescription:
     """Make the Job that reads the manifest."""
+
+    store: Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,11 @@ class Say:
 
 
 Step = CreateDescription | CreateCluster | Say
+
+
+def description(restore: EtcdRestore) -> Run:
+    """Another one for each edit of the spec: what the one before has found is not asked for."""
+    return Run(f"d{restore.generation}", 0.0)
 
 
 def decide(seen: Seen) -> Step:
@@ -97,16 +112,34 @@ def _taken(seen: Seen, cluster: Born) -> Say:
 
 
 def _describe(seen: Seen) -> Step:
-    job = seen.job
+    job, source = seen.job, seen.restore.source
     if job is None:
-        return CreateDescription()
+        return _begin(seen)
     if job.stranger:
         return Say("JobOfAnother", f"Job {job.name} belongs to {job.stranger}", "False", 30.0)
     if job.deleting:
         return Say("Reading", f"Job {job.name} of before is being deleted", after=1.0)
     if job.state == "complete" and job.said.described:
-        return _create(seen.restore, job.said.described)
+        store = job.store if isinstance(source, BackupRef) else source
+        return _create(seen.restore, job.said.described, store) if store else _unreadable(job)
     return _reading(job)
+
+
+def _begin(seen: Seen) -> Step:
+    source, found = seen.restore.source, seen.backup
+    if isinstance(source, Store):
+        return CreateDescription(source)
+    if isinstance(found, Store):
+        return CreateDescription(found)
+    why = found.why if found else f"EtcdBackup {source.name} to be looked up"
+    said = f"spec.backupRef.name: {why}. Nothing is made until then"
+    stuck = found is not None and found.stuck
+    return Say("BackupAwaited", said, "False" if stuck else "Unknown", after=AWAIT_SECONDS)
+
+
+def _unreadable(job: Job) -> Say:
+    words = f"Job {job.name} does not say from which store: delete it, and it is made again"
+    return Say("JobUnreadable", words, "False", after=SLOW_SECONDS)
 
 
 def _reading(job: Job) -> Say:
@@ -122,12 +155,10 @@ def _reading(job: Job) -> Say:
     return Say("Reading", "the manifest of the backup is read", after=LOOK_SECONDS)
 
 
-def _create(restore: EtcdRestore, described: Described) -> Step:
+def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     # One that left the version to the operator ran this; the default may be another by now.
     version = {"version": described.version} if described.version else {}
-    spec = (
-        version | dict(described.spec) | {"bootstrap": {"restore": stores.to_spec(restore.store)}}
-    )
+    spec = version | dict(described.spec) | {"bootstrap": {"restore": stores.to_spec(store)}}
     return CreateCluster(
         {
             "metadata": {
@@ -140,11 +171,11 @@ def _create(restore: EtcdRestore, described: Described) -> Step:
     )
 
 
-def status(body: Mapping[str, Any], said: Say) -> dict[str, Any]:
-    """coreos's fields; the conditions are `backup.status`'s business."""
-    before: Mapping[str, Any] = body.get("status") or {}
+def status(said: Say) -> dict[str, Any]:
+    """coreos's fields; the conditions are `backup.status`'s business. What was said of the spec
+    before it was edited is so no longer."""
     if said.status == "True":
         return {"succeeded": True, "reason": ""}
     if said.failed:
         return {"succeeded": False, "reason": said.message[:2048]}
-    return {key: before[key] for key in ("succeeded", "reason") if key in before}
+    return {}

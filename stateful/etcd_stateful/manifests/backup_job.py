@@ -12,13 +12,14 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.api.stores import VOLUME
+from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.deletion import DELETION
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
-from etcd_stateful.backup.restores import DESCRIPTION
+from etcd_stateful.backup.restores import description
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import CONFINED, USER
 
@@ -52,10 +53,11 @@ def deletion_job(backup: EtcdBackup, *, operator_image: str) -> Manifest:
     return job(backup, DELETION, told, operator_image)
 
 
-def description_job(reader: EtcdBackup, *, operator_image: str) -> Manifest:
+def description_job(restore: EtcdRestore, store: Store, *, operator_image: str) -> Manifest:
     """Reads what the manifest says of the cluster, for an EtcdRestore."""
+    reader = restore.reader(store)
     told = replace(order(reader, None), endpoints=(), action="describe")
-    return job(reader, DESCRIPTION, told, operator_image)
+    return job(reader, description(restore), told, operator_image)
 
 
 def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manifest:

@@ -13,7 +13,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import identity, records, roster, survivor
+from etcd_stateful.membership import identity, origin, records, roster, survivor
 from etcd_stateful.membership.observation import (
     Member,
     Observation,
@@ -85,14 +85,11 @@ def _begin(seen: Observation, name: str) -> Step:
             "started. Put etcd's cluster ID into status.clusterID, in hexadecimal",
         )
     cluster, size = seen.cluster, seen.cluster.size
-    words = f"a cluster of {size} begins"
+    if cluster.restore is not None:
+        return origin.begin(seen, cluster.restore, version)
     peers, links = _first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
-    if store := cluster.restore:
-        first, url = naming.pod(cluster.name, 0), cluster.peer_url(0)
-        record = records.restoring(cluster.uid, first, url, version, size, links)
-        words = f"a cluster begins from {store.location(store.key)}"
-    return CreateSecret(name, record, words)
+    return CreateSecret(name, record, f"a cluster of {size} begins")
 
 
 def _remembered(seen: Observation) -> set[int]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Finding
@@ -250,6 +252,9 @@ class Observation:
     occupants: tuple[str, ...] = ()
     """Pods that are none of `pods` and may use the cluster's volumes: its Job's, strangers under
     names of ours. Asked for only while a recovery is under way."""
+    backup: Store | Awaited | None = None
+    """Where the EtcdBackup has stored that the cluster is to be born from. None where that was not
+    looked up, as nothing depends on it."""
     certificates: Certificates | None = None
     """None where they were not looked at: nothing is done for a paused cluster."""
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from etcd_stateful import naming
+from etcd_stateful.api import stores
+from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import NO_TLS, Links, links_as_json, load_links
 from etcd_stateful.membership import identity
 
@@ -34,6 +36,15 @@ class FirstMember:
     name: str
     peer_url: str
     member_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an EtcdBackup had stored when it was looked up. Later it may change, or go."""
+
+    backup: str
+    """Its name."""
+    store: Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,9 @@ class Bootstrap:
 
     restoring: bool = False
     """The first volume is being filled from a backup; until it is, nothing may run."""
+
+    chosen: Chosen | None = None
+    """The backup that it is filled from, where the spec says no more than an EtcdBackup's name."""
 
     declined: bool = False
     """The `spec.recovery` there is came while a quorum answered. It has no effect, also later."""
@@ -173,15 +187,16 @@ def restoring(
     version: str,
     size: int,
     links: Links = NO_TLS,
+    chosen: Chosen | None = None,
 ) -> Bootstrap:
     """How a cluster begins that is born from a backup: with one member, that others join."""
     record = first_attempt(cluster_uid, {name: peer_url}, version, links=links)
-    return replace(record, restoring=True, size=size)
+    return replace(record, restoring=True, size=size, chosen=chosen)
 
 
 def restored(record: Bootstrap, size: int) -> Bootstrap:
     """From here on there is data, which no empty volume may ever take the place of."""
-    return replace(record, restoring=False, latched=True, members=(), size=size)
+    return replace(record, restoring=False, chosen=None, latched=True, members=(), size=size)
 
 
 def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
@@ -212,7 +227,8 @@ def dump_bootstrap(record: Bootstrap) -> str:
             "survivor": record.survivor,
             "declined": record.declined,
         }
-        | ({"restoring": True} if record.restoring else {}),
+        | ({"restoring": True} if record.restoring else {})
+        | ({"chosen": _chosen_as_json(record.chosen)} if record.chosen else {}),
         sort_keys=True,
     )
 
@@ -241,9 +257,18 @@ def load_bootstrap(text: str) -> Bootstrap:
             declined=_truth(raw.get("declined", False)),
             links=load_links(raw["links"]) if "links" in raw else NO_TLS,
             restoring=_truth(raw.get("restoring", False)),
+            chosen=_load_chosen(raw["chosen"]) if "chosen" in raw else None,
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
+
+
+def _chosen_as_json(chosen: Chosen) -> dict[str, object]:
+    return {"backup": chosen.backup, "store": stores.to_json(chosen.store)}
+
+
+def _load_chosen(raw: Mapping[str, Any]) -> Chosen:
+    return Chosen(str(raw["backup"]), stores.from_json(raw["store"]))
 
 
 def _truth(value: object) -> bool:

@@ -14,10 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from etcd_stateful import naming
+from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.restore_job import made_of, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
-from etcd_stateful.membership import bootstrap, leftovers, records
+from etcd_stateful.membership import bootstrap, leftovers, origin, records
 from etcd_stateful.membership.observation import Claim, Job, Observation, recorded
 from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
@@ -39,12 +40,12 @@ def carry_out(seen: Observation) -> Step | None:
     if seen.pods:
         names = ", ".join(pod.name for pod in seen.pods)
         return Wait(f"pods {names} to stop before the backup is restored", soon=True)
-    if (store := seen.cluster.restore) is None:
+    if (source := seen.cluster.restore) is None:
         return _failed(seen, "spec.bootstrap.restore was removed before it was done: put it back")
-    return _fill(seen, store)
+    return _fill(seen, source)
 
 
-def _fill(seen: Observation, store: Store) -> Step:
+def _fill(seen: Observation, source: Source) -> Step:
     claim = seen.claim(0)
     if claim is None:
         manifest = first_claim(seen.cluster)
@@ -59,7 +60,8 @@ def _fill(seen: Observation, store: Store) -> Step:
         return step
     if claim.record is not None:
         return _failed(seen, f"claim {claim.name} holds another member's data")
-    return _run(seen, claim, store)
+    store = origin.place(seen, source)
+    return _run(seen, claim, store) if isinstance(store, Store) else store
 
 
 def _not_to_be_used(claim: Claim) -> Step | None:
@@ -107,8 +109,9 @@ def _of_job(seen: Observation, claim: Claim, job: Job, store: Store) -> Step:
         words = f"claim {claim.name} holds the data of the backup"
         return RecordMember.of(claim, _record_of(seen, claim), words)
     if job.state == "failed":
-        return _failed(seen, f"Job {job.name} failed: {job.trouble or 'its pods say why'}")
-    doing = f"Job {job.name} to restore {store.location(store.key)}"
+        why = f"{job.trouble or 'its pods say why'}{origin.whose(seen)}"
+        return _failed(seen, f"Job {job.name} failed: {why}")
+    doing = f"Job {job.name} to restore {store.location(store.key)}{origin.whose(seen)}"
     return Wait(f"{doing}: {job.trouble}" if job.trouble else doing, soon=True)
 
 

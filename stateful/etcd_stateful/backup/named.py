@@ -1,0 +1,72 @@
+"""Where the backup lies that an EtcdBackup has stored last.
+
+Its spec says which store, with which credentials; its status says under which name there, which of
+an interval is another each time. A status that leads out of the store is not followed: who may
+write no more than that must not choose where credentials are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
+from etcd_stateful.api.stores import Store, key_problem
+
+_OTHERWISE = "name its store and path instead, or another EtcdBackup"
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """There is nothing to be restored from it, for now."""
+
+    why: str
+    """Begins with the EtcdBackup."""
+    stuck: bool = True
+    """Whether somebody has to act; else it is being made."""
+
+
+def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
+    """
+    Args:
+        body: the EtcdBackup of that name, None where there is none.
+    """
+    if body is None:
+        return Awaited(f"EtcdBackup {name} is not there; make it, or name another")
+    if "deletionTimestamp" in body["metadata"]:
+        return Awaited(f"EtcdBackup {name} is being deleted; name another")
+    try:
+        backup = parse_backup(body)
+    except RefusedBackup as refused:
+        return Awaited(f"EtcdBackup {name} is not accepted: {str(refused)[:400]}")
+    status: Mapping[str, Any] = body.get("status") or {}
+    return _unfinished(backup, status) or _place(backup, str(status.get("location") or ""))
+
+
+def _unfinished(backup: EtcdBackup, status: Mapping[str, Any]) -> Awaited | None:
+    """One of an interval counts from its first success: each has a name of its own, which what
+    fails later leaves alone."""
+    if status.get("succeeded") is True:
+        return None
+    if backup.periodic and status.get("lastSuccessDate") and status.get("location"):
+        return None
+    name = backup.name
+    if status.get("succeeded") is False:
+        why = str(status.get("reason") or "nobody knows why")[:400]
+        return Awaited(f"EtcdBackup {name} has failed ({why}); that it succeeds is awaited")
+    return Awaited(f"EtcdBackup {name} to succeed, which it has not yet", stuck=False)
+
+
+def _place(backup: EtcdBackup, location: str) -> Store | Awaited:
+    name, store, root = backup.name, backup.store, backup.store.location("")
+    if not location:
+        why = "has succeeded, but its status.location is empty"
+        return Awaited(f"EtcdBackup {name} {why}; {_OTHERWISE}")
+    key = location.removeprefix(root)
+    if not location.startswith(root) or key_problem(key):
+        return Awaited(
+            f"EtcdBackup {name} has stored {location[:200]!r}, which is not in the store "
+            f"that its spec names by now, {root}; {_OTHERWISE}"
+        )
+    return replace(store, key=key)

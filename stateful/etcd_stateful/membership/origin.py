@@ -1,0 +1,92 @@
+"""Which backup a cluster is born from: looked up once, and written down before anything is made.
+
+A store and a path are as the spec says them. Of an EtcdBackup by name, what it had stored goes into
+the bootstrap record: from then on that object may change or be deleted. As long as nothing is
+restored, it is looked up again for a spec that names another one, or where the record was lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from etcd_stateful import naming
+from etcd_stateful.api.source import BackupRef, Source
+from etcd_stateful.api.stores import Store
+from etcd_stateful.membership import records
+from etcd_stateful.membership.observation import Observation, recorded
+from etcd_stateful.membership.records import Chosen
+from etcd_stateful.membership.steps import CreateSecret, Hold, Step, Wait, WriteBootstrap
+
+_FIELD: Final = "spec.bootstrap.restore.backupRef.name"
+
+
+def sought(seen: Observation) -> str:
+    """Name of the EtcdBackup that is to be looked up; empty where none is."""
+    asked = seen.cluster.restore
+    if not isinstance(asked, BackupRef):
+        return ""
+    if seen.secret is None:
+        return asked.name
+    record = seen.secret.bootstrap
+    if record is None or not record.restoring or _is_chosen(record.chosen, asked):
+        return ""
+    return asked.name
+
+
+def begin(seen: Observation, source: Source, version: str) -> Step:
+    """The first record of such a cluster, once it is known from what."""
+    found = _found(seen, source)
+    if isinstance(found, Wait | Hold):
+        return found
+    cluster, (store, chosen) = seen.cluster, found
+    first, url = naming.pod(cluster.name, 0), cluster.peer_url(0)
+    record = records.restoring(
+        cluster.uid, first, url, version, cluster.size, cluster.links, chosen
+    )
+    words = f"a cluster begins from {_in_words(store, chosen)}"
+    return CreateSecret(naming.start_secret(cluster.name), record, words)
+
+
+def place(seen: Observation, source: Source) -> Store | Step:
+    """Where the backup lies by the record; or the step that comes before that is known."""
+    if isinstance(source, Store):
+        return source
+    record = recorded(seen)
+    if record.chosen is not None and _is_chosen(record.chosen, source):
+        return record.chosen.store
+    found = _found(seen, source)
+    if isinstance(found, Wait | Hold):
+        return found
+    store, chosen = found
+    words = f"the cluster is born from {_in_words(store, chosen)}, as its spec says by now"
+    return WriteBootstrap.of(seen, replace(record, chosen=chosen), words)
+
+
+def whose(seen: Observation) -> str:
+    """What a message about the store has to add: which object names it, if not the cluster."""
+    asked = seen.cluster.restore
+    if not isinstance(asked, BackupRef):
+        return ""
+    return f" (the store is that of EtcdBackup {asked.name})"
+
+
+def _is_chosen(chosen: Chosen | None, asked: BackupRef) -> bool:
+    return chosen is not None and chosen.backup == asked.name
+
+
+def _found(seen: Observation, source: Source) -> tuple[Store, Chosen | None] | Wait | Hold:
+    if isinstance(source, Store):
+        return source, None
+    found = seen.backup
+    if isinstance(found, Store):
+        return found, Chosen(source.name, found)
+    if found is None or not found.stuck:
+        why = found.why if found else f"EtcdBackup {source.name} to be looked up"
+        return Wait(f"{why} ({_FIELD}); nothing is made before")
+    return Hold("BackupAwaited", f"{_FIELD}: {found.why}. Nothing is made until then")
+
+
+def _in_words(store: Store, chosen: Chosen | None) -> str:
+    of = f", which EtcdBackup {chosen.backup} has stored" if chosen else ""
+    return f"{store.location(store.key)}{of}"

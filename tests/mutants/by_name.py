@@ -1,0 +1,127 @@
+"""Faults in restores from an EtcdBackup by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_NAMED = "backup/named.py"
+_ORIGIN = "membership/origin.py"
+_RECORDS = "membership/records.py"
+_RESTORES = "backup/restores.py"
+_SOURCE = "api/source.py"
+
+MUTANTS: Final = [
+    # What a spec says.
+    Mutant(
+        _SOURCE,
+        "        if spec.has(key):\n",
+        "        if False:\n",
+        "of a backup and a place one is taken, and nobody says which",
+    ),
+    Mutant(
+        _SOURCE,
+        'if ref.has("namespace"):',
+        "if False:",
+        "who names another namespace gets the backup of this one",
+    ),
+    Mutant(
+        _SOURCE,
+        "if not _NAME.fullmatch(name) or len(name) > _LONGEST:",
+        "if not name:",
+        "a name leads to another path of the API server",
+    ),
+    # Where it lies.
+    Mutant(
+        _NAMED,
+        'if "deletionTimestamp" in body["metadata"]:',
+        "if False:",
+        "a backup is taken whose file is being deleted",
+    ),
+    Mutant(
+        _NAMED,
+        "if backup.periodic and status",
+        "if status",
+        "a backup that has failed is restored",
+    ),
+    Mutant(
+        _NAMED,
+        "if not location.startswith(root) or key_problem(key):",
+        "if key_problem(key):",
+        "a place of another form is taken for a key",
+    ),
+    Mutant(
+        _NAMED,
+        "if not location.startswith(root) or key_problem(key):",
+        "if not location.startswith(root):",
+        "who may write a status chooses where the Secret is used",
+    ),
+    Mutant(
+        _NAMED,
+        "return replace(store, key=key)",
+        "return store",
+        "the path of an interval is restored, where nothing lies",
+    ),
+    # Once.
+    Mutant(
+        _ORIGIN,
+        "return found, Chosen(source.name, found)",
+        "return found, None",
+        "what it was is not written down: another backup is taken in the middle",
+    ),
+    Mutant(
+        _ORIGIN,
+        "return chosen is not None and chosen.backup == asked.name",
+        "return chosen is not None",
+        "a spec that names another backup is not heard",
+    ),
+    Mutant(
+        _ORIGIN,
+        "if record is None or not record.restoring or _is_chosen(record.chosen, asked):",
+        "if record is None or _is_chosen(record.chosen, asked):",
+        "a cluster that was born looks its backup up for ever",
+    ),
+    Mutant(
+        _ORIGIN,
+        "if record is None or not record.restoring or _is_chosen(record.chosen, asked):",
+        "if record is None or not record.restoring:",
+        "what is on record is asked for again",
+    ),
+    Mutant(
+        _ORIGIN,
+        "if found is None or not found.stuck:",
+        "if found is None:",
+        "a human is called to a backup that is being made",
+    ),
+    Mutant(
+        _RECORDS,
+        'chosen=_load_chosen(raw["chosen"]) if "chosen" in raw else None,',
+        "chosen=None,",
+        "an operator that restarts takes another backup",
+    ),
+    Mutant(
+        _RESTORES,
+        "store = job.store if isinstance(source, BackupRef) else source",
+        "store = seen.backup if isinstance(source, BackupRef) else source",
+        "the cluster is made from another backup than was looked into",
+    ),
+    Mutant(
+        _RESTORES,
+        'return Run(f"d{restore.generation}", 0.0)',
+        'return Run("d1", 0.0)',
+        "after an edit the Job of before is believed",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_jobs.py",
+        "            store=_ordered(raw),\n",
+        "",
+        "nobody knows which backup was looked into",
+    ),
+    Mutant(
+        "operator/etcd_operator/observe.py",
+        "if not (name := origin.sought(base)):",
+        "if not (name := origin.sought(base)) or True:",
+        "the EtcdBackup is never looked up",
+    ),
+]

@@ -1,0 +1,49 @@
+"""What the manifest beside a backup keeps of its EtcdCluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from worlds import body as cluster_body
+
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Link, Links
+from etcd_stateful.backup import recorded
+
+OLD = {"size": 3, "version": "3.7.3", "pod": {"labels": {"team": "a"}}}
+
+
+def test_a_life_is_not_recorded_with_its_spec() -> None:
+    one_life = {"paused": True, "recovery": {}, "retainedClaims": {}, "bootstrap": {}}
+
+    assert recorded.record("c", OLD | one_life) == {"name": "c", "spec": OLD}
+
+
+def test_tls_is_kept_as_it_is_said_and_its_absence_where_it_is_not() -> None:
+    def kept(links: Links, **spec: Any) -> Any:
+        cluster = replace(parse_cluster(cluster_body(3, **spec)), links=links)
+        return recorded.record("c", spec, cluster)["spec"].get("TLS")
+
+    assert kept(Links(MANAGED, MANAGED)) is None
+    assert kept(NO_TLS) == {"peer": "Plaintext", "client": "Plaintext"}
+    assert kept(Links(MANAGED, PLAINTEXT)) == {"client": "Plaintext"}
+    said = {"static": {"member": {"peerSecret": "p"}}}
+    assert kept(Links(Link("Static", "p")), TLS=said) == said | {"client": "Plaintext"}
+    assert kept(NO_TLS, TLS={"peer": "Managed"})["peer"] == "Managed", "the edit counts anew"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "names"),
+    [
+        ("http://example-etcd-cluster-client:2379", ["example-etcd-cluster"]),
+        ("http://c-client.ns:2379", ["c"]),
+        ("https://c-client.ns.svc.cluster.local", ["c"]),
+        ("http://c-0.c.ns.svc:2379", ["c"]),
+        ("http://c-client.other.svc:2379", []),
+        ("http://10.0.0.1:2379", []),
+    ],
+)
+def test_a_cluster_is_found_by_its_endpoints(endpoint: str, names: list[str]) -> None:
+    assert recorded.possible_names([endpoint], "ns") == names

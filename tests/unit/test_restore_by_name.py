@@ -1,0 +1,351 @@
+"""A cluster that is born from an EtcdBackup by name: looked up once, written down, and kept to."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart
+from restore_world import RESTORE, RestoreWorld
+from worlds import body, drive, is_write, labels
+
+from etcd_operator.finder import ABSENT_SECONDS, Finder
+from etcd_operator.kube import ETCD_BACKUPS
+from etcd_operator.observe import Observer
+from etcd_operator.store import Store as Shelves
+from etcd_operator.sweep import Network
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.stores import Store
+from etcd_stateful.membership import origin, records
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.records import BadRecord, Chosen, load_bootstrap
+from etcd_stateful.membership.steps import CreateSecret, Hold, Settled, Step, Wait, WriteBootstrap
+
+FIRST = "etcd_v7_2026-01-02-03:04:05"
+LATER = "etcd_v9_2026-01-02-04:04:05"
+FIELD = "spec.bootstrap.restore.backupRef.name"
+
+
+def backup(key: str = FIRST, **status: Any) -> dict[str, Any]:
+    spec = {
+        "clusterRef": {"name": "old"},
+        "storageType": "S3",
+        "s3": {"path": "mybucket/etcd", "awsSecret": "aws"},
+        "backupPolicy": {"backupIntervalInSecond": 3600},
+    }
+    told = {
+        "succeeded": True,
+        "location": f"s3://mybucket/{key}",
+        "lastSuccessDate": "2026-01-02T03:04:05Z",
+    }
+    metadata = {"namespace": "default", "name": "b", "uid": "uid-b"}
+    return {"metadata": metadata, "spec": spec, "status": told | status}
+
+
+def named(name: str = "b") -> dict[str, Any]:
+    return {"restore": {"backupRef": {"name": name}}}
+
+
+def born(size: int = 1, **backups: Any) -> RestoreWorld:
+    world = RestoreWorld(body(size, bootstrap=named()))
+    world.backups = backups
+    return world
+
+
+def place(key: str) -> Store:
+    return Store("S3", "mybucket", key, secret="aws")
+
+
+def fetched(world: RestoreWorld) -> list[str]:
+    """Which keys the Jobs were told to fetch, one each."""
+    told = []
+    for job in world.jobs:
+        pod = job["spec"]["template"]["spec"]
+        said = {one["name"]: one.get("value") for one in pod["initContainers"][0]["env"]}
+        told.append(json.loads(said["RESTORE"])["store"]["key"])
+    return told
+
+
+class TestOnce:
+    def test_what_it_has_stored_last_becomes_the_first_members_data(self) -> None:
+        world = born(3, b=backup())
+
+        assert drive(world, idle=2) == Settled()
+
+        assert fetched(world) == [FIRST]
+        assert labels(world.history)[0] == "CreateSecret"
+        [first, *_] = world.history
+        assert isinstance(first, CreateSecret)
+        assert first.record.chosen == Chosen("b", place(FIRST)), "before anything is made"
+        assert "EtcdBackup b" in first.reason
+        assert world.record.chosen is None
+        assert len(world.etcds[world.record.cluster_id].voters) == 3
+
+    def at_every_step(self, happens: Callable[[RestoreWorld], None]) -> int:
+        """Once the record is written. Returns at how many steps."""
+        for number in range(1, 40):
+            world = born(2, b=backup())
+            if not self.goes_to(world, number):
+                return number
+            happens(world)
+            assert origin.sought(world.observe()) == "", "it is on record"
+            assert drive(world, idle=3) == Settled(), number
+            assert fetched(world) == [FIRST], number
+        raise AssertionError("it never ends")
+
+    def goes_to(self, world: RestoreWorld, number: int) -> bool:
+        done = 0
+        while done < number:
+            if world.secret is not None and not world.record.restoring:
+                return False
+            step = decide(world.observe())
+            if is_write(step):
+                world.apply(step)
+                done += 1
+            else:
+                world.turn()
+        return True
+
+    def test_deleted_in_the_middle_it_changes_nothing(self) -> None:
+        def happens(world: RestoreWorld) -> None:
+            world.backups.clear()
+
+        assert self.at_every_step(happens) > 5
+
+    def test_with_another_backup_in_the_middle_it_changes_nothing(self) -> None:
+        def happens(world: RestoreWorld) -> None:
+            world.backups["b"] = backup(LATER)
+
+        assert self.at_every_step(happens) > 5
+
+    def test_with_another_store_in_the_middle_it_changes_nothing(self) -> None:
+        def happens(world: RestoreWorld) -> None:
+            other = backup(LATER)
+            other["spec"]["s3"] = {"path": "another/etcd", "awsSecret": "other"}
+            world.backups["b"] = other
+
+        assert self.at_every_step(happens) > 5
+
+    def test_failing_in_the_middle_it_changes_nothing(self) -> None:
+        def happens(world: RestoreWorld) -> None:
+            world.backups["b"] = backup(succeeded=False, reason="full", location="")
+
+        assert self.at_every_step(happens) > 5
+
+    def test_a_job_that_is_deleted_is_made_again_for_the_same_backup(self) -> None:
+        world = born(1, b=backup())
+        world.job_runs = False
+        drive(world, idle=2)
+        world.backups["b"] = backup(LATER)
+        world.job, world.job_runs = None, True
+
+        assert drive(world, idle=2) == Settled()
+        assert fetched(world) == [FIRST, FIRST]
+
+    def test_once_born_it_is_never_looked_up_again(self) -> None:
+        world = born(1, b=backup())
+        drive(world, idle=2)
+        world.edit(bootstrap=named("another"))
+        world.backups.clear()
+
+        assert origin.sought(world.observe()) == ""
+        assert drive(world, idle=2) == Settled()
+        assert len(world.jobs) == 1
+
+    def test_a_lost_secret_of_a_cluster_that_runs_is_no_new_birth(self) -> None:
+        world = born(1, b=backup())
+        drive(world, idle=2)
+        world.lose_secret()
+        world.backups["b"] = backup(LATER)
+
+        assert drive(world, idle=2) == Settled()
+        assert len(world.jobs) == 1
+
+
+class TestWhatIsWaitedFor:
+    def waits(self, world: RestoreWorld) -> Step:
+        step = drive(world, idle=3)
+        assert not world.history, "nothing is made meanwhile"
+        assert world.secret is None
+        assert not world.pods
+        return step
+
+    def test_a_backup_that_is_not_there_is_named_and_taken_when_it_is(self) -> None:
+        world = born(1)
+
+        step = self.waits(world)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "BackupAwaited"
+        assert step.message.startswith(f"{FIELD}: EtcdBackup b is not there")
+        world.backups["b"] = backup()
+        assert drive(world, idle=2) == Settled()
+        assert fetched(world) == [FIRST]
+
+    def test_one_that_is_being_made_takes_no_humans_hand(self) -> None:
+        unmade = backup()
+        unmade["status"] = {"progress": {"bytes": 1}}
+        world = born(1, b=unmade)
+
+        step = self.waits(world)
+
+        assert isinstance(step, Wait)
+        assert not step.soon
+        assert "EtcdBackup b" in step.reason
+        assert FIELD in step.reason
+
+    def test_one_that_has_failed_says_why(self) -> None:
+        world = born(1, b=backup(succeeded=False, reason="the store is full", location=""))
+
+        step = self.waits(world)
+
+        assert isinstance(step, Hold)
+        assert "the store is full" in step.message
+
+    def test_a_look_that_was_not_had_is_no_answer(self) -> None:
+        seen = replace(born(1, b=backup()).observe(), backup=None)
+
+        assert isinstance(decide(seen), Wait)
+
+
+class TestAnEditOfTheSpec:
+    """As long as nothing is restored, it may be what mends it."""
+
+    def stopped(self) -> RestoreWorld:
+        world = born(1, b=backup(), other=backup(LATER))
+        world.job_runs = False
+        drive(world, idle=2)
+        assert world.job is not None
+        world.job = replace(world.job, state="failed", trouble="spec.s3.path: there is no such")
+        return world
+
+    def test_what_fails_says_whose_store_it_is(self) -> None:
+        step = decide(self.stopped().observe())
+
+        assert isinstance(step, Hold)
+        assert "EtcdBackup b" in step.message
+
+    def test_another_backup_is_looked_up_and_written_down_first(self) -> None:
+        world = self.stopped()
+        world.edit(bootstrap=named("other"))
+
+        step = decide(world.observe())
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.record.chosen == Chosen("other", place(LATER))
+        assert step.record.cluster_id == world.record.cluster_id
+        world.job_runs = True
+        assert drive(world, idle=2) == Settled()
+        assert fetched(world) == [FIRST, LATER]
+
+    def test_one_that_is_not_there_is_waited_for(self) -> None:
+        world = self.stopped()
+        world.edit(bootstrap=named("nobody"))
+
+        step = drive(world, idle=2)
+
+        assert isinstance(step, Hold)
+        assert "EtcdBackup nobody" in step.message
+        assert world.record.chosen == Chosen("b", place(FIRST))
+
+    def test_a_place_needs_no_backup(self) -> None:
+        world = self.stopped()
+        world.backups.clear()
+        world.edit(bootstrap={"restore": RESTORE})
+        world.job_runs = True
+
+        assert drive(world, idle=2) == Settled()
+        assert fetched(world) == [FIRST, "etcd.backup"]
+
+    def test_a_name_in_place_of_a_place(self) -> None:
+        world = RestoreWorld(body(1, bootstrap={"restore": RESTORE}))
+        world.job_runs = False
+        drive(world, idle=2)
+        world.backups["b"] = backup()
+        world.edit(bootstrap=named())
+        world.job_runs = True
+
+        assert drive(world, idle=2) == Settled()
+        assert fetched(world) == ["etcd.backup", FIRST]
+
+
+class TestTheRecord:
+    def test_what_was_chosen_survives_in_the_secret(self) -> None:
+        chosen = Chosen("b", place(FIRST))
+        record = records.restoring("u", "c-0", "http://c-0", "3.7.3", 3, chosen=chosen)
+
+        assert load_bootstrap(records.dump_bootstrap(record)) == record
+
+    def test_of_every_other_cluster_it_is_as_it_was(self) -> None:
+        record = records.restoring("u", "c-0", "http://c-0", "3.7.3", 3)
+
+        assert "chosen" not in records.dump_bootstrap(record)
+        assert "chosen" not in records.dump_bootstrap(records.restored(record, 3))
+
+    @pytest.mark.parametrize("garbled", [None, {}, "b", {"backup": "b"}, {"backup": 1, "store": 2}])
+    def test_half_a_record_is_not_taken_for_one(self, garbled: Any) -> None:
+        """It would be looked up again, and another backup be taken."""
+        record = records.restoring("u", "c-0", "http://c-0", "3.7.3", 3)
+        text = json.dumps(json.loads(records.dump_bootstrap(record)) | {"chosen": garbled})
+
+        with pytest.raises(BadRecord):
+            load_bootstrap(text)
+
+
+class TestTheLook:
+    """What the shell asks for, and how often."""
+
+    def observer(self) -> tuple[FakeKube, Observer, FakeClock]:
+        clock = FakeClock()
+        kube = FakeKube(clock)
+        shelves = kube.store = Shelves()
+        network = Network(FakeStart(clock), FakeEtcd(), clock)
+        finder = Finder(kube, shelves, clock)
+        observer = Observer(shelves, finder, network, "operator:1", wall_clock=clock, clock=clock)
+        return kube, observer, clock
+
+    async def look(self, observer: Observer, **spec: Any) -> Any:
+        declared = body(1, **({"bootstrap": named()} | spec))
+        declared["metadata"]["namespace"] = "default"
+        seen = await observer.observe(declared, parse_cluster(declared), quiet=False)
+        return seen.observation.backup
+
+    def asked(self, kube: FakeKube) -> int:
+        return kube.calls["get EtcdBackup"]
+
+    async def test_what_the_watch_has_told_costs_nothing(self) -> None:
+        kube, observer, _ = self.observer()
+        kube.put(ETCD_BACKUPS, copy.deepcopy(backup()))
+
+        assert await self.look(observer) == place(FIRST)
+        assert self.asked(kube) == 0
+
+    async def test_one_of_another_namespace_is_none(self) -> None:
+        kube, observer, _ = self.observer()
+        other = backup()
+        other["metadata"]["namespace"] = "other"
+        kube.put(ETCD_BACKUPS, other)
+
+        found = await self.look(observer)
+
+        assert "is not there" in found.why
+
+    async def test_one_that_is_not_there_is_not_asked_for_again_and_again(self) -> None:
+        kube, observer, clock = self.observer()
+        for _ in range(5):
+            await self.look(observer)
+        assert self.asked(kube) == 1
+
+        clock.now += ABSENT_SECONDS + 1
+        await self.look(observer)
+        assert self.asked(kube) == 2
+
+    async def test_nobody_looks_where_the_spec_names_a_place(self) -> None:
+        kube, observer, _ = self.observer()
+
+        assert await self.look(observer, bootstrap={"restore": RESTORE}) is None
+        assert self.asked(kube) == 0

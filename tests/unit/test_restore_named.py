@@ -1,0 +1,154 @@
+"""Where the backup lies that an EtcdBackup has stored last, and what a spec may say of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from worlds import body as cluster_body
+
+from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.restore import RefusedRestore, parse_restore
+from etcd_stateful.api.source import BackupRef
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.named import Awaited, stored_last
+
+S3 = {"path": "mybucket/a/b", "awsSecret": "aws", "endpoint": "http://minio:9000"}
+AT = Store("S3", "mybucket", "a/b", secret="aws", endpoint="http://minio:9000")
+DONE = {"succeeded": True, "location": "s3://mybucket/a/b", "lastSuccessDate": "2026-01-02"}
+EVERY = {"backupIntervalInSecond": 60}
+
+
+def backup(status: Any = DONE, *, metadata: Any = None, **spec: Any) -> dict[str, Any]:
+    of = {"clusterRef": {"name": "c"}, "storageType": "S3", "s3": S3} | spec
+    about = {"namespace": "ns", "name": "b", "uid": "u", "generation": 1} | (metadata or {})
+    return {"metadata": about, "spec": of, "status": status}
+
+
+def awaited(body: Any) -> Awaited:
+    found = stored_last("b", body)
+    assert isinstance(found, Awaited), found
+    assert found.why.startswith("EtcdBackup b ")
+    return found
+
+
+class TestWhereItLies:
+    def test_what_is_stored_is_read_with_the_backups_own_store_and_secret(self) -> None:
+        assert stored_last("b", backup()) == AT
+
+    def test_one_of_an_interval_lies_where_its_status_says(self) -> None:
+        """The path of its spec names none."""
+        at = "a/b_v42_2026-01-02-03:04:05"
+        body = backup(DONE | {"location": f"s3://mybucket/{at}"}, backupPolicy=EVERY)
+
+        found = stored_last("b", body)
+
+        assert isinstance(found, Store)
+        assert found.key == at
+
+    def test_a_later_failure_leaves_the_last_of_an_interval(self) -> None:
+        failed = DONE | {"succeeded": False, "reason": "the store is full"}
+
+        assert stored_last("b", backup(failed, backupPolicy=EVERY)) == AT
+
+    def test_a_later_failure_of_a_single_one_may_have_taken_its_place(self) -> None:
+        """It has one name: what was stored there first may be gone."""
+        failed = DONE | {"succeeded": False, "reason": "the keys differ"}
+
+        assert "the keys differ" in awaited(backup(failed)).why
+
+    def test_a_path_that_was_edited_since_does_not_count(self) -> None:
+        assert stored_last("b", backup(s3=S3 | {"path": "mybucket/other"})) == AT
+
+    def test_a_volume_is_a_store_like_any(self) -> None:
+        volume = {"storageType": "Volume", "s3": None, "volume": {"claimName": "v", "path": "x"}}
+        body = backup(DONE | {"location": "volume://v/x"}, **volume)
+
+        assert stored_last("b", body) == Store("Volume", "v", "x")
+
+
+class TestWhatIsAwaited:
+    def test_one_that_is_not_there(self) -> None:
+        assert awaited(None).stuck
+
+    @pytest.mark.parametrize("status", [None, {}, {"run": "g1"}])
+    def test_one_that_is_being_made_takes_nobodys_hand(self, status: Any) -> None:
+        assert not awaited(backup(status)).stuck
+
+    def test_one_of_an_interval_that_has_made_none_yet(self) -> None:
+        assert not awaited(backup({}, backupPolicy=EVERY)).stuck
+
+    def test_one_that_has_failed_says_why(self) -> None:
+        found = awaited(backup({"succeeded": False, "reason": "spec.s3.awsSecret: missing"}))
+
+        assert found.stuck
+        assert "spec.s3.awsSecret: missing" in found.why
+
+    def test_one_that_is_being_deleted_may_take_the_file_with_it(self) -> None:
+        assert "deleted" in awaited(backup(metadata={"deletionTimestamp": "2026-01-02"})).why
+
+    def test_one_that_is_not_accepted(self) -> None:
+        assert "storageType" in awaited(backup(storageType="Disk")).why
+
+    def test_one_whose_status_says_no_place(self) -> None:
+        """As coreos's status of a time before."""
+        assert "status.location" in awaited(backup({"succeeded": True})).why
+
+    @pytest.mark.parametrize(
+        "location",
+        [
+            "s3://another/a/b",
+            "gcs://mybucket/a/b",
+            "s3://mybucket/",
+            "s3://mybucket/../another/b",
+            "s3://mybucket",
+            "a/b",
+        ],
+    )
+    def test_a_status_that_leads_elsewhere_is_not_followed(self, location: str) -> None:
+        """Who may write a status must not choose where the Secret is used."""
+        found = awaited(backup(DONE | {"location": location}))
+
+        assert found.stuck
+        assert location in found.why
+
+
+REF = {"backupRef": {"name": "nightly-29417460"}}
+PLACE = {"storageType": "S3", "s3": {"path": "mybucket/a"}}
+
+
+def restore(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "c"}, "spec": {"etcdCluster": {"name": "c"}} | spec}
+
+
+class TestWhatASpecSays:
+    def test_a_backup_by_name(self) -> None:
+        wanted = BackupRef("nightly-29417460")
+
+        assert parse_cluster(cluster_body(1, bootstrap={"restore": REF})).restore == wanted
+        assert parse_restore(restore(**REF)).source == wanted
+
+    @pytest.mark.parametrize(
+        ("said", "field"),
+        [
+            ({}, "storageType"),
+            (REF | PLACE, "storageType"),
+            (REF | {"s3": PLACE["s3"]}, "s3"),
+            ({"backupRef": {}}, "backupRef.name"),
+            ({"backupRef": {"name": "a", "namespace": "other"}}, "backupRef.namespace"),
+            ({"backupRef": {"name": "../../secrets/a"}}, "backupRef.name"),
+            ({"backupRef": {"name": "a" * 254}}, "backupRef.name"),
+            ({"backupRef": "a"}, "backupRef"),
+        ],
+    )
+    def test_anything_else_is_told_by_its_field(self, said: Any, field: str) -> None:
+        with pytest.raises(Refused) as cluster:
+            parse_cluster(cluster_body(1, bootstrap={"restore": said}))
+        kind = {"backupStorageType": said["storageType"]} if "storageType" in said else {}
+        other = {key: value for key, value in said.items() if key != "storageType"} | kind
+        with pytest.raises(RefusedRestore) as refused:
+            parse_restore(restore(**other))
+
+        assert f"spec.bootstrap.restore.{field}: " in str(cluster.value)
+        there = field.replace("storageType", "backupStorageType")
+        assert f"spec.{there}: " in str(refused.value)

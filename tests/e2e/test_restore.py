@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from harness import backups
-from harness.api import CLAIMS, CLUSTERS, PODS, RESTORES, Json, Kind
+from harness.api import BACKUPS, CLAIMS, CLUSTERS, PODS, RESTORES, Json, Kind
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import PLAINTEXT, Place
@@ -179,3 +179,48 @@ def test_a_cluster_without_tls_is_backed_up_and_born_again_with_it(
         url.partition(":")[0] for one in new.client.members().members for url in one.peer_urls
     }
     assert schemes == {"https"}
+
+
+@pytest.mark.timeout(420)
+def test_a_backup_by_its_name_is_waited_for_and_may_go_once_it_is_taken(
+    place: Place, s3: S3Server
+) -> None:
+    """Of an interval, for a new cluster; of one time, for one that is gone."""
+    place.may_lose |= {"data-lost-0"}
+    backups.secret(place, s3)
+    by_name = {"backupRef": {"name": "often"}}
+    new = place.declare(size=1, name="new", version=VERSION, bootstrap={"restore": by_name})
+    new.holds("BackupAwaited", "spec.bootstrap.restore.backupRef.name", "often is not there")
+    lost = place.declare(size=1, name="lost", version=VERSION).comes_up()
+    lost.client.put("key", "value")
+    assert not new.claims(), "nothing is made meanwhile"
+    assert new.stateful_set() is None
+
+    often = backups.declare(
+        place,
+        "often",
+        clusterRef={"name": "lost"},
+        storageType="S3",
+        s3=backups.s3_place(s3, "mybucket/often"),
+        backupPolicy={"backupIntervalInSecond": 6},
+    )
+    eventually("its Job is there", lambda: new.get(JOBS, "new-restore"), bool, seconds=90)
+    assert often.status()["location"].startswith("s3://mybucket/often_v")
+    place.kube.delete(BACKUPS, place.namespace, "often")
+    settles(new, 1, RESTORED_SECONDS)
+
+    assert new.client.get("key") == "value"
+    assert new.get(JOBS, "new-restore") is None
+    once = {"clusterRef": {"name": "lost"}, "s3": backups.s3_place(s3, "mybucket/once")}
+    backups.declare(place, "once", storageType="S3", **once).succeeds()
+    lost.delete()
+    place.kube.delete(CLAIMS, place.namespace, "data-lost-0")
+    eventually("the volume is gone", lost.claims, lambda left: not left)
+    spec = {"etcdCluster": {"name": "lost"}, "backupRef": {"name": "once"}}
+    place.kube.create(RESTORES, {"metadata": {"name": "lost"}, "spec": spec}, place.namespace)
+    eventually("it is there again", lost.body, bool, seconds=60)
+    place.kube.delete(BACKUPS, place.namespace, "once")
+    settles(lost, 1, RESTORED_SECONDS)
+
+    assert lost.client.get("key") == "value"
+    assert lost.body()["spec"]["bootstrap"]["restore"]["s3"] == once["s3"]

@@ -58,7 +58,7 @@ _SCHEDULES = (
     "test_api_schedule.py",
     "test_cron.py",
 )
-_BY_NAME = ("test_restore_by_name.py", "test_restore_named.py")
+_BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
 _RESTORES = ("test_restore_plan.py", "test_restores.py", *_BY_NAME)
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {

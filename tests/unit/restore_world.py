@@ -12,6 +12,7 @@ from world_rules import rule
 from worlds import body
 
 from etcd_stateful import naming
+from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import stored_last
 from etcd_stateful.manifests.recovery_job import SURVIVOR
 from etcd_stateful.membership import origin
@@ -20,6 +21,10 @@ from etcd_stateful.membership.steps import ApplyChild, CreateJob, PushTicket
 
 RESTORE = {"storageType": "S3", "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"}}
 BACKUP_INDEX = 77
+
+FIRST = "etcd_v7_2026-01-02-03:04:05"
+LATER = "etcd_v9_2026-01-02-04:04:05"
+FIELD = "spec.bootstrap.restore.backupRef.name"
 
 
 class RestoreWorld(RecoveryWorld):
@@ -94,3 +99,27 @@ class RestoreWorld(RecoveryWorld):
 
 def born(size: int = 3, **spec: Any) -> RestoreWorld:
     return RestoreWorld(body(size, bootstrap={"restore": RESTORE}, **spec))
+
+
+def backup(key: str = FIRST, **status: Any) -> dict[str, Any]:
+    spec = {
+        "clusterRef": {"name": "old"},
+        "storageType": "S3",
+        "s3": {"path": "mybucket/etcd", "awsSecret": "aws"},
+        "backupPolicy": {"backupIntervalInSecond": 3600},
+    }
+    told = {
+        "succeeded": True,
+        "location": f"s3://mybucket/{key}",
+        "lastSuccessDate": "2026-01-02T03:04:05Z",
+    }
+    metadata = {"namespace": "default", "name": "b", "uid": "uid-b"}
+    return {"metadata": metadata, "spec": spec, "status": told | status}
+
+
+def named(name: str = "b") -> dict[str, Any]:
+    return {"restore": {"backupRef": {"name": name}}}
+
+
+def place(key: str) -> Store:
+    return Store("S3", "mybucket", key, secret="aws")

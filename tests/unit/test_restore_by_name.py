@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart
-from restore_world import RESTORE, RestoreWorld
+from restore_world import FIELD, FIRST, LATER, RESTORE, RestoreWorld, backup, named, place
 from worlds import body, drive, is_write, labels
 
-from etcd_operator.finder import ABSENT_SECONDS, Finder
-from etcd_operator.kube import ETCD_BACKUPS
-from etcd_operator.observe import Observer
-from etcd_operator.store import Store as Shelves
-from etcd_operator.sweep import Network
-from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.api.stores import Store
 from etcd_stateful.membership import origin, records
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import BadRecord, Chosen, load_bootstrap
 from etcd_stateful.membership.steps import CreateSecret, Hold, Settled, Step, Wait, WriteBootstrap
-
-FIRST = "etcd_v7_2026-01-02-03:04:05"
-LATER = "etcd_v9_2026-01-02-04:04:05"
-FIELD = "spec.bootstrap.restore.backupRef.name"
-
-
-def backup(key: str = FIRST, **status: Any) -> dict[str, Any]:
-    spec = {
-        "clusterRef": {"name": "old"},
-        "storageType": "S3",
-        "s3": {"path": "mybucket/etcd", "awsSecret": "aws"},
-        "backupPolicy": {"backupIntervalInSecond": 3600},
-    }
-    told = {
-        "succeeded": True,
-        "location": f"s3://mybucket/{key}",
-        "lastSuccessDate": "2026-01-02T03:04:05Z",
-    }
-    metadata = {"namespace": "default", "name": "b", "uid": "uid-b"}
-    return {"metadata": metadata, "spec": spec, "status": told | status}
-
-
-def named(name: str = "b") -> dict[str, Any]:
-    return {"restore": {"backupRef": {"name": name}}}
 
 
 def born(size: int = 1, **backups: Any) -> RestoreWorld:
     world = RestoreWorld(body(size, bootstrap=named()))
     world.backups = backups
     return world
-
-
-def place(key: str) -> Store:
-    return Store("S3", "mybucket", key, secret="aws")
 
 
 def fetched(world: RestoreWorld) -> list[str]:
@@ -294,58 +257,3 @@ class TestTheRecord:
 
         with pytest.raises(BadRecord):
             load_bootstrap(text)
-
-
-class TestTheLook:
-    """What the shell asks for, and how often."""
-
-    def observer(self) -> tuple[FakeKube, Observer, FakeClock]:
-        clock = FakeClock()
-        kube = FakeKube(clock)
-        shelves = kube.store = Shelves()
-        network = Network(FakeStart(clock), FakeEtcd(), clock)
-        finder = Finder(kube, shelves, clock)
-        observer = Observer(shelves, finder, network, "operator:1", wall_clock=clock, clock=clock)
-        return kube, observer, clock
-
-    async def look(self, observer: Observer, **spec: Any) -> Any:
-        declared = body(1, **({"bootstrap": named()} | spec))
-        declared["metadata"]["namespace"] = "default"
-        seen = await observer.observe(declared, parse_cluster(declared), quiet=False)
-        return seen.observation.backup
-
-    def asked(self, kube: FakeKube) -> int:
-        return kube.calls["get EtcdBackup"]
-
-    async def test_what_the_watch_has_told_costs_nothing(self) -> None:
-        kube, observer, _ = self.observer()
-        kube.put(ETCD_BACKUPS, copy.deepcopy(backup()))
-
-        assert await self.look(observer) == place(FIRST)
-        assert self.asked(kube) == 0
-
-    async def test_one_of_another_namespace_is_none(self) -> None:
-        kube, observer, _ = self.observer()
-        other = backup()
-        other["metadata"]["namespace"] = "other"
-        kube.put(ETCD_BACKUPS, other)
-
-        found = await self.look(observer)
-
-        assert "is not there" in found.why
-
-    async def test_one_that_is_not_there_is_not_asked_for_again_and_again(self) -> None:
-        kube, observer, clock = self.observer()
-        for _ in range(5):
-            await self.look(observer)
-        assert self.asked(kube) == 1
-
-        clock.now += ABSENT_SECONDS + 1
-        await self.look(observer)
-        assert self.asked(kube) == 2
-
-    async def test_nobody_looks_where_the_spec_names_a_place(self) -> None:
-        kube, observer, _ = self.observer()
-
-        assert await self.look(observer, bootstrap={"restore": RESTORE}) is None
-        assert self.asked(kube) == 0

@@ -1,0 +1,131 @@
+"""What the shell does for a cluster born from an EtcdBackup by name: it looks, waits and tells."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart
+from reconcile_bench import Bench
+from restore_world import FIELD, FIRST, LATER, RESTORE, backup, named, place
+from worlds import body
+
+from etcd_operator.finder import ABSENT_SECONDS, Finder
+from etcd_operator.kube import ETCD_BACKUPS, JOBS, SECRETS
+from etcd_operator.observe import Observer
+from etcd_operator.store import Store as Shelves
+from etcd_operator.sweep import Network
+from etcd_stateful.api.cluster import parse_cluster
+
+
+class TestTheLook:
+    """What the shell asks for, and how often."""
+
+    def observer(self) -> tuple[FakeKube, Observer, FakeClock]:
+        clock = FakeClock()
+        kube = FakeKube(clock)
+        shelves = kube.store = Shelves()
+        network = Network(FakeStart(clock), FakeEtcd(), clock)
+        finder = Finder(kube, shelves, clock)
+        observer = Observer(shelves, finder, network, "operator:1", wall_clock=clock, clock=clock)
+        return kube, observer, clock
+
+    async def look(self, observer: Observer, **spec: Any) -> Any:
+        declared = body(1, **({"bootstrap": named()} | spec))
+        declared["metadata"]["namespace"] = "default"
+        seen = await observer.observe(declared, parse_cluster(declared), quiet=False)
+        return seen.observation.backup
+
+    def asked(self, kube: FakeKube) -> int:
+        return kube.calls["get EtcdBackup"]
+
+    async def test_what_the_watch_has_told_costs_nothing(self) -> None:
+        kube, observer, _ = self.observer()
+        kube.put(ETCD_BACKUPS, copy.deepcopy(backup()))
+
+        assert await self.look(observer) == place(FIRST)
+        assert self.asked(kube) == 0
+
+    async def test_one_of_another_namespace_is_none(self) -> None:
+        kube, observer, _ = self.observer()
+        other = backup()
+        other["metadata"]["namespace"] = "other"
+        kube.put(ETCD_BACKUPS, other)
+
+        found = await self.look(observer)
+
+        assert "is not there" in found.why
+
+    async def test_one_that_is_not_there_is_not_asked_for_again_and_again(self) -> None:
+        kube, observer, clock = self.observer()
+        for _ in range(5):
+            await self.look(observer)
+        assert self.asked(kube) == 1
+
+        clock.now += ABSENT_SECONDS + 1
+        await self.look(observer)
+        assert self.asked(kube) == 2
+
+    async def test_nobody_looks_where_the_spec_names_a_place(self) -> None:
+        kube, observer, _ = self.observer()
+
+        assert await self.look(observer, bootstrap={"restore": RESTORE}) is None
+        assert self.asked(kube) == 0
+
+
+class TestThePasses:
+    """The whole operator, among fakes."""
+
+    async def passes(self, bench: Bench, seconds: float) -> int:
+        """How many, in that time; each as late as the one before has said."""
+        count, end = 0, bench.clock.now + seconds
+        while bench.clock.now < end:
+            delay = await bench.once()
+            assert delay is not None, "nobody would look again"
+            bench.clock.now += delay
+            count += 1
+        return count
+
+    @pytest.mark.parametrize(
+        ("found", "kind", "words"),
+        [
+            (None, "Blocked", "EtcdBackup b is not there"),
+            ({"succeeded": None, "lastSuccessDate": ""}, "Progressing", "EtcdBackup b to succeed"),
+            ({"location": "gcs://mybucket/x"}, "Blocked", "gcs://mybucket/x"),
+        ],
+    )
+    async def test_it_is_told_once_and_nothing_is_written_meanwhile(
+        self, found: Any, kind: str, words: str
+    ) -> None:
+        bench = Bench()
+        if found is not None:
+            bench.kube.put(ETCD_BACKUPS, backup(**found))
+        bench.declare(bootstrap=named())
+        await bench.once()
+        before = bench.kube.writes()
+
+        assert await self.passes(bench, 120) <= 25, "a hot loop"
+
+        conditions = {one["type"]: one["message"] for one in bench.status["conditions"]}
+        assert words in conditions[kind]
+        assert FIELD in conditions[kind]
+        assert bench.kube.writes() == before
+        assert bench.events.reasons().count("BackupAwaited") <= 1
+        assert not [name for resource, *_, name in bench.kube.objects if resource == SECRETS]
+
+    async def test_once_it_is_there_the_cluster_begins_and_a_new_operator_keeps_to_it(self) -> None:
+        bench = Bench()
+        bench.declare(bootstrap=named())
+        await bench.once()
+        bench.kube.put(ETCD_BACKUPS, backup())
+        await bench.once()
+        bench.kube.put(ETCD_BACKUPS, backup(LATER))
+        bench.begin_process()
+        for _ in range(12):
+            await bench.once()
+
+        environment = bench.kube.live(JOBS, "a-restore")["spec"]["template"]["spec"]
+        told = {one["name"]: one.get("value") for one in environment["initContainers"][0]["env"]}
+        assert json.loads(told["RESTORE"])["store"]["key"] == FIRST

@@ -134,6 +134,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "bootstrap._begin: Hold RecordsLost": "records edited by hand: tests/unit",
     "recovery": "a human's spec.recovery: tests/unit",
     "restore": "a cluster that is born from a backup: tests/unit",
+    "origin": "a cluster that is born from a backup: tests/unit",
     "planner._without_starts": "the model's links are in plaintext: tests/unit",
     "certificates": "the model's links are in plaintext: tests/unit",
     "links": "the model's links are in plaintext: tests/unit",

@@ -28,6 +28,9 @@ RARE: dict[Right, str] = {
 }
 """Rights for moments that the suite does not bring about; unit and integration tests do."""
 
+LETTING_GO = "/leases/"
+"""When helm uninstalls it, its Role is gone before it has given up its Lease."""
+
 
 @pytest.mark.timeout(240)
 def test_roles_in_the_namespaces_that_are_served_are_all_it_needs(
@@ -63,7 +66,7 @@ def test_nothing_is_granted_that_the_suite_did_not_use(operator: Operator, whole
     unused = granted(manifests) - used(entries) - RARE.keys()
 
     assert unused == set()
-    assert refused(entries) == []
+    assert [one for one in refused(entries) if LETTING_GO not in one] == []
 
 
 def manifest_of(operator: Operator) -> str:

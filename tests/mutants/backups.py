@@ -226,8 +226,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        "    if tried.said.proven is None:\n",
-        "    if False:\n",
+        'case "complete" if tried.said.proven:',
+        'case "complete":',
         "a trial that nobody heard of counts as one that went well",
     ),
     Mutant(
@@ -256,8 +256,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "manifests/trial_job.py",
-        '    pod["containers"][0]["volumeMounts"] = [_mount()]\n',
-        '    pod["containers"][0]["volumeMounts"].append(_mount())\n',
+        'ours | {"volumeMounts": [_mount()]}',
+        'ours | {"volumeMounts": [*ours["volumeMounts"], _mount()]}',
         "a container that needs no credentials has them",
     ),
     Mutant(

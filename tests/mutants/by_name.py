@@ -28,7 +28,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SOURCE,
-        "if not _NAME.fullmatch(name) or len(name) > _LONGEST:",
+        "if not is_object_name(name):",
         "if not name:",
         "a name leads to another path of the API server",
     ),
@@ -90,8 +90,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ORIGIN,
-        "if found is None or not found.stuck:",
-        "if found is None:",
+        "if not found.stuck:",
+        "if False:",
         "a human is called to a backup that is being made",
     ),
     Mutant(

@@ -21,8 +21,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/links.py",
-        '    return Links(MANAGED, MANAGED) if "https" in schemes else NO_TLS\n',
-        "    return DEFAULT\n",
+        "began = Links(_of_scheme(DEFAULT.peer, schemes), _of_scheme(DEFAULT.client, schemes))",
+        "began = DEFAULT",
         "a cluster from before TLS that lost its records locks its clients out",
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "if step and not (held and certificates.starts_pods(seen, step)))",
+        "if step and not _is_held(seen, step))",
         "if step)",
         "a growth that waits for certificates keeps Services from being put back",
     ),

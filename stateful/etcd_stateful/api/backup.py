@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
-from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.api.reading import Reader, RefusedObject
 from etcd_stateful.api.stores import Store, read_store
 
 Proof = Literal["None", "Hash", "Restore"]
@@ -22,12 +22,8 @@ _ENDPOINT: Final = re.compile(
 )
 
 
-class RefusedBackup(ValueError):
-    """A custom resource from which no backup can be made; `problems` names every field."""
-
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
-        self.problems = problems
+class RefusedBackup(RefusedObject):
+    """A custom resource from which no backup can be made."""
 
 
 @dataclass(frozen=True, slots=True)

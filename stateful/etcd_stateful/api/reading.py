@@ -6,9 +6,13 @@ objects that were stored before the schema was.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_NAME: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,14 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+
+class RefusedObject(ValueError):
+    """A custom resource of which nothing can be made; `problems` names every field."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
 
 
 @dataclass(slots=True)
@@ -94,6 +106,11 @@ class Reader:
                 yield Reader(item, self._at(f"{key}[{index}]"), self.problems)
             else:
                 self.problem(f"{key}[{index}]", f"must be an object, found {_shown(item)}")
+
+
+def is_object_name(text: str) -> bool:
+    """Whether most kinds of objects may have that name: a DNS subdomain (RFC 1123)."""
+    return len(text) <= _LONGEST_NAME and _OBJECT_NAME.fullmatch(text) is not None
 
 
 def _shown(value: object) -> str:

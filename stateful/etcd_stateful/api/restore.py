@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from etcd_stateful.api.backup import EtcdBackup, JobPod, Policy
-from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.api.reading import Reader, RefusedObject
 from etcd_stateful.api.source import Source, read_source
 from etcd_stateful.api.stores import Store
 from etcd_stateful.naming import RESTORE_KIND
 
 
-class RefusedRestore(ValueError):
-    """A custom resource from which nothing can be restored; `problems` names every field."""
-
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
-        self.problems = problems
+class RefusedRestore(RefusedObject):
+    """A custom resource from which nothing can be restored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.backup import LONGEST, RefusedBackup, parse_backup
-from etcd_stateful.api.reading import Problem, Reader
-from etcd_stateful.api.stores import section_of
+from etcd_stateful.api.reading import Problem, Reader, RefusedObject
+from etcd_stateful.api.stores import SECTIONS
 
 LONGEST_NAME: Final = 52
 LONGEST_JITTER: Final = 86400
@@ -26,12 +26,8 @@ _NO_FIELDS: Final = ("backupIntervalInSecond", "maxBackups")
 _EXAMPLE: Final = "1970-01-01T00:00:00Z"
 
 
-class RefusedSchedule(ValueError):
-    """A custom resource by which nothing can be backed up; `problems` names every field."""
-
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
-        self.problems = problems
+class RefusedSchedule(RefusedObject):
+    """A custom resource by which nothing can be backed up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ class EtcdBackupSchedule:
         """
         minute = written[:16].replace("T", "-")
         spec = {"verify": DEFAULT_VERIFY} | dict(self.template)
-        name = section_of(str(spec["storageType"]))
+        name = SECTIONS[str(spec["storageType"])]
         section = dict(spec[name])
         path = str(section["path"])
         joint = "" if path.endswith("/") else "_"
@@ -148,7 +144,7 @@ def _template(spec: Reader) -> dict[str, Any]:
             policy.problem(key, "is for an EtcdBackup of its own: here spec.schedule says when, "
                            "and spec.retention how many are kept")  # fmt: skip
     kind = spec.text("storageType")
-    if not (name := section_of(kind)):
+    if not (name := SECTIONS.get(kind, "")):
         spec.problem("storageType", f"is missing, or no kind of store: found {kind[:60]!r}")
         return {}
     section = spec.object(name)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Final
 
-from etcd_stateful.api.reading import Reader
+from etcd_stateful.api.reading import Reader, is_object_name
 from etcd_stateful.api.stores import SECTIONS, Store, read_store
-
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +41,6 @@ def _read_ref(spec: Reader, kind_field: str) -> BackupRef | None:
     name = ref.text("name")
     if ref.has("namespace"):
         ref.problem("namespace", "leave it out: an EtcdBackup of another namespace is never used")
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+    if not is_object_name(name):
         ref.problem("name", f"must be the name of an EtcdBackup, found {name[:60]!r}")
     return BackupRef(name) if len(spec.problems) == found else None

@@ -98,11 +98,6 @@ def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
     return bucket, key
 
 
-def section_of(kind: str) -> str:
-    """The field of a spec that describes such a store; empty for an unknown one."""
-    return SECTIONS.get(kind, "")
-
-
 def key_problem(key: str) -> str:
     """What is wrong with a key; empty for a good one."""
     if not key:

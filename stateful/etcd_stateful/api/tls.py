@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from etcd_stateful.api.reading import Reader
+from etcd_stateful.api.reading import Reader, is_object_name
 
 Mode = Literal["Plaintext", "Managed", "Static"]
 
 _CHOICES: Final = ("Managed", "Plaintext")
-_SECRET: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ def _choice(tls: Reader, key: str) -> Link | None:
 
 def _secret(reader: Reader, key: str) -> str:
     name = reader.text(key)
-    if name and (len(name) > 253 or not _SECRET.fullmatch(name)):
+    if name and not is_object_name(name):
         reader.problem(key, f"must be the name of a Secret of this namespace, found {name[:60]!r}")
         return ""
     return name

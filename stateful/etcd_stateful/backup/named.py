@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
+from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store, key_problem
 
 _OTHERWISE = "name its store and path instead, or another EtcdBackup"
@@ -25,6 +26,17 @@ class Awaited:
     """Begins with the EtcdBackup."""
     stuck: bool = True
     """Whether somebody has to act; else it is being made."""
+
+
+def resolved(source: Source, found: Store | Awaited | None) -> Store | Awaited:
+    """The place that a source means.
+
+    Args:
+        found: where the EtcdBackup has stored that it names; None where that was not looked up.
+    """
+    if isinstance(source, Store):
+        return source
+    return found or Awaited(f"EtcdBackup {source.name} to be looked up", stuck=False)
 
 
 def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:

@@ -233,19 +233,25 @@ def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
         return _failed(replace(job, said=Said(failure=Failure("VerificationFailed", why))))
     if tried is None:
         return CreateTrial(run, stored)
-    if tried.stranger or tried.deleting or tried.state == "running":
-        return _of_trial(tried)
-    if tried.state == "failed":
-        return replace(_failed(tried), began=job.created)
-    if tried.said.proven is None:
-        why = "its pod is gone, and with it what it found"
-        return DeleteJob(tried.name, tried.uid, tried.resource_version, why)
-    return _made(job, stored, tried.said.proven)
+    return _of_trial(job, stored, tried)
 
 
-def _of_trial(tried: Job) -> Tell:
+def _of_trial(job: Job, stored: Stored, tried: Job) -> Step:
     if tried.stranger or tried.deleting:
         return _not_ours(tried)
+    match tried.state:
+        case "complete" if tried.said.proven:
+            return _made(job, stored, tried.said.proven)
+        case "complete":
+            why = "its pod is gone, and with it what it found"
+            return DeleteJob(tried.name, tried.uid, tried.resource_version, why)
+        case "failed":
+            return replace(_failed(tried), began=job.created)
+        case _:
+            return _trying(tried)
+
+
+def _trying(tried: Job) -> Tell:
     if tried.said.failure or tried.trouble:
         return _running(tried)
     words = f"Job {tried.name} restores what is stored, to compare it with what the cluster held"

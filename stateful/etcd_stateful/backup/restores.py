@@ -19,7 +19,7 @@ from etcd_stateful.api import stores
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.named import Awaited
+from etcd_stateful.backup.named import Awaited, resolved
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import Job, Run
 
@@ -126,15 +126,11 @@ def _describe(seen: Seen) -> Step:
 
 
 def _begin(seen: Seen) -> Step:
-    source, found = seen.restore.source, seen.backup
-    if isinstance(source, Store):
-        return CreateDescription(source)
+    found = resolved(seen.restore.source, seen.backup)
     if isinstance(found, Store):
         return CreateDescription(found)
-    why = found.why if found else f"EtcdBackup {source.name} to be looked up"
-    said = f"spec.backupRef.name: {why}. Nothing is made until then"
-    stuck = found is not None and found.stuck
-    return Say("BackupAwaited", said, "False" if stuck else "Unknown", after=AWAIT_SECONDS)
+    said = f"spec.backupRef.name: {found.why}. Nothing is made until then"
+    return Say("BackupAwaited", said, "False" if found.stuck else "Unknown", after=AWAIT_SECONDS)
 
 
 def _unreadable(job: Job) -> Say:

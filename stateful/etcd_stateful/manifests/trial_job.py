@@ -63,9 +63,9 @@ def trial_job(
     rules = made["spec"]["podFailurePolicy"]["rules"]
     rules.insert(0, {"action": "FailJob", "onExitCodes": refused})
     [ours] = pod["containers"]
+    ours.pop("ports", None)
     pod["initContainers"] = _before(backup, told, ours, etcd_image)
-    pod["containers"] = [{key: one for key, one in ours.items() if key != "ports"}]
-    pod["containers"][0]["volumeMounts"] = [_mount()]
+    pod["containers"] = [ours | {"volumeMounts": [_mount()]}]
     pod["volumes"] = [*pod.get("volumes", ()), {"name": _VOLUME, "emptyDir": {}}]
     if secrets := [*pod.get("imagePullSecrets", ()), *pull_secrets]:
         pod["imagePullSecrets"] = list({one["name"]: one for one in secrets}.values())
@@ -74,7 +74,7 @@ def trial_job(
 
 def _before(backup: EtcdBackup, told: Order, ours: Manifest, image: str) -> list[Manifest]:
     bring = orders.serialise(replace(told, action="bring"))
-    fetch = {key: one for key, one in ours.items() if key != "ports"} | {
+    fetch = ours | {
         "name": FETCH,
         "env": [{"name": orders.VARIABLE, "value": bring}],
         "volumeMounts": [*(_read_only(one) for one in ours["volumeMounts"]), _mount()],

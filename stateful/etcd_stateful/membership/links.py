@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful.api.tls import DEFAULT, MANAGED, NO_TLS, PLAINTEXT, Link, Links
+from etcd_stateful.api.tls import DEFAULT, MANAGED, PLAINTEXT, Link, Links
 from etcd_stateful.manifests.statefulset import links_of
 from etcd_stateful.membership.observation import Live, Observation
 from etcd_stateful.membership.steps import Hold, Step
@@ -27,15 +27,10 @@ def _links(seen: Observation) -> Links:
     if rendered is not None:
         return rendered
     schemes = {claim.record.peer_scheme for claim in seen.claims if claim.record}
-    wished = seen.cluster.wished_links.over(_began_with(schemes))
+    # Links that the spec does not speak of all began alike.
+    began = Links(_of_scheme(DEFAULT.peer, schemes), _of_scheme(DEFAULT.client, schemes))
+    wished = seen.cluster.wished_links.over(began)
     return replace(wished, peer=_of_scheme(wished.peer, schemes))
-
-
-def _began_with(schemes: set[str]) -> Links:
-    """What a cluster had for links that its spec does not speak of: all of them had the same."""
-    if not schemes:
-        return DEFAULT
-    return Links(MANAGED, MANAGED) if "https" in schemes else NO_TLS
 
 
 def _rendered(stateful_set: Live) -> Links | None:

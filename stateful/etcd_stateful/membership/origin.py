@@ -13,6 +13,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.source import BackupRef, Source
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.named import resolved
 from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.records import Chosen
@@ -76,14 +77,11 @@ def _is_chosen(chosen: Chosen | None, asked: BackupRef) -> bool:
 
 
 def _found(seen: Observation, source: Source) -> tuple[Store, Chosen | None] | Wait | Hold:
-    if isinstance(source, Store):
-        return source, None
-    found = seen.backup
+    found = resolved(source, seen.backup)
     if isinstance(found, Store):
-        return found, Chosen(source.name, found)
-    if found is None or not found.stuck:
-        why = found.why if found else f"EtcdBackup {source.name} to be looked up"
-        return Wait(f"{why} ({_FIELD}); nothing is made before")
+        return found, Chosen(source.name, found) if isinstance(source, BackupRef) else None
+    if not found.stuck:
+        return Wait(f"{found.why} ({_FIELD}); nothing is made before")
     return Hold("BackupAwaited", f"{_FIELD}: {found.why}. Nothing is made until then")
 
 

@@ -114,9 +114,13 @@ def _children(seen: Observation) -> Step | None:
     taken = {(foreign.kind, foreign.name) for foreign in seen.foreign}
     wanted = [one for one in wanted if _kind_and_name(one[1]) not in taken]
     steps = (_child(live, manifest, formed=formed) for live, manifest in wanted)
-    held = formed and certificates.unusable(seen)
-    due = (step for step in steps if step and not (held and certificates.starts_pods(seen, step)))
-    return next(due, None)
+    return next((step for step in steps if step and not _is_held(seen, step)), None)
+
+
+def _is_held(seen: Observation, step: Step) -> bool:
+    """Whether pods start by it, and could not come back to those that serve."""
+    starts = certificates.starts_pods(seen, step)
+    return starts and is_latched(seen) and certificates.unusable(seen) is not None
 
 
 def _predecessors(seen: Observation) -> Step | None:

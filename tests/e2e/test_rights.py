@@ -14,7 +14,7 @@ from harness.membership import settles
 from harness.operator import Operator
 from harness.place import Place
 from harness.release import Release, helm
-from harness.rights import Right, granted, refused, used
+from harness.rights import Right, granted, refused, refused_at_work, used
 
 pytestmark = pytest.mark.alone
 
@@ -27,9 +27,6 @@ RARE: dict[Right, str] = {
     ("coordination.k8s.io", "leases", "create"): "installed where no release was before",
 }
 """Rights for moments that the suite does not bring about; unit and integration tests do."""
-
-LETTING_GO = "/leases/"
-"""When helm uninstalls it, its Role is gone before it has given up its Lease."""
 
 
 @pytest.mark.timeout(240)
@@ -66,7 +63,7 @@ def test_nothing_is_granted_that_the_suite_did_not_use(operator: Operator, whole
     unused = granted(manifests) - used(entries) - RARE.keys()
 
     assert unused == set()
-    assert [one for one in refused(entries) if LETTING_GO not in one] == []
+    assert refused_at_work(entries) == []
 
 
 def manifest_of(operator: Operator) -> str:

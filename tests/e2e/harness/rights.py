@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from harness.audit import Entry
@@ -11,6 +12,9 @@ Right = tuple[str, str, str]
 
 CREATED = 201
 FORBIDDEN = "forbid"
+
+PARTING = timedelta(seconds=10)
+"""helm takes a Role away a moment before the pod that had it ends."""
 
 
 def granted(manifests: Iterable[dict[str, Any]]) -> set[Right]:
@@ -37,6 +41,22 @@ def refused(entries: Iterable[Entry]) -> list[str]:
         for entry in entries
         if (entry.get("annotations") or {}).get("authorization.k8s.io/decision") == FORBIDDEN
     ]
+
+
+def refused_at_work(entries: Iterable[Entry]) -> list[str]:
+    """As `refused`, but for the last moments of each of the operator's pods."""
+    entries = list(entries)
+    ends = {_pod(entry): _time(entry) for entry in sorted(entries, key=_time)}
+    return refused(entry for entry in entries if _time(entry) < ends[_pod(entry)] - PARTING)
+
+
+def _pod(entry: Entry) -> str:
+    names: list[str] = entry["user"].get("extra", {}).get("authentication.kubernetes.io/pod-name")
+    return "".join(names or ())
+
+
+def _time(entry: Entry) -> datetime:
+    return datetime.fromisoformat(entry["requestReceivedTimestamp"])
 
 
 def _of(entry: Entry) -> Iterator[Right]:

@@ -1,12 +1,14 @@
 """Asks etcd for one change: of its members, its leader, its alarms, its version.
 
 The leader is asked, as that very member of that very cluster. No answer means that the change may
-have happened; etcd's own no means that it has not, and that asking again later may help.
+have happened; etcd's own no means that it has not, and that asking again later may help. Where the
+leader believes itself to be cut off, the others are asked in turn: see etcd_stateful's `changes`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from etcd_operator.applied import Declined, Done, Outdated, Unanswered
 from etcd_operator.etcd import Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
@@ -16,31 +18,48 @@ from etcd_stateful.membership.steps import (
     DisarmAlarm,
     EnableDowngrade,
     EtcdChange,
-    Leader,
     MemberAddLearner,
     MemberPromote,
     MemberRemove,
     MoveLeader,
+    Voter,
 )
+
+CUT_OFF: Final = "unhealthy cluster"
+"""What a member says that has not been connected to enough voters for five seconds."""
 
 
 async def change(
     etcd: Etcd, step: EtcdChange, identity: Identity | None = None
 ) -> Done | Outdated | Unanswered | Declined:
     """`identity`: what the operator shows etcd; None where it speaks plaintext."""
-    try:
-        return Done(await _ask(etcd, _endpoint(step.leader, identity), step))
-    except Refused as error:
-        return Declined(str(error))
-    except Stranger as error:
-        return Outdated(f"nothing was asked for: {error}")
-    except NoAnswer as error:
-        return Unanswered(f"whether it happened is unknown: {error}")
+    for asked in (step.leader, *_others(step)):
+        try:
+            return Done(await _ask(etcd, _endpoint(asked, identity), step))
+        except Refused as error:
+            if str(error) != CUT_OFF:
+                return Declined(str(error))
+        except Stranger as error:
+            return Outdated(f"nothing was asked for: {error}")
+        except NoAnswer as error:
+            return Unanswered(f"whether it happened is unknown: {error}")
+    return Declined(CUT_OFF)
 
 
-def _endpoint(leader: Leader, identity: Identity | None) -> Endpoint:
-    tls = replace(identity, host=leader.host) if identity else None
-    return Endpoint(leader.address, leader.cluster_id, leader.member_id, tls=tls)
+def _others(step: EtcdChange) -> tuple[Voter, ...]:
+    """Those whose own view of their peers etcd goes by when it is asked for this."""
+    match step:
+        case MemberAddLearner():
+            return step.leader.others
+        case MemberRemove(member_id=leaves):
+            return tuple(one for one in step.leader.others if one.member_id != leaves)
+        case _:
+            return ()
+
+
+def _endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
+    tls = replace(identity, host=asked.host) if identity else None
+    return Endpoint(asked.address, asked.cluster_id, asked.member_id, tls=tls)
 
 
 async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:

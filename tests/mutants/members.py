@@ -371,4 +371,22 @@ MUTANTS: Final = [
         "",
         "etcd refuses writes long after the member that differed has gone",
     ),
+    Mutant(
+        "operator/etcd_operator/changes.py",
+        "for asked in (step.leader, *_others(step)):",
+        "for asked in (step.leader,):",
+        "a leader that wrongly believes itself cut off (etcd issue 14523) stops every change",
+    ),
+    Mutant(
+        "operator/etcd_operator/changes.py",
+        "if one.member_id != leaves)",
+        "if one.member_id)",
+        "a member that leaves is asked to remove itself",
+    ),
+    Mutant(
+        "membership/changes.py",
+        "if seat.serves and seat is not leads]",
+        "if seat is not leads]",
+        "a voter that does not serve is asked beside the leader",
+    ),
 ]

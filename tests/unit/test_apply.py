@@ -45,6 +45,7 @@ from etcd_stateful.membership.steps import (
     MoveLeader,
     PushTicket,
     RecordMember,
+    Voter,
     WriteBootstrap,
 )
 from etcd_stateful.ticket import Ticket
@@ -446,6 +447,7 @@ class TestPodDeletion:
 
 LEADER = Leader(ADDRESS, 7, 99)
 PROMOTE = MemberPromote(LEADER, 8, "has caught up")
+WITH = {MemberAddLearner: "http://a-3:2380", MemberRemove: 8}
 
 
 class TestChange:
@@ -480,6 +482,43 @@ class TestChange:
         assert isinstance(await world.apply(step), Done)
         assert world.etcd.changes == [asked]
         assert not world.kube.calls
+
+    @pytest.mark.parametrize("step", [MemberAddLearner, MemberRemove])
+    async def test_that_a_leader_refuses_for_a_link_it_only_believes_lost(self, world, step):
+        """etcd issue 14523: it would refuse until it or that peer is restarted."""
+        change = step(self.with_others(world), WITH[step], "x")
+        world.etcd.answers = [Refused("unhealthy cluster")] * 2
+        assert isinstance(await world.apply(change), Done)
+        asked = [one.split()[1] for one in world.etcd.changes]
+        assert asked == [ADDRESS, "10.0.0.3", "10.0.0.4"]
+
+        world.etcd.answers = [Refused("unhealthy cluster")] * 3
+        assert await world.apply(change) == Declined("unhealthy cluster")
+
+    async def test_that_a_follower_may_have_made_is_not_asked_of_the_next(self, world):
+        change = MemberAddLearner(self.with_others(world), "http://a-3:2380", "x")
+        world.etcd.answers = [Refused("unhealthy cluster"), NoAnswer("deadline")]
+        assert isinstance(await world.apply(change), Unanswered)
+        assert len(world.etcd.changes) == 2
+
+    async def test_of_a_member_that_leaves_is_not_asked_of_itself(self, world):
+        leaves = self.with_others(world).others[0].member_id
+        world.etcd.answers = [Refused("unhealthy cluster")] * 2
+        change = MemberRemove(self.with_others(world), leaves, "x")
+        assert await world.apply(change) == Declined("unhealthy cluster")
+
+    @pytest.mark.parametrize("step", [PROMOTE, MoveLeader(LEADER, 8, "x")])
+    async def test_that_only_the_leader_can_make_is_asked_of_nobody_else(self, world, step):
+        world.etcd.answers = [Refused("unhealthy cluster")]
+        change = replace(step, leader=self.with_others(world))
+        assert await world.apply(change) == Declined("unhealthy cluster")
+
+    def with_others(self, world):
+        """The leader, and two voters beside it."""
+        for member_id, address in ((9, "10.0.0.3"), (10, "10.0.0.4")):
+            member = replace(world.etcd.listed[7], member_id=member_id)
+            world.etcd.members[address] = world.etcd.listed[member_id] = member
+        return replace(LEADER, others=(Voter("10.0.0.3", 9, 99), Voter("10.0.0.4", 10, 99)))
 
     async def test_that_etcd_declines_is_told_in_its_words(self, world):
         words = "can only promote a learner member which is in sync with leader"

@@ -8,7 +8,7 @@ import pytest
 from views import seat, with_claim, with_pod, without_status
 from worlds import World, drive, formed, is_write, labels, until
 
-from etcd_stateful.membership import grow
+from etcd_stateful.membership import changes, grow
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import MemberAddLearner, Settled, Step, Wait
@@ -44,6 +44,20 @@ def test_the_whole_chain() -> None:
         "promote c-4",
         "size 5",
     ]
+
+
+def test_all_others_that_serve_may_be_asked_too() -> None:
+    """etcd issue 14523: the leader may believe for ever that a peer which restarted is away."""
+    world = grown(4, 5)
+    until(world, "add c-4")
+    seen = world.observe()
+    leads, leaves, *rest = sorted(range(4), key=lambda one: not seat(seen, one).leads)
+
+    asked = changes.leader(with_pod(seen, leaves, deleting=True))
+
+    assert asked is not None
+    assert asked.member_id == world.data(leads).member_id
+    assert [one.member_id for one in asked.others] == [world.data(one).member_id for one in rest]
 
 
 @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])

@@ -1,7 +1,10 @@
 """Changes of the membership, and whom to ask for them: the leader, by its address and IDs.
 
-etcd lets any member take them, but only the leader knows whom it has been connected to for long
-enough; a follower would refuse, or hang over a leader that is lost.
+etcd lets any member take them, and each goes by its own view of whom it has been connected to for
+long enough. The leader's is the one that counts first: a follower may hang over a leader that is
+lost. But one message to a dead address that times out after the restarted peer is back leaves that
+peer inactive in a member's eyes until one of them restarts (etcd issue 14523), so those that serve
+beside the leader are named as well.
 """
 
 from __future__ import annotations
@@ -14,24 +17,36 @@ from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
-from etcd_stateful.membership.steps import EtcdChange, Leader, MemberRemove, MoveLeader, Wait
+from etcd_stateful.membership.steps import (
+    EtcdChange,
+    Leader,
+    MemberRemove,
+    MoveLeader,
+    Voter,
+    Wait,
+)
 
 NO_LEADER = Wait("the leader to answer", soon=True)
 
 
 def leader(seen: Observation) -> Leader | None:
     """The leader of the latest term, where it answers."""
-    leading = [seat for seat in roster.voters(seen) if seat.leads]
-    terms = [
-        (seat.status.term, seat.pod.address, seat.ordinal, seat.status)
-        for seat in leading
-        if seat.status and seat.pod
-    ]
+    voters = roster.voters(seen)
+    terms = [(seat.status.term, seat) for seat in voters if seat.leads and seat.status]
     if not terms:
         return None
-    _, address, ordinal, status = max(terms, key=lambda one: one[0])
-    host = seen.cluster.host(ordinal)
-    return Leader(address, status.member_id, status.cluster_id, host)
+    _, leads = max(terms, key=lambda one: one[0])
+    others = [seat for seat in voters if seat.serves and seat is not leads]
+    named = [found for seat in (leads, *others) if (found := _voter(seen, seat))]
+    first = named[0]
+    return Leader(first.address, first.member_id, first.cluster_id, first.host, tuple(named[1:]))
+
+
+def _voter(seen: Observation, seat: Seat) -> Voter | None:
+    if seat.pod is None or seat.status is None:
+        return None
+    host = seen.cluster.host(seat.ordinal)
+    return Voter(seat.pod.address, seat.status.member_id, seat.status.cluster_id, host)
 
 
 def ask(seen: Observation, change: Callable[[Leader], EtcdChange]) -> EtcdChange | Wait:

@@ -5,7 +5,7 @@ A write to an object that is there is made by `of`: to exactly the object that w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from etcd_stateful import naming
@@ -147,14 +147,20 @@ class DeleteJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
-    """Whom a change of the membership is asked of: the leader, and nobody else at its address."""
+class Voter:
+    """Whom a change of the membership is asked of: that member, and nobody else at its address."""
 
     address: str
     member_id: int
     cluster_id: int
     host: str = ""
     """The name that its certificate has, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader(Voter):
+    others: tuple[Voter, ...] = field(default=(), compare=False)
+    """Who serves beside it, to be asked where it only believes itself to be cut off."""
 
 
 @dataclass(frozen=True, slots=True)

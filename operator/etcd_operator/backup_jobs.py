@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import Any, Final
 
 from etcd_operator import jobs, reading
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
+from etcd_operator.moments import seconds, seconds_since
 from etcd_operator.store import Owner, Store
 from etcd_operator.trouble import trouble
 from etcd_stateful import naming
@@ -102,7 +102,7 @@ class BackupJobs:
         if pod is None:
             late = created is not None and now - created > PODLESS_SECONDS
             return "there is none yet; the events of the Job say why" if late else ""
-        age = reading.seconds_since(pod["metadata"].get("creationTimestamp"), now)
+        age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         return trouble(pod, None, age, now)
 
     async def _progress(self, pod: Any) -> Progress | None:
@@ -134,14 +134,6 @@ def _ordered(raw: Json) -> Place | None:
         said = {one["name"]: one.get("value", "") for one in told}
         return orders.parse(said[orders.VARIABLE]).store
     except (KeyError, orders.BadOrder):
-        return None
-
-
-def seconds(timestamp: object) -> float | None:
-    """Since 1970, of an RFC 3339 timestamp."""
-    try:
-        return datetime.fromisoformat(str(timestamp)).timestamp()
-    except ValueError:
         return None
 
 

@@ -10,10 +10,9 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from etcd_operator.backup_jobs import AskProgress, BackupJobs, ask_progress, seconds
+from etcd_operator.backup_jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.events import Events
 from etcd_operator.kube import (
     CLAIMS,
@@ -27,8 +26,8 @@ from etcd_operator.kube import (
     Kubernetes,
     Rejected,
 )
-from etcd_operator.report import timeless
-from etcd_operator.statuses import write_status
+from etcd_operator.moments import rfc3339, seconds
+from etcd_operator.statuses import write_news
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
@@ -277,7 +276,7 @@ class Backups:
             self._store.put(ETCD_BACKUPS, written)
 
     async def _tell(self, body: Json, seen: Seen, said: Tell) -> float | None:
-        began = _rfc3339(said.began) if said.began is not None else ""
+        began = rfc3339(said.began) if said.began is not None else ""
         job = seen.job.name if seen.job and not seen.job.stranger else ""
         told = status.render(body, seen.run, said, job=job, began=began, now=self._now())
         if said.over:
@@ -288,21 +287,15 @@ class Backups:
 
     async def _announce(self, body: Json, said: Tell) -> None:
         log.info("%s: %s", said.reason, said.message)
-        about = {"apiVersion": ETCD_BACKUPS.api_version, "kind": ETCD_BACKUPS.kind, **body}
+        about = ETCD_BACKUPS.named(body)
         kind: Any = "Normal" if said.stored else "Warning"
         await self._events.emit(about, kind, said.reason, said.message)
 
     async def _write(self, body: Json, told: Json) -> bool:
-        """Whether there was something to write."""
-        if timeless(told) == timeless(body.get("status") or {}):
-            return False
-        written = await write_status(self._kube, ETCD_BACKUPS, body, told)
-        if written is not None:
-            self._store.put(ETCD_BACKUPS, written)
-        return written is not None
+        return await write_news(self._kube, self._store, ETCD_BACKUPS, body, told)
 
     def _now(self) -> str:
-        return _rfc3339(self._wall_clock())
+        return rfc3339(self._wall_clock())
 
 
 def _finalizers(body: Json) -> list[str]:
@@ -326,7 +319,3 @@ def _cluster_id(body: Json) -> int:
         return identity.from_hex(str((body.get("status") or {}).get("clusterID") or ""))
     except ValueError:
         return 0
-
-
-def _rfc3339(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

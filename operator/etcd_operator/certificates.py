@@ -18,6 +18,7 @@ from etcd_operator.etcd import Identity
 from etcd_operator.finder import Finder
 from etcd_operator.issuing import contents
 from etcd_operator.kube import SECRETS, Json, Key, Kubernetes
+from etcd_operator.moments import rfc3339
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import OPERATOR_FILES, Need, managed
 from etcd_stateful.membership.certificates import needed_of_users
@@ -121,7 +122,7 @@ class CertificateLook:
             checking.problem_at(examined, now),
             own.begins,
             own.ends,
-            until=checking.rfc3339(own.ends) if own.ends else "",
+            until=rfc3339(own.ends) if own.ends else "",
             authority=examined.digest,
         )
 

@@ -10,13 +10,13 @@ import hashlib
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from etcd_operator.moments import rfc3339
 from etcd_stateful.certificates import Need
 
 MANY_NAMES = 3
@@ -66,10 +66,6 @@ def problem_at(examined: Examined, now: float) -> str:
         if now < one.begins:
             return f"{one.key} is not valid before {rfc3339(one.begins)}"
     return ""
-
-
-def rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:

@@ -7,7 +7,6 @@ API server nothing.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import logging
 import time
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from etcd_operator.kube import EVENTS, Conflict, Json, KubeError, Kubernetes, Rejected
+from etcd_operator.moments import rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Events:
             await self._kube.merge_patch(EVENTS, metadata["namespace"], metadata["name"], again)
 
     def _manifest(self, name: str, reference: Json, kind: str, reason: str, message: str) -> Json:
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(time.time())
         return {
             "apiVersion": "v1",
             "kind": "Event",

@@ -14,6 +14,7 @@ from etcd_operator import checking, reading
 from etcd_operator.applied import Done, Outdated
 from etcd_operator.finder import Finder
 from etcd_operator.kube import SECRETS, Conflict, Json, Kubernetes
+from etcd_operator.moments import rfc3339
 from etcd_operator.signing import CannotSign, make
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import certificate_secret
@@ -44,7 +45,7 @@ async def issue(
         await finder.read(SECRETS, cluster.namespace, need.secret)
         return Outdated(f"Secret {need.secret} has changed in between: {error}")
     finder.take(SECRETS, written)
-    ends = checking.rfc3339(checking.examine(need, files).certificate.ends)
+    ends = rfc3339(checking.examine(need, files).certificate.ends)
     words = f"wrote a certificate that is good until {ends} into Secret {need.secret}"
     return Done(words, created=not step.resource_version)
 

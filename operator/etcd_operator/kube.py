@@ -47,6 +47,10 @@ class Resource:
             parts.append(quote(name, safe=""))
         return "/" + "/".join(parts)
 
+    def named(self, body: Json) -> Json:
+        """The object with its kind, which those of a list do not say."""
+        return {"apiVersion": self.api_version, "kind": self.kind, **body}
+
 
 _ETCD = "etcd.database.coreos.com"
 

@@ -10,10 +10,10 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from etcd_operator import last_words, trouble
+from etcd_operator.moments import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
@@ -173,17 +173,6 @@ def controller(raw: Object) -> Object | None:
     """The owner reference of whoever manages the object."""
     references = raw["metadata"].get("ownerReferences") or ()
     return next((one for one in references if one.get("controller")), None)
-
-
-def seconds_since(timestamp: str | None, now: float) -> float:
-    """Age of an RFC 3339 timestamp; 0 for none, and for one that is ahead of our clock."""
-    if not timestamp:
-        return 0.0
-    try:
-        then = datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:
-        return 0.0
-    return max(0.0, now - then)
 
 
 def last_cluster_id(body: Object) -> int | None:

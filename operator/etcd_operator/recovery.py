@@ -15,6 +15,7 @@ from typing import Final, Literal
 from etcd_operator import reading
 from etcd_operator.applied import Done, Outdated
 from etcd_operator.kube import JOBS, PODS, Conflict, Json, Kubernetes
+from etcd_operator.moments import seconds_since
 from etcd_operator.store import Store
 from etcd_operator.trouble import trouble
 from etcd_stateful import naming
@@ -80,7 +81,7 @@ class Recoveries:
 
     def _trouble(self, pod: Json) -> str:
         now = self._wall_clock()
-        age = reading.seconds_since(pod["metadata"].get("creationTimestamp"), now)
+        age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         return _last_words(pod) or trouble(pod, None, age, now)
 
 

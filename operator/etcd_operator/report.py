@@ -12,14 +12,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from etcd_operator.events import Events
 from etcd_operator.finder import Finder
 from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, Kubernetes, Rejected
 from etcd_operator.metrics import Metrics
-from etcd_operator.statuses import write_status
+from etcd_operator.moments import rfc3339
+from etcd_operator.statuses import timeless, write_status
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
@@ -32,8 +32,6 @@ STATUS_SECONDS: Final = 1.0
 
 MOST_EVENTS: Final = 64
 """Posts in flight. More is a flood that nobody reads; the log has them all."""
-
-_TIMES: Final = frozenset({"lastTransitionTime", "lastUpdateTime"})
 
 
 class Reporter:
@@ -68,7 +66,7 @@ class Reporter:
         key = _key(body)
         self._measure(key, outcome)
         stored: Json = body.get("status") or {}
-        status = render(body, outcome, _rfc3339(self._wall_clock()))
+        status = render(body, outcome, rfc3339(self._wall_clock()))
         if timeless(status) == timeless(stored) or self._is_pruned(key, status, stored):
             return 0.0
         if not urgent and _gist(status) == _gist(stored) and (wait := self._wait(key)) > 0:
@@ -120,7 +118,7 @@ class Reporter:
         self, body: Json, kind: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
         if len(self._posting) < MOST_EVENTS:
-            about = {"apiVersion": ETCD_CLUSTERS.api_version, "kind": ETCD_CLUSTERS.kind, **body}
+            about = ETCD_CLUSTERS.named(body)
             self._post(self._events.emit(about, kind, reason, message))
 
     def _post(self, posting: Coroutine[Any, Any, None]) -> None:
@@ -146,15 +144,6 @@ class Reporter:
         secrets = seen.certificates.secrets.values() if seen.certificates else ()
         if ends := [one.ends for found in secrets for one in found.values() if one.ends]:
             self._metrics.certificates(key, min(ends))
-
-
-def timeless(status: Mapping[str, Any]) -> Json:
-    """The status without its times, and its conditions without their order."""
-    conditions = {
-        one.get("type"): {name: value for name, value in one.items() if name not in _TIMES}
-        for one in status.get("conditions") or ()
-    }
-    return {**status, "conditions": conditions}
 
 
 def _newly_bare(before: Json, status: Json) -> str:
@@ -195,7 +184,3 @@ def _key(body: Json) -> Key:
 
 def _place(key: Key) -> dict[str, str]:
     return {"cluster": "/".join(key)}
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

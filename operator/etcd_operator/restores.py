@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from etcd_operator.backup_jobs import BackupJobs
@@ -22,8 +21,8 @@ from etcd_operator.kube import (
     Kubernetes,
     Rejected,
 )
-from etcd_operator.report import timeless
-from etcd_operator.statuses import write_status
+from etcd_operator.moments import rfc3339
+from etcd_operator.statuses import write_news
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
@@ -123,22 +122,16 @@ class Restores:
     async def _say(self, body: Json, said: Say) -> float | None:
         told = status.of_restore(body, restores.status(said), said, self._now())
         if await self._write(body, told) and (said.failed or said.status == "True"):
-            about = {"apiVersion": ETCD_RESTORES.api_version, "kind": ETCD_RESTORES.kind, **body}
+            about = ETCD_RESTORES.named(body)
             kind: Any = "Warning" if said.failed else "Normal"
             await self._events.emit(about, kind, said.reason, said.message)
         return said.after
 
     async def _write(self, body: Json, told: Json) -> bool:
-        """Whether there was something to write."""
-        if timeless(told) == timeless(body.get("status") or {}):
-            return False
-        written = await write_status(self._kube, ETCD_RESTORES, body, told)
-        if written is not None:
-            self._store.put(ETCD_RESTORES, written)
-        return written is not None
+        return await write_news(self._kube, self._store, ETCD_RESTORES, body, told)
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(self._wall_clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self._wall_clock())
 
 
 def _is_over(body: Json) -> bool:

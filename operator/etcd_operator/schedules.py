@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final
 
-from etcd_operator.backup_jobs import seconds
 from etcd_operator.cron import Calendar, calendar_of
 from etcd_operator.events import Events
 from etcd_operator.kube import (
@@ -24,8 +22,8 @@ from etcd_operator.kube import (
     Kubernetes,
     Rejected,
 )
-from etcd_operator.report import timeless
-from etcd_operator.statuses import write_status
+from etcd_operator.moments import rfc3339, seconds
+from etcd_operator.statuses import write_news
 from etcd_operator.store import Owner, Store
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
@@ -70,7 +68,7 @@ class Schedules:
             schedule = parse_schedule(body)
             calendar = calendar_of(schedule)
         except RefusedSchedule as refused:
-            told = schedule_status.refused(body, str(refused), self._written(self._wall_clock()))
+            told = schedule_status.refused(body, str(refused), rfc3339(self._wall_clock()))
             await self._write(body, told)
             return None
         seen = self._look(body, schedule, calendar, self._known(schedule))
@@ -141,13 +139,13 @@ class Schedules:
         except Rejected as error:
             words = f"the API server refuses it: {error}"
             log.warning("%s", words)
-            told = schedule_status.failing(body, words, self._written(self._wall_clock()))
+            told = schedule_status.failing(body, words, rfc3339(self._wall_clock()))
             await self._write(body, told)
             return REJECTED_SECONDS
         return 0.0
 
     async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
-        manifest = scheduled_backup(schedule, moment, self._written(moment))
+        manifest = scheduled_backup(schedule, moment, rfc3339(moment))
         # Not put into the store: the watch's news of it is what its own queue waits for.
         await self._kube.create(ETCD_BACKUPS, manifest)
         log.info("created EtcdBackup %s", manifest["metadata"]["name"])
@@ -167,24 +165,15 @@ class Schedules:
         self._store.put(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))
 
     async def _tell(self, body: Json, seen: Seen, said: Tell) -> float:
-        now = self._written(self._wall_clock())
-        told = schedule_status.render(body, seen, said.record, said.miss, self._written, now)
+        now = rfc3339(self._wall_clock())
+        told = schedule_status.render(body, seen, said.record, said.miss, rfc3339, now)
         if said.miss is not None:
             log.warning("%s: %s", said.miss.reason, said.miss.message)
-            about = {"apiVersion": ETCD_SCHEDULES.api_version, "kind": ETCD_SCHEDULES.kind, **body}
+            about = ETCD_SCHEDULES.named(body)
             await self._events.emit(about, "Warning", said.miss.reason, said.miss.message)
         if await self._write(body, told) or said.after:
             return said.after
         return AGAIN_SECONDS
 
     async def _write(self, body: Json, told: Json) -> bool:
-        """Whether there was something to write."""
-        if timeless(told) == timeless(body.get("status") or {}):
-            return False
-        written = await write_status(self._kube, ETCD_SCHEDULES, body, told)
-        if written is not None:
-            self._store.put(ETCD_SCHEDULES, written)
-        return written is not None
-
-    def _written(self, moment: float) -> str:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return await write_news(self._kube, self._store, ETCD_SCHEDULES, body, told)

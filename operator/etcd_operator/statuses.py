@@ -6,7 +6,28 @@ two objects share: the status of one that is deleted cannot land on the next one
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from etcd_operator.kube import Conflict, Json, Kubernetes, Rejected, Resource
+from etcd_operator.store import Store
+
+_TIMES: Final = frozenset({"lastTransitionTime", "lastUpdateTime"})
+
+
+async def write_news(
+    kube: Kubernetes, store: Store, resource: Resource, body: Json, status: Json
+) -> bool:
+    """Where it says something else than before, times aside. Returns whether it was written.
+
+    The store has it at once, before the watch tells. Raises KubeError.
+    """
+    if timeless(status) == timeless(body.get("status") or {}):
+        return False
+    written = await write_status(kube, resource, body, status)
+    if written is not None:
+        store.put(resource, written)
+    return written is not None
 
 
 async def write_status(
@@ -34,12 +55,17 @@ async def write_status(
         return None
 
 
+def timeless(status: Mapping[str, Any]) -> Json:
+    """The status without its times, and its conditions without their order."""
+    conditions = {
+        one.get("type"): {name: value for name, value in one.items() if name not in _TIMES}
+        for one in status.get("conditions") or ()
+    }
+    return {**status, "conditions": conditions}
+
+
 async def _apply(kube: Kubernetes, resource: Resource, body: Json, status: Json) -> Json:
     names = ("name", "namespace", "uid", "resourceVersion")
-    manifest = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {name: body["metadata"][name] for name in names},
-        "status": status,
-    }
+    metadata = {name: body["metadata"][name] for name in names}
+    manifest = resource.named({"metadata": metadata, "status": status})
     return await kube.apply(resource, manifest, status=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from etcd_operator import last_words
+from etcd_operator.moments import seconds_since
 
 Object = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def _lost(pod: Object, status: Object, now: float) -> str:
     if status.get("phase") == "Unknown" or status.get("reason") == "NodeLost":
         return f"node {node} does not answer"
     deadline = pod["metadata"].get("deletionTimestamp")
-    if deadline and _epoch(deadline) + GRACE_SECONDS < now:
+    if seconds_since(deadline, now) > GRACE_SECONDS:
         return f"it was deleted and node {node} has not confirmed that it stopped"
     if status.get("phase") == "Failed":
         return _short(f"failed: {status.get('reason', '')} {status.get('message', '')}".rstrip())
@@ -172,13 +172,6 @@ def _setup(status: Object, age: float) -> str:
 def _all_containers(status: Object) -> Iterator[Object]:
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
-
-
-def _epoch(timestamp: str) -> float:
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:
-        return float("inf")
 
 
 def _short(words: str) -> str:

@@ -108,18 +108,6 @@ class TestPod:
         assert seen.record is None
         assert "cannot be read" in seen.trouble
 
-    @pytest.mark.parametrize(
-        ("timestamp", "age"),
-        [
-            (None, 0.0),
-            ("2026-01-01T00:05:00Z", 0.0),
-            ("garbage", 0.0),
-            ("2025-12-31T23:00:00Z", 3600),
-        ],
-    )
-    def test_age_is_never_negative_nor_an_error(self, timestamp, age):
-        assert reading.seconds_since(timestamp, NOW) == age
-
 
 def etcd_container(restarts=0, state=None, last=None):
     status = running("etcd", "10.0.0.1")

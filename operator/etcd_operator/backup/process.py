@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.source import Member, Source, Unusable
+from etcd_operator.moments import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
 from etcd_stateful.backup.manifest import Manifest
@@ -185,7 +186,7 @@ class Backup:
             version=answer.version,
             size=taken.size,
             sha256=taken.sha256,
-            made_at=self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            made_at=rfc3339(self._now().timestamp()),
             owner=self._order.owner,
             owner_uid=self._order.owner_uid,
             measured=taken.measured,

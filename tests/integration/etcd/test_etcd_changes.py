@@ -96,22 +96,6 @@ async def _leads_nobody(etcd, cluster, member, member_id):
     return not status.learner and status.leader_id != 0
 
 
-async def test_a_follower_takes_what_a_leader_refuses_that_believes_itself_cut_off(cluster):
-    """etcd issue 14523 itself needs luck; that a follower serves as well is what helps there."""
-    cluster.begin(3)
-    etcd = await cluster.ready()
-    asked = await leader(cluster, etcd)
-    follower = next(one for one in cluster.first if cluster.member_id(one) != asked.member_id)
-    other = replace(asked, address=follower.host, member_id=cluster.member_id(follower))
-
-    await done(etcd, MemberAddLearner(other, "http://127.0.0.1:1", "grow"))
-
-    view = await etcd.member_list(_at(cluster, asked))
-    member_id = next(one.member_id for one in view.members if one.learner)
-    await done(etcd, MemberRemove(other, member_id, "is lost"))
-    assert len((await etcd.member_list(_at(cluster, asked))).members) == 3
-
-
 async def test_a_member_down_is_words_and_not_an_error(cluster):
     """Three members, one down: neither a voter nor a learner may be added before it is gone."""
     cluster.begin(3)

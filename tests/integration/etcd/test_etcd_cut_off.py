@@ -1,0 +1,107 @@
+"""etcd issue 14523: a peer that is back stays inactive in the eyes of one whose message came late.
+
+As when a pod comes back at another address: what was sent to the old one fails when the new one is
+connected already, and nothing ever makes that peer active again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from urllib.request import urlopen
+
+import pytest
+from addresses import own_address
+from etcd_live import Cluster, Member, eventually
+from gate import PORT, Gate
+
+from etcd_operator.applied import Declined, Done
+from etcd_operator.changes import CUT_OFF, change
+from etcd_operator.etcd import GrpcEtcd
+from etcd_stateful.membership.steps import EtcdChange, Leader, MemberAddLearner, MemberRemove, Voter
+
+pytestmark = pytest.mark.integration
+
+ATTEMPTS = 5
+CONNECTED_SECONDS = 2.0
+
+ACTIVE = "etcd_network_active_peers{"
+
+
+@pytest.fixture
+async def gates(cluster: Cluster) -> AsyncIterator[dict[str, Gate]]:
+    """In front of each of three members, by its name."""
+    found = {}
+    cluster.first = [cluster.new_member() for _ in range(3)]
+    for member in cluster.first:
+        behind = own_address()
+        gate = found[member.name] = Gate(member.host, behind)
+        await gate.open()
+        member.flags = {"listen-peer-urls": f"http://{behind}:{PORT}"}
+        start(cluster, member)
+    yield found
+    for member in cluster.first:
+        member.kill()
+        await found[member.name].close()
+
+
+async def test_a_leader_that_believes_itself_cut_off_stops_no_change(
+    cluster: Cluster, gates: dict[str, Gate]
+) -> None:
+    etcd = await cluster.ready()
+    leads = await cluster.leader(etcd)
+    back, other = (member for member in cluster.first if member is not leads)
+    await come_back_beside_a_late_message(cluster, leads, back, gates[back.name])
+    alone = Leader(*whom(cluster, leads))
+    asked = replace(alone, others=(Voter(*whom(cluster, back)), Voter(*whom(cluster, other))))
+
+    await eventually(lambda: is_done(etcd, MemberAddLearner(asked, "http://127.0.0.1:1", "grow")))
+    listed = (await etcd.member_list(cluster.at(leads))).members
+    learner = next(one.member_id for one in listed if one.learner)
+    await eventually(lambda: is_done(etcd, MemberRemove(alone, learner, "is lost")))
+
+    leaves = cluster.member_id(other)
+    for refused in (
+        MemberAddLearner(alone, "http://127.0.0.1:2", "grow"),
+        MemberRemove(alone, leaves, "shrink"),
+    ):
+        assert await change(etcd, refused) == Declined(CUT_OFF)
+    assert isinstance(await change(etcd, MemberRemove(asked, leaves, "shrink")), Done)
+
+
+async def is_done(etcd: GrpcEtcd, step: EtcdChange) -> bool:
+    """The others count whom they have been connected to for five seconds."""
+    return isinstance(await change(etcd, step), Done)
+
+
+async def come_back_beside_a_late_message(
+    cluster: Cluster, leads: Member, member: Member, gate: Gate
+) -> None:
+    """All streams must be there again before the message fails; which only their silence tells."""
+    for _ in range(ATTEMPTS):
+        gate.keep_messages()
+        member.kill()
+        await eventually(lambda: asyncio.sleep(0, gate.keeps_any))
+        start(cluster, member)
+        await asyncio.sleep(CONNECTED_SECONDS)
+        gate.drop_messages()
+        await asyncio.sleep(CONNECTED_SECONDS)
+        if await asyncio.to_thread(believes_lost, leads, cluster.member_id(member)):
+            return
+    raise AssertionError(f"in {ATTEMPTS} attempts the leader has never lost sight of its peer")
+
+
+def believes_lost(leads: Member, peer: int) -> bool:
+    with urlopen(f"http://{leads.host}:{leads.client_port}/metrics", timeout=5) as reply:
+        lines = reply.read().decode().splitlines()
+    about = f'Remote="{peer:x}"'
+    return any(one.startswith(ACTIVE) and about in one and one.endswith(" 0") for one in lines)
+
+
+def start(cluster: Cluster, member: Member) -> None:
+    member.start(cluster.initial_cluster(cluster.first), cluster.token, "new")
+
+
+def whom(cluster: Cluster, member: Member) -> tuple[str, int, int]:
+    return member.host, cluster.member_id(member), cluster.cluster_id

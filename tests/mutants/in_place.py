@@ -67,6 +67,12 @@ MUTANTS: Final = [
         "a member is grown onto the volume that a backup is being restored to",
     ),
     Mutant(
+        "membership/shrink.py",
+        "if len(voters) == 1 or (len(voters) <= size and grow.is_possible(seen)):",
+        "if len(voters) == 1:",
+        "the only member that has what was restored goes when one other has it",
+    ),
+    Mutant(
         "operator/etcd_operator/observe.py",
         "            await self._finder.read(ETCD_RESTORES, where, cluster.name)\n",
         "            pass\n",

@@ -159,7 +159,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/replace.py": (_REPLACE,),
     "membership/roll.py": (_ROLL,),
     "membership/roster.py": ("test_membership_roster.py",),
-    "membership/shrink.py": (_SHRINK,),
+    "membership/shrink.py": (_SHRINK, *_IN_PLACE),
     "membership/steps.py": (_CONFIRM, _SHRINK),
     "membership/successor.py": _IN_PLACE,
     "membership/survivor.py": (

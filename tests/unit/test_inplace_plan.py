@@ -76,6 +76,15 @@ class TestTheWholeChain:
         assert world.serving() == {0, 1, 2}
         assert not world.claims[3].data
 
+    def test_the_first_member_goes_when_all_others_have_its_data(self) -> None:
+        """What is written meanwhile is on as many volumes as there are."""
+        world = running()
+        world.ask()
+        drive(world, idle=8, limit=MOST)
+
+        changes = [one for one in labels(world.history) if one.startswith(("promote", "remove"))]
+        assert changes == ["promote c-0", "promote c-1", "promote c-2", "remove c-3"]
+
     def test_it_is_done_once(self) -> None:
         """The same words name a cluster that is no more."""
         world = running()

@@ -343,6 +343,22 @@ class TestWhatFails:
         assert len(data_of(world, world.record.cluster_id)) == 3
         assert not data_of(world, first)
 
+    def test_one_that_never_serves_gives_way_to_another(self) -> None:
+        """Such as one of a newer etcd, which no manifest has told of."""
+        world = running()
+        first = world.record.cluster_id
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+        second = world.record.cluster_id
+
+        world.ask(uid="uid-s")
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+        assert world.record.cluster_id not in (first, second)
+        assert data_of(world, world.record.cluster_id) == [0, 1, 2]
+        assert not [one for one in (first, second) if data_of(world, one)]
+
     def test_a_pod_that_does_not_stop_is_waited_for(self) -> None:
         world = running()
         old = world.record.cluster_id

@@ -170,12 +170,12 @@ def test_the_disaster_drill(place: Place, s3: S3Server) -> None:
     for ordinal in range(3):
         place.kube.delete(PODS, place.namespace, f"etcd-{ordinal}")
     cluster.holds("QuorumLost", "etcd-0", "etcd-1", "etcd-2", seconds=90)
-    steadily(
-        "nobody starts empty",
-        lambda: [is_waiting_in_start(pod) for pod in cluster.pods().values()],
-        lambda waits: waits == [True] * 3,
-        5,
-    )
+
+    def waits() -> list[bool]:
+        return [is_waiting_in_start(pod) for pod in cluster.pods().values()]
+
+    eventually("all wait on empty volumes", waits, lambda now: now == [True] * 3, seconds=60)
+    steadily("nobody starts empty", waits, lambda now: now == [True] * 3, 5)
 
     name = backup["metadata"]["name"]
     ask(place, replace={"clusterID": old}, backupRef={"name": name})

@@ -132,7 +132,7 @@ class InPlaceWorld(RestoreWorld):
         elif old.retired and not new.retired:
             rule(bool(self.etcd and self.etcd.leader), "restore", "over before it serves")
             left = [one for one in self.claims.values() if one.data]
-            kept = [one for one in left if one.data and one.data.cluster_id != new.cluster_id]
+            kept = [one for one in left if one.data and one.data.cluster_id in old.retired]
             rule(not kept, "I6", "over before the volumes of before are gone")
             self._store(new)
         else:

@@ -359,6 +359,21 @@ class TestWhatFails:
         assert data_of(world, world.record.cluster_id) == [0, 1, 2]
         assert not [one for one in (first, second) if data_of(world, one)]
 
+    def test_a_volume_of_neither_cluster_is_left_alone(self) -> None:
+        """It bears the name of an ordinal, and nobody has given it up."""
+        world = running()
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+        world.claims[2].annotations[naming.CLUSTER_ID] = "00000000000000cd"
+        world.claims[2].data = other = Data(UID, "c-2", 1, 0xCD)
+        world.stuck.clear()
+        drive(world, idle=8, limit=MOST)
+
+        assert world.claims[2].data == other
+        assert not world.claims[2].deleting
+        assert world.serving() >= {0, 1}
+
     def test_a_pod_that_does_not_stop_is_waited_for(self) -> None:
         world = running()
         old = world.record.cluster_id

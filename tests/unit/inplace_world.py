@@ -161,6 +161,11 @@ class InPlaceWorld(RestoreWorld):
         rule(held.cluster_id in self.record.retired, "I6", "of a cluster that nobody replaced")
         rule(bool(self.etcd and self.etcd.leader), "restore", "the data of before, too early")
 
+    def turn(self) -> None:
+        super().turn()
+        taking = self.record.successor if self.secret else None
+        rule(not taking or taking.ordinal not in self.pods, "I8", "a pod on the successor's volume")
+
     def _push(self, step: PushTicket) -> None:
         rule(step.ticket.state != "new" or not self.in_place, "I11", "an empty cluster instead")
         RecoveryWorld._push(self, step)

@@ -211,8 +211,10 @@ class Backups:
         try:
             match step:
                 case CreateJob(run=run):
-                    of = self._recorded(backup)
-                    job = backup_job(backup, run, target, operator_image=image, cluster=of)
+                    of, last = self._recorded(backup), _last(body)
+                    job = backup_job(
+                        backup, run, target, operator_image=image, cluster=of, last=last
+                    )
                     await self._create(job)
                 case CreateTrial(run=run, stored=stored):
                     await self._create(self._trial_job(backup, run, stored))
@@ -319,3 +321,8 @@ def _cluster_id(body: Json) -> int:
         return identity.from_hex(str((body.get("status") or {}).get("clusterID") or ""))
     except ValueError:
         return 0
+
+
+def _last(body: Json) -> str:
+    """Location of the last one that has succeeded, which with `verify` is the last proven one."""
+    return str((body.get("status") or {}).get("location") or "")

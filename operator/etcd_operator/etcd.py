@@ -182,6 +182,7 @@ class GrpcEtcd:
             learner=reply.isLearner,
             db_size=reply.dbSize,
             errors=tuple(reply.errors),
+            revision=reply.header.revision,
             storage_version=etcd_fields.storage_version(reply),
             downgrade_target=etcd_fields.downgrade_target(reply),
         )

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from etcd_stateful import naming
 from etcd_stateful.manifests.disruption_budget import least_of
 from etcd_stateful.membership.observation import Live, Observation, is_latched
+from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -98,7 +99,19 @@ def _of_record(step: WriteBootstrap, seen: Observation) -> str | None:
         return "VersionChange"
     if before is not None and before.survivor != step.record.survivor:
         return "RecoveryBegun" if step.record.survivor else "Recovered"
-    return None
+    return _of_replacement(before, step.record) if before is not None else None
+
+
+def _of_replacement(before: Bootstrap, after: Bootstrap) -> str | None:
+    if before.cluster_id != after.cluster_id and after.retired:
+        return "ClusterReplaced"
+    if before.retired and not after.retired:
+        return "Restored"
+    if before.successor == after.successor:
+        return None
+    if after.successor is None:
+        return "RestoreCalledOff"
+    return "BackupRestored" if after.successor.claim else "RestoreBegun"
 
 
 def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> News:

@@ -21,6 +21,7 @@ from etcd_operator.kube import (
     DISRUPTION_BUDGETS,
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
+    ETCD_RESTORES,
     NETWORK_POLICIES,
     PODS,
     SECRETS,
@@ -35,9 +36,9 @@ from etcd_operator.store import Store
 from etcd_operator.sweep import Network, Shape, Sweep, shape_of
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
-from etcd_stateful.backup import named
+from etcd_stateful.backup import named, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership import links, origin
+from etcd_stateful.membership import inplace, links, origin
 from etcd_stateful.membership.observation import Foreign, Observation, Pod
 
 
@@ -173,6 +174,8 @@ class Observer:
         """All that the membership is decided by; the Services are not."""
         where = cluster.namespace
         claims = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
+        if self._finder.known(ETCD_RESTORES, where, cluster.name) is not None:
+            await self._finder.read(ETCD_RESTORES, where, cluster.name)
         await asyncio.gather(
             self._finder.read_all(PODS, where, cluster.name),
             self._finder.read(STATEFUL_SETS, where, cluster.name),
@@ -230,8 +233,8 @@ class Observer:
         )
 
     async def _with_backup(self, base: Observation) -> Observation:
-        """With what the EtcdBackup has stored that the cluster is to be born from."""
-        if not (name := origin.sought(base)):
+        """With what the EtcdBackup has stored that the cluster is to be restored from."""
+        if not (name := origin.sought(base) or inplace.sought(base)):
             return base
         found = await self._finder.find(ETCD_BACKUPS, base.cluster.namespace, name)
         return replace(base, backup=named.stored_last(name, found))
@@ -257,6 +260,9 @@ class Observer:
             operator_image=self._operator_image,
             operator=self._operator,
             last_cluster_id=reading.last_cluster_id(body),
+            restore=restores.replacing(
+                self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
+            ),
         )
         return links.settled(seen)
 

@@ -68,7 +68,7 @@ class Restores:
         Raises KubeError, which the queue logs and backs off from.
         """
         body = self._store.get(ETCD_RESTORES, *key)
-        if body is None or "deletionTimestamp" in body["metadata"] or _is_over(body):
+        if body is None or "deletionTimestamp" in body["metadata"] or restores.is_over(body):
             return None
         try:
             restore = parse_restore(body)
@@ -134,15 +134,6 @@ class Restores:
         return rfc3339(self._wall_clock())
 
 
-def _is_over(body: Json) -> bool:
-    """It succeeded once, or failed as the spec is."""
-    said: Json = body.get("status") or {}
-    if said.get("succeeded") is True:
-        return True
-    generation = body["metadata"].get("generation")
-    return said.get("succeeded") is False and said.get("observedGeneration") == generation
-
-
 def _born(cluster: Json) -> Born:
     told: Json = cluster.get("status") or {}
     notes = cluster["metadata"].get("annotations") or {}
@@ -154,4 +145,5 @@ def _born(cluster: Json) -> Born:
         cluster_id=str(told.get("clusterID") or ""),
         doing=str(told.get("plan") or "not looked at yet"),
         blocked=str(blocked.get("message", "")) if blocked.get("status") == "True" else "",
+        restore=told.get("restore") or {},
     )

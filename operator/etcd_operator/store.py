@@ -56,6 +56,8 @@ def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
         schedule = (metadata.get("labels") or {}).get(naming.SCHEDULE)
         if resource == ETCD_BACKUPS and schedule:
             return itself, Owner(ETCD_SCHEDULES, (namespace, schedule))
+        if resource == ETCD_RESTORES:
+            return itself, Owner(ETCD_CLUSTERS, key_of(obj))  # it may be a word to that one
         return (itself,)
     notes = metadata.get("annotations") or {}
     for resource_of, key in ((ETCD_BACKUPS, naming.BACKUP), (ETCD_RESTORES, naming.RESTORE)):

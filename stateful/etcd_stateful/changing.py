@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from etcd_stateful.membership import roster, survivor, upgrade
+from etcd_stateful.membership import inplace, roster, survivor, upgrade
 from etcd_stateful.membership.bootstrap import replicas, running_version
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold
 from etcd_stateful.membership.versions import Version, parse_version
@@ -68,8 +68,8 @@ def recovering(outcome: Outcome) -> Condition | None:
     seen = outcome.observation
     if seen is None or not is_latched(seen):
         return None
-    if survivor.halted(seen):
-        return _true("Recovering", "QuorumLost", "spec.recovery is carried out", outcome)
+    if (alone := _one_goes_on(seen)) is not None:
+        return _true("Recovering", *alone, outcome)
     if seen.etcd is None:
         if not outcome.was("Recovering"):
             return None
@@ -80,6 +80,13 @@ def recovering(outcome: Outcome) -> Condition | None:
         return None
     reason = "MemberLost" if lost else "MemberReplaced"
     return _true("Recovering", reason, ", ".join(lost + again), outcome)
+
+
+def _one_goes_on(seen: Observation) -> tuple[str, str] | None:
+    """Reason and words, where a human has asked that all but one be given up."""
+    if inplace.halted(seen) or recorded(seen).retired:
+        return "RestoreInPlace", "a backup takes the cluster's place"
+    return ("QuorumLost", "spec.recovery is carried out") if survivor.halted(seen) else None
 
 
 def _true(kind: str, reason: str, words: str, outcome: Outcome) -> Condition:

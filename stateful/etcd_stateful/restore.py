@@ -35,6 +35,9 @@ LOG_BYTES: Final = 2 * 64 * 1024 * 1024
 
 REFUSED_EXIT: Final = 3
 
+FIELD: Final = "spec.bootstrap.restore"
+"""Where an EtcdCluster names the store."""
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -46,6 +49,8 @@ class Order:
     store: Store
     version: str
     """The etcd that is to run it."""
+    field: str = FIELD
+    """Where the store is named."""
 
     @property
     def marker(self) -> marker.Marker:
@@ -59,13 +64,15 @@ class Order:
         )
 
 
-def serialise(member_id: int, cluster_id: int, store: Store, version: str) -> str:
+def serialise(
+    member_id: int, cluster_id: int, store: Store, version: str, field: str = FIELD
+) -> str:
     content = {
         "memberID": f"{member_id:016x}",
         "clusterID": f"{cluster_id:016x}",
         "store": stores.to_json(store),
         "version": version,
-    }
+    } | ({"field": field} if field != FIELD else {})
     return json.dumps(content, sort_keys=True)
 
 
@@ -76,11 +83,12 @@ def parse_order(environment: Mapping[str, str]) -> Order:
         given = json.loads(environment.get("RESTORE", ""))
         member_id, cluster_id = (int(given[key], 16) for key in ("memberID", "clusterID"))
         store, version = stores.from_json(given["store"]), str(given["version"])
+        field = str(given.get("field", FIELD))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadSettings(f"RESTORE does not name a member and a backup: {error}") from error
     if not all(0 < one <= marker.MAX_ID for one in (member_id, cluster_id)):
         raise BadSettings("RESTORE names IDs that none has")
-    return Order(settings, member_id, cluster_id, store, version)
+    return Order(settings, member_id, cluster_id, store, version, field)
 
 
 def why_not(manifest: Manifest | None, version: str) -> str:
@@ -132,7 +140,7 @@ def why_not_restored(order: Order, facts: VolumeFacts) -> str:
     return ""
 
 
-def etcdutl(member: str, peer_url: str, token: str) -> list[str]:
+def etcdutl(member: str, peer_url: str, token: str, bump: int = BUMP) -> list[str]:
     """The command: a cluster of one with IDs that are known before, revisions that only grow."""
     return [
         "/usr/local/bin/etcdutl",
@@ -144,6 +152,6 @@ def etcdutl(member: str, peer_url: str, token: str) -> list[str]:
         f"--initial-advertise-peer-urls={peer_url}",
         f"--initial-cluster-token={token}",
         f"--data-dir={naming.VOLUME_PATH}/{FOLDER}/data",
-        f"--bump-revision={BUMP}",
+        f"--bump-revision={bump}",
         "--mark-compacted",
     ]

@@ -14,6 +14,7 @@ from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold
 from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.outcome import Outcome
+from etcd_stateful.progress import restoring
 
 _KEPT: Final = (
     "size",
@@ -48,7 +49,15 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
     }
     told = _of_cluster(outcome.observation, stored) if outcome.observation else {}
     status |= {key: stored[key] for key in _KEPT if key in stored} | told
-    return status | _of_etcd(outcome.observation, stored)
+    status |= _of_etcd(outcome.observation, stored)
+    return status | _of_restore(outcome.observation, stored)
+
+
+def _of_restore(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, Any]:
+    if seen is None or not _is_recorded(seen):
+        return {"restore": stored["restore"]} if "restore" in stored else {}
+    told = restoring(seen)
+    return {"restore": told} if told else {}
 
 
 def _phase(outcome: Outcome, stored: Mapping[str, Any]) -> str:

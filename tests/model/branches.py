@@ -134,6 +134,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "bootstrap._begin: Hold RecordsLost": "records edited by hand: tests/unit",
     "recovery": "a human's spec.recovery: tests/unit",
     "restore": "a cluster that is born from a backup: tests/unit",
+    "filling": "a volume that is filled from a backup: tests/unit",
+    "replacement": "a human's EtcdRestore in place: tests/unit",
     "origin": "a cluster that is born from a backup: tests/unit",
     "planner._without_starts": "the model's links are in plaintext: tests/unit",
     "certificates": "the model's links are in plaintext: tests/unit",

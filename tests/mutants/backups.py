@@ -15,6 +15,7 @@ _JOB = "manifests/backup_job.py"
 _NAMES = "backup/names.py"
 _PLAN = "backup/plan.py"
 _RECORDS = "membership/records.py"
+_FILLING = "membership/filling.py"
 _RESTORE = "membership/restore.py"
 _RESTORES = "backup/restores.py"
 _RESTORE_JOB = "manifests/restore_job.py"
@@ -57,7 +58,7 @@ MUTANTS: Final = [
         "return (stamp[1], int(stamp[1])) if stamp else None",
         "the newest backup goes, as its revision has a digit more",
     ),
-    Mutant(_NAMES, "[:-keep]]", "[keep:]]", "the newest go and the oldest stay"),
+    Mutant(_NAMES, "[:-keep] if", "[keep:] if", "the newest go and the oldest stay"),
     Mutant(
         _NAMES,
         "_STAMP.fullmatch(key.removeprefix(path))",
@@ -161,8 +162,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECORDS,
-        "return replace(record, restoring=False, chosen=None, latched=True, members=(), size=size)",
-        "return replace(record, restoring=False, chosen=None, members=(), size=size)",
+        "record, restoring=False, chosen=None, latched=True, members=(), size=size, bump=BUMP",
+        "record, restoring=False, chosen=None, members=(), size=size, bump=BUMP",
         "a first volume that is lost begins an empty cluster",
     ),
     Mutant(
@@ -173,10 +174,10 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
-        '    being restored."""\n    record = seen.secret.bootstrap if seen.secret else None\n'
+        ' place."""\n    record = seen.secret.bootstrap if seen.secret else None\n'
         "    if record is None or not record.latched:\n"
         "        return bool(record and record.restoring)",
-        '    being restored."""\n    record = seen.secret.bootstrap if seen.secret else None\n'
+        ' place."""\n    record = seen.secret.bootstrap if seen.secret else None\n'
         "    if record is None or not record.latched:\n"
         "        return False",
         "pods run on the volume that is being filled",
@@ -189,7 +190,7 @@ MUTANTS: Final = [
         "another member's data is overwritten",
     ),
     Mutant(
-        _RESTORE,
+        _FILLING,
         'if job.state == "complete":',
         'if job.state != "failed":',
         "a volume that is half filled is called restored",
@@ -201,13 +202,13 @@ MUTANTS: Final = [
         "a Job fills a volume that a pod uses",
     ),
     Mutant(
-        _RESTORE,
-        "if (job.epoch, job.spec_hash) != (recorded(seen).epoch, made):",
+        _FILLING,
+        "if (job.epoch, job.spec_hash) != (filling.record.epoch, made):",
         "if False:",
         "a spec that was mended does not reach the Job",
     ),
     Mutant(
-        _RESTORE,
+        _FILLING,
         "if job.claim_uid != claim.uid:",
         "if False:",
         "a finished Job vouches for a claim that was made again, and is empty",
@@ -268,7 +269,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "restore.py",
-        '        f"--bump-revision={BUMP}",\n',
+        '        f"--bump-revision={bump}",\n',
         "",
         "revisions go back in time",
     ),
@@ -285,7 +286,7 @@ MUTANTS: Final = [
         "a cluster that is there is called restored",
     ),
     Mutant(
-        "operator/etcd_operator/restores.py",
+        "backup/restores.py",
         '    if said.get("succeeded") is True:\n        return True\n',
         "",
         "a cluster that was deleted comes back by itself, with old data",

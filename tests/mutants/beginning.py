@@ -200,8 +200,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "return max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
-        "return seen.cluster.size",
+        "size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
+        "size = seen.cluster.size",
         "an edited size takes members' pods away (I5)",
     ),
     Mutant(

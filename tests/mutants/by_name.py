@@ -120,8 +120,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/observe.py",
-        "if not (name := origin.sought(base)):",
-        "if not (name := origin.sought(base)) or True:",
+        "if not (name := origin.sought(base) or inplace.sought(base)):",
+        "if not (name := inplace.sought(base)):",
         "the EtcdBackup is never looked up",
     ),
 ]

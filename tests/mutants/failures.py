@@ -120,8 +120,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "return max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
-        "return max([seen.replicas, seen.cluster.size])",
+        "size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
+        "size = max([seen.replicas, seen.cluster.size])",
         "F9: who was removed just before a crash keeps its pod and claim for ever",
     ),
     Mutant(

@@ -218,8 +218,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SHRINK,
-        "    if len(voters) == 1:\n        return None",
-        "    if False:\n        return None",
+        "    if len(voters) == 1 or (",
+        "    if len(voters) > 1 and (",
         "the last member beyond the size is waited for, for ever",
     ),
     Mutant(

@@ -40,6 +40,7 @@ MODULES = (
     "tls",
     "backups",
     "by_name",
+    "in_place",
     "schedules",
 )
 REPORT = Path(__file__).with_name("report.json")

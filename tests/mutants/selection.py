@@ -28,6 +28,7 @@ TESTS: Final = (
     "test_apply.py",
     "test_backup*.py",
     "test_restore*.py",
+    "test_inplace*.py",
     "test_schedule*.py",
     "test_cron.py",
     "test_reconcile*.py",
@@ -59,6 +60,7 @@ _SCHEDULES = (
     "test_cron.py",
 )
 _BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
+_IN_PLACE = ("test_inplace_plan.py", "test_inplace_passes.py")
 _RESTORES = ("test_restore_plan.py", "test_restores.py", *_BY_NAME)
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
@@ -83,7 +85,9 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/backup_job.py": _BACKUPS,
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
+    "membership/inplace.py": _IN_PLACE,
     "membership/origin.py": _BY_NAME,
+    "membership/replacement.py": _IN_PLACE,
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/backup_jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/cron.py": _SCHEDULES,
@@ -122,6 +126,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _SHRINK,
         _REPLACE,
         _UPGRADE,
+        "test_inplace_plan.py",
     ),
     "membership/budget.py": ("test_membership_budget.py",),
     "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE),
@@ -154,17 +159,24 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/replace.py": (_REPLACE,),
     "membership/roll.py": (_ROLL,),
     "membership/roster.py": ("test_membership_roster.py",),
-    "membership/shrink.py": (_SHRINK,),
+    "membership/shrink.py": (_SHRINK, *_IN_PLACE),
     "membership/steps.py": (_CONFIRM, _SHRINK),
+    "membership/successor.py": _IN_PLACE,
     "membership/survivor.py": (
         "test_restore_plan.py",
         "test_recovery_plan.py",
         "test_recovery_walk.py",
     ),
+    "membership/takeover.py": _IN_PLACE,
     "membership/upgrade.py": (_UPGRADE,),
     "membership/versions.py": ("test_membership_versions.py",),
     "operator/etcd_operator/apply.py": ("test_apply.py",),
-    "operator/etcd_operator/observe.py": (_CONFIRM, "test_observe.py", *_BY_NAME),
+    "operator/etcd_operator/observe.py": (
+        _CONFIRM,
+        "test_observe.py",
+        *_BY_NAME,
+        "test_inplace_passes.py",
+    ),
     "operator/etcd_operator/reconcile.py": (_CONFIRM,),
     "operator/etcd_operator/report.py": ("test_tls_passes.py",),
     "recover.py": ("test_recover.py",),

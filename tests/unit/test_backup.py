@@ -139,6 +139,13 @@ class TestNames:
 
         assert names.beyond("etcd", own + others, 1) == own[:1]
 
+    def test_the_last_that_was_proven_stays_however_many_failed_since(self) -> None:
+        days = [names.stamped("a", n, f"2026-01-0{n}-00:00:00") for n in range(1, 7)]
+
+        assert names.beyond("a", days, 2, spare=days[1]) == [days[0], *days[2:4]]
+        assert names.beyond("a", days, 2, spare=days[5]) == days[:4]
+        assert names.beyond("a", days, 2, spare="of another path") == days[:4]
+
     def test_none_keeps_all(self) -> None:
         assert names.beyond("a", [names.stamped("a", 1, "2026-01-01-00:00:00")], 0) == []
 
@@ -263,6 +270,8 @@ class TestMessages:
 
     def test_an_order_survives_the_way_to_the_pod(self) -> None:
         assert order.parse(order.serialise(self.ORDER)) == self.ORDER
+        spares = replace(self.ORDER, spare="etcd_v1_2026-01-01-00:00:00")
+        assert order.parse(order.serialise(spares)) == spares
 
     @pytest.mark.parametrize("text", ["", "{}", "[]", '{"owner": 1}'])
     def test_what_is_no_order_is_not_carried_out(self, text: str) -> None:

@@ -463,6 +463,22 @@ class TestAtAnInterval:
         await world.settle()
         assert len(world.jobs()) == 2
 
+    async def test_the_next_is_told_which_one_was_proven_last(self) -> None:
+        """It deletes the old ones before it is proven itself."""
+        world = await self.start()
+        for number in range(2):
+            world.clock.now += 3600
+            await world.settle()
+            world.run_pod(message=outcome.serialise(STORED))
+            world.end_job(kind="Complete" if number == 0 else "Failed")
+            await world.settle()
+        world.clock.now += 3600
+        await world.settle()
+
+        pod = world.kube.live(JOBS, world.jobs()[-1])["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        assert told.spare == "etcd.backup"
+
     async def test_many_missed_ones_are_made_up_for_by_one(self) -> None:
         """The operator was away for a day: twenty-four backups at once help nobody."""
         world = await self.start()

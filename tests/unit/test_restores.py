@@ -363,3 +363,118 @@ class TestABackupByName:
 
         assert world.condition()["reason"] == "JobUnreadable"
         assert world.kube.find(ETCD_CLUSTERS, "c") is None
+
+
+class TestInPlace:
+    """A cluster of that name that the restore has not made."""
+
+    ID = "00000000000000ab"
+
+    @pytest.fixture
+    def world(self) -> World:
+        world = World()
+        metadata = {"namespace": "default", "name": "c"}
+        world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": OLD})
+        world.serve()
+        return world
+
+    def confirm(self, world: World, named: str = ID) -> None:
+        world.edit(SPEC | {"replace": {"clusterID": named}})
+
+    def tell(self, world: World, state: str, message: str = "words", **said: Any) -> None:
+        restore = {"uid": "uid-r", "generation": 2, "state": state, "message": message} | said
+        world.serve(restore={key: one for key, one in restore.items() if one is not None})
+
+    async def test_it_holds_and_names_the_id_and_the_field(self, world: World) -> None:
+        assert await world.settle() == 30.0
+
+        told = world.condition()
+        assert told["reason"] == "ClusterExists"
+        assert f'set spec.replace.clusterID to "{self.ID}"' in told["message"]
+
+    async def test_another_id_is_refused_in_words(self, world: World) -> None:
+        self.confirm(world, "00000000000000cd")
+        assert await world.settle() == 30.0
+
+        told = world.condition()
+        assert told["reason"] == "ClusterChanged"
+        assert "names 00000000000000cd" in told["message"]
+        assert self.ID in told["message"]
+        assert "succeeded" not in world.status
+
+    async def test_no_cluster_is_made_by_a_word_to_replace_one(self, world: World) -> None:
+        world.kube.remove(ETCD_CLUSTERS, "default", "c")
+        self.confirm(world)
+        await world.settle()
+
+        assert world.condition()["reason"] == "ClusterNotFound"
+        assert not [name for kind, *_, name in world.kube.objects if kind == JOBS]
+
+    async def test_what_the_cluster_says_is_told_on(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Working", "waiting for Job c-restore")
+        assert await world.settle() == 2.0
+
+        told = world.condition()
+        assert (told["reason"], told["status"]) == ("Restoring", "Unknown")
+        assert "Job c-restore" in told["message"]
+
+    async def test_what_keeps_it_is_told_and_may_end(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Held", "all 7 are used")
+        assert await world.settle() == 2.0
+
+        assert world.condition()["message"] == "all 7 are used"
+        assert "succeeded" not in world.status
+
+    async def test_a_failure_ends_it_and_says_what_is_left(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Failed", "refused: etcd's hash")
+        assert await world.settle() is None
+
+        assert world.status["succeeded"] is False
+        assert "goes on with the data that it has" in world.status["reason"]
+
+    async def test_a_failure_of_the_spec_before_does_not_end_it(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Failed", generation=1)
+        assert await world.settle() == 2.0
+
+        assert "succeeded" not in world.status
+
+    async def test_what_fails_after_it_took_over_is_no_end(self, world: World) -> None:
+        """There is no way back then, but perhaps one on."""
+        self.confirm(world)
+        self.tell(world, "Failed", "gone before it served", generation=None)
+        assert await world.settle() == 2.0
+
+        assert "succeeded" not in world.status
+
+    async def test_it_succeeds_once_the_cluster_serves(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Done", generation=None, clusterID="00000000000000cd")
+        cluster = world.kube.live(ETCD_CLUSTERS, "c")
+        cluster["status"]["clusterID"] = "00000000000000cd"
+        cluster["status"]["conditions"] = [{"type": "Available", "status": "False"}]
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        assert await world.settle() == 2.0
+        cluster["status"]["conditions"] = [{"type": "Available", "status": "True"}]
+        world.kube.put(ETCD_CLUSTERS, cluster)
+
+        assert await world.settle() is None
+        assert world.status["succeeded"] is True
+        assert "00000000000000cd" in world.condition()["message"]
+
+    async def test_what_another_restore_has_done_is_not_its_success(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Done", uid="uid-other", generation=None)
+        await world.settle()
+
+        assert "succeeded" not in world.status
+
+    @pytest.mark.parametrize("named", ["", "xyz", "0" * 17, "ab cd"])
+    async def test_what_is_no_id_is_refused(self, world: World, named: str) -> None:
+        self.confirm(world, named)
+        await world.settle()
+
+        assert world.condition()["reason"] == "InvalidSpec"

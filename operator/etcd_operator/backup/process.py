@@ -218,7 +218,7 @@ class Backup:
         path = order.store.key
         try:
             found = await self._sink.names(f"{path}_v")
-            old = names.beyond(path, found, order.keep)
+            old = names.beyond(path, found, order.keep, order.spare)
             for key in old:
                 await self._sink.delete((names.manifest_of(key), key))
         except StoreFailed as error:

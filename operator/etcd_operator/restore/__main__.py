@@ -65,7 +65,7 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, stores: str)
     except (StoreFailed, Undone) as error:
         words = str(error)
         if isinstance(error, StoreFailed):
-            words = words.replace("spec.", "spec.bootstrap.restore.", 1)
+            words = words.replace("spec.", f"{order.field}.", 1)
         journal.conclude(f"not restored yet: {words}")
         return 1
     journal.conclude("fetched")

@@ -36,13 +36,13 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
             raise Refused(why)
         size = await sink.size(order.store.key)
         if size is None:
-            where = f"spec.bootstrap.restore.{order.store.section}.path"
+            where = f"{order.field}.{order.store.section}.path"
             raise Undone(f"{where}: there is no {order.store.key!r} in {order.store.bucket!r}")
         if why := too_small(size, shutil.disk_usage(root).free):
             raise Refused(why)
         checked = await _download(sink, order.store.key, root / SNAPSHOT)
     except StoreFailed as error:
-        words = error.failure.message.replace("spec.", "spec.bootstrap.restore.", 1)
+        words = error.failure.message.replace("spec.", f"{order.field}.", 1)
         raise Undone(words) from error
     _compare(checked, beside)
     log.info("fetched %d bytes of %s", checked.size, order.store.location(order.store.key))

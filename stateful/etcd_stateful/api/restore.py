@@ -10,6 +10,7 @@ from etcd_stateful.api.backup import EtcdBackup, JobPod, Policy
 from etcd_stateful.api.reading import Reader, RefusedObject
 from etcd_stateful.api.source import Source, read_source
 from etcd_stateful.api.stores import Store
+from etcd_stateful.membership import identity
 from etcd_stateful.naming import RESTORE_KIND
 
 
@@ -26,6 +27,8 @@ class EtcdRestore:
     uid: str
     generation: int
     source: Source
+    replaces: int | None = None
+    """ID of the etcd cluster that is there and whose place the restored one may take."""
 
     @property
     def kind(self) -> str:
@@ -54,6 +57,7 @@ def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
         found = cluster.text("name")
         cluster.problem("name", f"must be the name of this object itself, found {found[:60]!r}")
     source = read_source(spec, "backupStorageType")
+    replaces = _read_replace(spec)
     if spec.problems or source is None:
         raise RefusedRestore(tuple(spec.problems))
     return EtcdRestore(
@@ -62,4 +66,22 @@ def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
         uid=str(metadata.get("uid", "")),
         generation=int(metadata.get("generation", 0)),
         source=source,
+        replaces=replaces,
     )
+
+
+def _read_replace(spec: Reader) -> int | None:
+    """The ID is the confirmation: it is that of one cluster, and of none once it is replaced."""
+    if not spec.has("replace"):
+        return None
+    asked = spec.object("replace")
+    text = asked.text("clusterID")
+    try:
+        return identity.from_hex(text)
+    except ValueError:
+        asked.problem(
+            "clusterID",
+            "must be the hexadecimal ID in status.clusterID of the EtcdCluster that is to be "
+            f"replaced, found {text[:60]!r}",
+        )
+        return None

@@ -25,8 +25,13 @@ def manifest_of(key: str) -> str:
     return key + MANIFEST
 
 
-def beyond(path: str, keys: Iterable[str], keep: int) -> list[str]:
-    """Backups of this path that are more than the newest `keep`, the oldest first; 0 keeps all."""
+def beyond(path: str, keys: Iterable[str], keep: int, spare: str = "") -> list[str]:
+    """Backups of this path that are more than the newest `keep`, the oldest first; 0 keeps all.
+
+    Args:
+        spare: the last that has succeeded. It stays, however many were stored since and failed to
+            prove that they can be restored.
+    """
     if keep <= 0:
         return []
     found = [
@@ -35,7 +40,7 @@ def beyond(path: str, keys: Iterable[str], keep: int) -> list[str]:
         if (of := _parse(path, key))
         for moment, revision in (of,)
     ]
-    return [key for *_, key in sorted(found)[:-keep]]
+    return [key for *_, key in sorted(found)[:-keep] if key != spare]
 
 
 def made_at(path: str, keys: Iterable[str]) -> list[str]:

@@ -54,6 +54,8 @@ class Order:
     stamped: bool = False
     """Whether revision and time are appended to the key."""
     keep: int = 0
+    spare: str = ""
+    """Key of the last backup that has succeeded, which is not to be deleted as an old one."""
     timeout: int = 60
     action: Action = "store"
     """Store a backup; delete what this owner has stored; describe the cluster of what is there;
@@ -90,6 +92,8 @@ def serialise(order: Order) -> str:
         "measure": order.measure,
         "expected": order.expected,
     }
+    if order.spare:
+        content["spare"] = order.spare
     if order.cluster is not None:
         content["cluster"] = dict(order.cluster)
     return json.dumps(content, sort_keys=True)
@@ -110,6 +114,7 @@ def parse(text: str) -> Order:
             client_secret_field=str(given["clientSecretField"]),
             stamped=given["stamped"] is True,
             keep=int(given["keep"]),
+            spare=str(given.get("spare", "")),
             timeout=int(given["timeout"]),
             action=_ACTIONS[given["action"]],
             verify=given["verify"] is True,

@@ -4,24 +4,30 @@
     -> the EtcdCluster is created, to be born from the backup -> it serves
 
 An EtcdBackup by name is looked up before the Job is made, and the Job's order is the record of what
-was found: the cluster is made from that, whatever the EtcdBackup says by then. A cluster that is
-there and that this object did not make is never touched.
+was found: the cluster is made from that, whatever the EtcdBackup says by then.
+
+    a cluster of that name -> `spec.replace` names its ID -> its own passes carry it out
+    (`membership/replacement.py`) -> what they say in `status.restore` is told here
+
+A cluster that is there is touched only by a spec that names its ID.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api import stores
-from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import Awaited, resolved
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import Job, Run
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.progress import DONE, FAILED, HELD
 
 LOOK_SECONDS: Final = 2.0
 AWAIT_SECONDS: Final = 10.0
@@ -41,6 +47,8 @@ class Born:
     """What its operator is at, in words."""
     blocked: str = ""
     """What a human has to do for it."""
+    restore: Mapping[str, Any] = field(default_factory=dict)
+    """Its `status.restore`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,26 @@ class Say:
 Step = CreateDescription | CreateCluster | Say
 
 
+def is_over(body: Mapping[str, Any]) -> bool:
+    """It succeeded once, or failed as the spec is."""
+    said: Mapping[str, Any] = body.get("status") or {}
+    if said.get("succeeded") is True:
+        return True
+    generation = body["metadata"].get("generation")
+    return said.get("succeeded") is False and said.get("observedGeneration") == generation
+
+
+def replacing(body: Mapping[str, Any] | None) -> EtcdRestore | None:
+    """The EtcdRestore as a word to its cluster: where it asks to replace one, and is not over."""
+    if body is None or "deletionTimestamp" in body["metadata"] or is_over(body):
+        return None
+    try:
+        restore = parse_restore(body)
+    except RefusedRestore:
+        return None
+    return restore if restore.replaces is not None else None
+
+
 def description(restore: EtcdRestore) -> Run:
     """Another one for each edit of the spec: what the one before has found is not asked for."""
     return Run(f"d{restore.generation}", 0.0)
@@ -87,7 +115,7 @@ def decide(seen: Seen) -> Step:
     """Once it has succeeded it is never looked at again: the cluster goes its own way."""
     cluster = seen.cluster
     if cluster is None:
-        return _describe(seen)
+        return _describe(seen) if seen.restore.replaces is None else _nothing_there(seen)
     if cluster.of != seen.restore.uid:
         return _taken(seen, cluster)
     if cluster.serves:
@@ -99,13 +127,65 @@ def decide(seen: Seen) -> Step:
 
 
 def _taken(seen: Seen, cluster: Born) -> Say:
+    """There is a cluster of that name that this object has not made."""
+    restore = seen.restore
+    if restore.replaces is None:
+        return _not_confirmed(seen, cluster)
+    if cluster.restore.get("uid") == restore.uid:
+        return _in_place(seen, cluster)
+    if to_hex(restore.replaces) != cluster.cluster_id:
+        return _wrong_id(seen, cluster)
+    words = f"EtcdCluster {restore.name} is to be looked at: {cluster.doing}"
+    return Say("Restoring", words, after=LOOK_SECONDS)
+
+
+def _not_confirmed(seen: Seen, cluster: Born) -> Say:
     name = seen.restore.name
-    which = f" ({cluster.cluster_id})" if cluster.cluster_id else ""
+    which = f" ({cluster.cluster_id})" if cluster.cluster_id else ", which has not formed yet"
+    named = cluster.cluster_id or "its status.clusterID"
     return Say(
         "ClusterExists",
-        f"spec.etcdCluster.name: there is an EtcdCluster {name}{which}, and this version cannot "
-        "restore in place. Nothing is done to it. Delete it first and discard its claims when it "
-        "comes back, or make a cluster of another name with spec.bootstrap.restore",
+        f"spec.etcdCluster.name: there is an EtcdCluster {name}{which}. Nothing is done to it. To "
+        f"give up what it holds for what is in the backup, set spec.replace.clusterID to "
+        f'"{named}"; or make a cluster of another name with spec.bootstrap.restore',
+        "False",
+        after=SLOW_SECONDS,
+    )
+
+
+def _wrong_id(seen: Seen, cluster: Born) -> Say:
+    restore = seen.restore
+    there = cluster.cluster_id or "none yet, as it has not formed"
+    return Say(
+        "ClusterChanged",
+        f"spec.replace.clusterID names {to_hex(restore.replaces or 0)}, and the ID of EtcdCluster "
+        f"{restore.name} is {there}. Nothing is done to it: name the one that is to be replaced",
+        "False",
+        after=SLOW_SECONDS,
+    )
+
+
+def _in_place(seen: Seen, cluster: Born) -> Say:
+    told, restore = cluster.restore, seen.restore
+    state, words = told.get("state"), str(told.get("message") or "")
+    if state == DONE and cluster.serves:
+        words = f"cluster {cluster.cluster_id} serves the data of the backup, in place"
+        return Say("Restored", words, "True")
+    if told.get("generation", restore.generation) != restore.generation:
+        return Say("Restoring", "the spec has been edited and is looked at", after=LOOK_SECONDS)
+    if state == FAILED and "generation" in told:
+        kept = f"{words}. EtcdCluster {restore.name} goes on with the data that it has"
+        return Say("RestoreFailed", kept, "False", failed=True)
+    if state in (FAILED, HELD):
+        return Say("Held", words, "False", after=LOOK_SECONDS)
+    return Say("Restoring", words or cluster.doing, after=LOOK_SECONDS)
+
+
+def _nothing_there(seen: Seen) -> Say:
+    return Say(
+        "ClusterNotFound",
+        f"spec.replace: there is no EtcdCluster {seen.restore.name} to be replaced. Remove the "
+        "field, and one is made from the backup",
         "False",
         after=SLOW_SECONDS,
     )

@@ -38,12 +38,15 @@ def backup_job(
     *,
     operator_image: str,
     cluster: Mapping[str, Any] | None = None,
+    last: str = "",
 ) -> Manifest:
     """
     Args:
         cluster: name and spec of the EtcdCluster that is backed up, where it is known.
+        last: location of the last one that has succeeded.
     """
-    told = replace(order(backup, target), cluster=cluster)
+    spare = last.removeprefix(backup.store.location("")) if backup.policy.keep else ""
+    told = replace(order(backup, target), cluster=cluster, spare=spare)
     return job(backup, run, told, operator_image)
 
 

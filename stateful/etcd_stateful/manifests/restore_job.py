@@ -1,4 +1,4 @@
-"""The Job that fills the volume of ordinal 0 from a backup, before any pod of the cluster runs.
+"""The Job that fills the first volume of a cluster from a backup, before any pod of it runs.
 
     fetch (init)    the operator's image, with the store's credentials: the snapshot, checked
     etcdutl (init)  the cluster's own image: a data directory of a cluster of one
@@ -32,11 +32,19 @@ _TRIES: Final = 3
 
 
 def restore_job(
-    cluster: EtcdCluster, record: Bootstrap, store: Store, *, claim_uid: str, operator_image: str
+    cluster: EtcdCluster,
+    record: Bootstrap,
+    store: Store,
+    *,
+    claim_uid: str,
+    operator_image: str,
+    field: str = restore.FIELD,
 ) -> Manifest:
     """
     Args:
+        record: of the cluster that is to run on the volume, with its one first member.
         claim_uid: of the claim that it is to fill. A Job knows claims by their names alone.
+        field: where the store is named, for what the Job says of it.
     """
     described = metadata(cluster, naming.restore_job(cluster.name))
     described["labels"] = labels(cluster.name)
@@ -63,7 +71,7 @@ def restore_job(
                     "labels": dict(cluster.pod.labels) | labels(cluster.name),
                     "annotations": dict(cluster.pod.annotations),
                 },
-                "spec": _pod(cluster, record, store, operator_image),
+                "spec": _pod(cluster, record, store, operator_image, field),
             },
         },
     }
@@ -76,10 +84,10 @@ def made_of(cluster: EtcdCluster, store: Store) -> str:
 
 
 def _pod(
-    cluster: EtcdCluster, record: Bootstrap, store: Store, operator_image: str
+    cluster: EtcdCluster, record: Bootstrap, store: Store, operator_image: str, field: str
 ) -> dict[str, Any]:
     pod, first = cluster.pod, record.members[0]
-    environment = _environment(cluster, record, store)
+    environment = _environment(cluster, record, store, field)
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -90,7 +98,9 @@ def _pod(
             {
                 "name": "etcdutl",
                 "image": cluster.image,
-                "command": restore.etcdutl(first.name, first.peer_url, record.token),
+                "command": restore.etcdutl(
+                    first.name, first.peer_url, record.token, record.bump or restore.BUMP
+                ),
                 "volumeMounts": [_data()],
                 "securityContext": CONFINED,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -101,7 +111,7 @@ def _pod(
         "volumes": [
             {
                 "name": naming.DATA_VOLUME,
-                "persistentVolumeClaim": {"claimName": naming.claim(cluster.name, 0)},
+                "persistentVolumeClaim": {"claimName": f"{naming.DATA_VOLUME}-{first.name}"},
             },
             *_store_volumes(store),
         ],
@@ -114,9 +124,11 @@ def _pod(
     return {key: value for key, value in spec.items() if value or value is False}
 
 
-def _environment(cluster: EtcdCluster, record: Bootstrap, store: Store) -> list[Manifest]:
-    first = record.members[0]
-    told = restore.serialise(first.member_id, record.cluster_id, store, str(cluster.version))
+def _environment(
+    cluster: EtcdCluster, record: Bootstrap, store: Store, field: str
+) -> list[Manifest]:
+    first, version = record.members[0], str(cluster.version)
+    told = restore.serialise(first.member_id, record.cluster_id, store, version, field)
     return [
         {"name": "POD_NAME", "value": first.name},
         downward("POD_UID", "metadata.uid"),

@@ -246,10 +246,10 @@ def _claim(cluster: EtcdCluster) -> Manifest:
     }
 
 
-def first_claim(cluster: EtcdCluster) -> Manifest:
-    """The claim of ordinal 0 as the StatefulSet will find it: just what it would have made."""
+def first_claim(cluster: EtcdCluster, ordinal: int = 0) -> Manifest:
+    """The claim of an ordinal as the StatefulSet will find it: just what it would have made."""
     template = _claim(cluster)
-    name = f"{template['metadata']['name']}-{naming.pod(cluster.name, 0)}"
+    name = f"{template['metadata']['name']}-{naming.pod(cluster.name, ordinal)}"
     place = {"name": name, "namespace": cluster.namespace}
     return {
         "apiVersion": "v1",

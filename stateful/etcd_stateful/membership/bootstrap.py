@@ -15,13 +15,14 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import identity, origin, records, roster, survivor
 from etcd_stateful.membership.observation import (
+    Claim,
     Member,
     Observation,
     Pod,
     is_latched,
     recorded,
 )
-from etcd_stateful.membership.records import MemberRecord
+from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.membership.steps import (
     CreateSecret,
     Hold,
@@ -137,15 +138,23 @@ def replicas(seen: Observation) -> int:
     record = seen.secret.bootstrap if seen.secret else None
     if record and record.latched and seen.etcd and seen.etcd.cluster_id == record.cluster_id:
         listed = (roster.ordinal_of(seen, member) for member in seen.etcd.members)
-        return max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])
+        size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])
+        # Growth waits for what is being restored at the next ordinal.
+        return min(size, record.successor.ordinal) if record.successor else size
     ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
     owned = [
         claim.ordinal + 1
         for claim in seen.claims
         if claim.record and claim.record.cluster_uid in ours and claim.ordinal < naming.MAX_SIZE
+        if not _is_successors(record, claim)
     ]
     begun = (record.size or len(record.members)) if record else 0
     return max([seen.replicas, begun, *owned]) or seen.cluster.size
+
+
+def _is_successors(record: Bootstrap | None, claim: Claim) -> bool:
+    """It is no member's until its cluster has taken the place of this one."""
+    return bool(record and record.successor and record.successor.ordinal == claim.ordinal)
 
 
 def keep_size(seen: Observation) -> Step | None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import inplace, roster
 from etcd_stateful.membership.observation import (
     Certificate,
     Certificates,
@@ -60,6 +60,7 @@ def needed_of_users(seen: Observation) -> tuple[Need, ...]:
     cluster is still all of them."""
     listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
     used = [*(pod.ordinal for pod in seen.pods), *(one for one in listed if one is not None)]
+    used += inplace.ordinals(seen)
     members = max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
     return provided(seen.cluster, min(members, naming.MAX_SIZE))
 

@@ -13,11 +13,20 @@ from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
 
 
 def lowest(seen: Observation) -> Step | None:
-    if seen.etcd is None:
-        return None
-    vacant = [seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size]
-    able = [seat for seat in vacant if seat.member is None and _may_join(seen, seat)]
+    able = _able(seen)
     return _add(seen, able[0]) if able else None
+
+
+def is_possible(seen: Observation) -> bool:
+    """Whether some ordinal without a member has a pod that could be one."""
+    return bool(_able(seen))
+
+
+def _able(seen: Observation) -> list[Seat]:
+    if seen.etcd is None:
+        return []
+    vacant = [seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size]
+    return [seat for seat in vacant if seat.member is None and _may_join(seen, seat)]
 
 
 def _may_join(seen: Observation, seat: Seat) -> bool:

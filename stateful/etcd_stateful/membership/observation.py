@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
@@ -138,6 +139,9 @@ class MemberStatus:
     storage_version: str = ""
     """Minor of the format of its data, `3.6`; from etcd 3.6 on."""
 
+    revision: int = 0
+    """Of its data, as far as it has applied it; 0 where it does not say."""
+
     downgrade_target: str = ""
     """Minor that etcd's downgrade API has been told to go down to; empty while it is off."""
 
@@ -255,6 +259,8 @@ class Observation:
     backup: Store | Awaited | None = None
     """Where the EtcdBackup has stored that the cluster is to be born from. None where that was not
     looked up, as nothing depends on it."""
+    restore: EtcdRestore | None = None
+    """The EtcdRestore of the cluster's name that asks to replace one, unless it is over."""
     certificates: Certificates | None = None
     """None where they were not looked at: nothing is done for a paused cluster."""
 

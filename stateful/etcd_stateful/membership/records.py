@@ -20,6 +20,9 @@ from etcd_stateful.api import stores
 from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import NO_TLS, Links, links_as_json, load_links
 from etcd_stateful.membership import identity
+from etcd_stateful.membership import successor as successors
+from etcd_stateful.membership.successor import Successor
+from etcd_stateful.restore import BUMP
 
 FIRST_EPOCH: Final = 1
 """Restore and recovery raise the epoch, which fences every volume of the one before."""
@@ -82,6 +85,18 @@ class Bootstrap:
 
     chosen: Chosen | None = None
     """The backup that it is filled from, where the spec says no more than an EtcdBackup's name."""
+
+    bump: int = 0
+    """What the revisions of the last restore were raised by; 0 where there was none."""
+
+    successor: Successor | None = None
+    """What a restore in place is about to put in this cluster's place."""
+
+    retired: tuple[int, ...] = ()
+    """Clusters whose place was taken, as long as their claims are kept: until this one serves."""
+
+    restored_by: str = ""
+    """UID of the EtcdRestore by which this cluster took another's place."""
 
     declined: bool = False
     """The `spec.recovery` there is came while a quorum answered. It has no effect, also later."""
@@ -196,7 +211,9 @@ def restoring(
 
 def restored(record: Bootstrap, size: int) -> Bootstrap:
     """From here on there is data, which no empty volume may ever take the place of."""
-    return replace(record, restoring=False, chosen=None, latched=True, members=(), size=size)
+    return replace(
+        record, restoring=False, chosen=None, latched=True, members=(), size=size, bump=BUMP
+    )
 
 
 def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
@@ -228,9 +245,21 @@ def dump_bootstrap(record: Bootstrap) -> str:
             "declined": record.declined,
         }
         | ({"restoring": True} if record.restoring else {})
-        | ({"chosen": _chosen_as_json(record.chosen)} if record.chosen else {}),
+        | ({"chosen": _chosen_as_json(record.chosen)} if record.chosen else {})
+        | _replacement_as_json(record),
         sort_keys=True,
     )
+
+
+def _replacement_as_json(record: Bootstrap) -> dict[str, object]:
+    """Of what most clusters never see, nothing."""
+    said: dict[str, object] = {
+        "bump": record.bump,
+        "successor": successors.as_json(record.successor) if record.successor else None,
+        "retired": [identity.to_hex(one) for one in record.retired],
+        "restoredBy": record.restored_by,
+    }
+    return {key: value for key, value in said.items() if value}
 
 
 def load_bootstrap(text: str) -> Bootstrap:
@@ -258,6 +287,10 @@ def load_bootstrap(text: str) -> Bootstrap:
             links=load_links(raw["links"]) if "links" in raw else NO_TLS,
             restoring=_truth(raw.get("restoring", False)),
             chosen=_load_chosen(raw["chosen"]) if "chosen" in raw else None,
+            bump=int(raw.get("bump", 0)),
+            successor=successors.from_json(raw["successor"]) if "successor" in raw else None,
+            retired=tuple(identity.from_hex(one) for one in raw.get("retired", ())),
+            restored_by=str(raw.get("restoredBy", "")),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error

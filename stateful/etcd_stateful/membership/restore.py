@@ -16,15 +16,13 @@ from dataclasses import replace
 from etcd_stateful import naming
 from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.manifests.restore_job import made_of, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
-from etcd_stateful.membership import bootstrap, leftovers, origin, records
-from etcd_stateful.membership.observation import Claim, Job, Observation, recorded
+from etcd_stateful.membership import filling, leftovers, origin, records
+from etcd_stateful.membership.filling import Failed, Filling
+from etcd_stateful.membership.observation import Claim, Observation, recorded
 from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
     ApplyChild,
-    CreateJob,
-    DeleteJob,
     Hold,
     RecordMember,
     Step,
@@ -80,60 +78,17 @@ def _with_another_version(seen: Observation) -> Step | None:
 
 
 def _run(seen: Observation, claim: Claim, store: Store) -> Step:
-    job = seen.job
-    if job is None:
-        return _create(seen, claim, store)
-    if job.deleting:
-        return Wait(f"Job {job.name} to be gone", soon=True)
-    return _why_useless(seen, claim, job, store) or _of_job(seen, claim, job, store)
-
-
-def _why_useless(seen: Observation, claim: Claim, job: Job, store: Store) -> Step | None:
-    """A Job under the name that is not the one to wait for."""
-    if job.stranger:
-        return Hold(
-            "NameTaken",
-            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete or rename it",
-        )
-    made = made_of(bootstrap.as_running(seen), store)
-    if (job.epoch, job.spec_hash) != (recorded(seen).epoch, made):
-        return _delete(job, f"Job {job.name} is made again: the spec has been edited")
-    if job.claim_uid != claim.uid:
-        # What it has filled may be gone with the claim of before.
-        return _delete(job, f"Job {job.name} is made again: claim {claim.name} is another by now")
-    return None
-
-
-def _of_job(seen: Observation, claim: Claim, job: Job, store: Store) -> Step:
-    if job.state == "complete":
-        words = f"claim {claim.name} holds the data of the backup"
-        return RecordMember.of(claim, _record_of(seen, claim), words)
-    if job.state == "failed":
-        why = f"{job.trouble or 'its pods say why'}{origin.whose(seen)}"
-        return _failed(seen, f"Job {job.name} failed: {why}")
-    doing = f"Job {job.name} to restore {store.location(store.key)}{origin.whose(seen)}"
-    return Wait(f"{doing}: {job.trouble}" if job.trouble else doing, soon=True)
-
-
-def _create(seen: Observation, claim: Claim, store: Store) -> Step:
-    if seen.occupants:
-        return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
-    manifest = restore_job(
-        bootstrap.as_running(seen),
-        recorded(seen),
-        store,
-        claim_uid=claim.uid,
-        operator_image=seen.operator_image,
-    )
-    name = naming.restore_job(seen.cluster.name)
-    return CreateJob(name, manifest, f"Job {name} restores {store.location(store.key)}")
+    whose = origin.whose(seen)
+    step = filling.by_job(seen, claim, Filling(recorded(seen), store, whose))
+    if isinstance(step, Failed):
+        return _failed(seen, step.why)
+    words = f"claim {claim.name} holds the data of the backup"
+    return step or RecordMember.of(claim, _record_of(seen, claim), words)
 
 
 def _clear_up(seen: Observation) -> Step:
-    if (job := seen.job) is not None and not job.stranger:
-        if job.deleting:
-            return Wait(f"Job {job.name} to be gone", soon=True)
-        return _delete(job, f"Job {job.name} is deleted: it has done its work")
+    if step := filling.cleared(seen, "it has done its work"):
+        return step
     record = records.restored(recorded(seen), seen.cluster.size)
     words = "the backup is restored; its first member runs, and others join it"
     return WriteBootstrap.of(seen, record, words, final=True)
@@ -156,7 +111,3 @@ def _failed(seen: Observation, why: str) -> Hold:
         "" if seen.job is None else f". Delete Job {seen.job.name} to try again, or edit the spec"
     )
     return Hold("RestoreFailed", f"spec.bootstrap.restore is not carried out: {why}{again}")
-
-
-def _delete(job: Job, why: str) -> DeleteJob:
-    return DeleteJob.of(job, why)

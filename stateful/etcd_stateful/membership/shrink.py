@@ -7,7 +7,7 @@ Its pod and claim are not waited for: once off the list it is no member, and the
 
 from __future__ import annotations
 
-from etcd_stateful.membership import changes, roster
+from etcd_stateful.membership import changes, grow, roster
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step, Wait
 
@@ -17,8 +17,8 @@ def highest(seen: Observation) -> Step | None:
     if not voters or voters[-1].ordinal < size:
         return None
     top = voters[-1]
-    if len(voters) == 1:
-        return None  # the ordinals below are vacant: one is grown first
+    if len(voters) == 1 or (len(voters) <= size and grow.is_possible(seen)):
+        return None  # ordinals below are vacant: they are grown first, as long as they can be
     if not roster.rest_holds(seen, top):
         down = roster.not_serving(voters[:-1])
         return Wait(f"{down} to serve, so that {top.name} can go", soon=True)

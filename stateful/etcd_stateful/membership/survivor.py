@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import inplace, roster
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Claim, Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
@@ -42,11 +42,11 @@ def accepted(seen: Observation) -> Recovery | None:
 
 def halted(seen: Observation) -> bool:
     """Whether no pod of the cluster may run: a recovery is to begin, or is not over; or a backup is
-    being restored."""
+    being restored, or is to take the cluster's place."""
     record = seen.secret.bootstrap if seen.secret else None
     if record is None or not record.latched:
         return bool(record and record.restoring)
-    return bool(record.survivor) or accepted(seen) is not None
+    return bool(record.survivor) or inplace.halted(seen) or accepted(seen) is not None
 
 
 def is_looked_at(seen: Observation) -> bool:
@@ -54,15 +54,18 @@ def is_looked_at(seen: Observation) -> bool:
     record = seen.secret.bootstrap if seen.secret else None
     if record is None or not record.latched:
         return bool(record and record.restoring)
+    if record.survivor or record.successor:
+        return True
     asked = asked_for(seen)
-    return bool(record.survivor) or (asked is not None and not why_not(seen, asked))
+    return asked is not None and not why_not(seen, asked)
 
 
 def job_name(seen: Observation) -> str:
     """Of the Job that is looked at."""
     record = seen.secret.bootstrap if seen.secret else None
+    restores = record and not record.survivor and (record.restoring or record.successor)
     name = seen.cluster.name
-    return naming.restore_job(name) if record and record.restoring else naming.recovery_job(name)
+    return naming.restore_job(name) if restores else naming.recovery_job(name)
 
 
 def why_not(seen: Observation, asked: Recovery) -> str:

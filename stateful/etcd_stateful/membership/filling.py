@@ -1,0 +1,98 @@
+"""The Job that fills a first volume from a backup: made, waited for, made again.
+
+The same for a cluster that begins and for one that is to take another's place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from etcd_stateful import naming
+from etcd_stateful.api.stores import Store
+from etcd_stateful.manifests.restore_job import made_of, restore_job
+from etcd_stateful.membership import bootstrap
+from etcd_stateful.membership.observation import Claim, Job, Observation
+from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.membership.steps import CreateJob, DeleteJob, Hold, Step, Wait
+from etcd_stateful.restore import FIELD
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    record: Bootstrap
+    """Of the cluster that is to run on the volume, with its one first member."""
+    store: Store
+    whose: str = ""
+    """Added to what is said of the store: which object names it."""
+    field: str = FIELD
+    """Where the store is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The Job has given up."""
+
+    why: str
+
+
+def by_job(seen: Observation, claim: Claim, filling: Filling) -> Step | Failed | None:
+    """What comes next; None once the claim has been filled."""
+    job = seen.job
+    if job is None:
+        return _create(seen, claim, filling)
+    if job.deleting:
+        return Wait(f"Job {job.name} to be gone", soon=True)
+    return _why_useless(seen, claim, job, filling) or _of_job(job, filling)
+
+
+def cleared(seen: Observation, why: str) -> Step | None:
+    """The Job goes, once it is of no use any more; None where it is gone."""
+    job = seen.job
+    if job is None or job.stranger:
+        return None
+    if job.deleting:
+        return Wait(f"Job {job.name} to be gone", soon=True)
+    return DeleteJob.of(job, f"Job {job.name} is deleted: {why}")
+
+
+def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) -> Step | None:
+    """A Job under the name that is not the one to wait for."""
+    if job.stranger:
+        return Hold(
+            "NameTaken",
+            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete or rename it",
+        )
+    made = made_of(bootstrap.as_running(seen), filling.store)
+    if (job.epoch, job.spec_hash) != (filling.record.epoch, made):
+        return DeleteJob.of(job, f"Job {job.name} is made again: the spec has been edited")
+    if job.claim_uid != claim.uid:
+        # What it has filled may be gone with the claim of before.
+        words = f"Job {job.name} is made again: claim {claim.name} is another by now"
+        return DeleteJob.of(job, words)
+    return None
+
+
+def _of_job(job: Job, filling: Filling) -> Step | Failed | None:
+    if job.state == "complete":
+        return None
+    if job.state == "failed":
+        return Failed(f"Job {job.name} failed: {job.trouble or 'its pods say why'}{filling.whose}")
+    where = filling.store.location(filling.store.key)
+    doing = f"Job {job.name} to restore {where}{filling.whose}"
+    return Wait(f"{doing}: {job.trouble}" if job.trouble else doing, soon=True)
+
+
+def _create(seen: Observation, claim: Claim, filling: Filling) -> Step:
+    if seen.occupants:
+        return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
+    manifest = restore_job(
+        bootstrap.as_running(seen),
+        filling.record,
+        filling.store,
+        claim_uid=claim.uid,
+        operator_image=seen.operator_image,
+        field=filling.field,
+    )
+    name = naming.restore_job(seen.cluster.name)
+    where = filling.store.location(filling.store.key)
+    return CreateJob(name, manifest, f"Job {name} restores {where}")

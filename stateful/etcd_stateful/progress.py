@@ -1,0 +1,55 @@
+"""`status.restore`: how far an EtcdRestore has come that takes this cluster's place.
+
+The EtcdRestore tells it on; nothing is decided by it here. That it is done stays, as the cluster
+that is there by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from etcd_stateful.membership import inplace, replacement
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+
+HELD: Final = "Held"
+FAILED: Final = "Failed"
+WORKING: Final = "Working"
+DONE: Final = "Done"
+
+LONGEST: Final = 1024
+
+
+def restoring(seen: Observation) -> dict[str, Any] | None:
+    """None where no restore has to do with this cluster."""
+    if not is_latched(seen):
+        return None
+    record, restore = recorded(seen), inplace.asked(seen)
+    if restore is not None:
+        state, words = _in_words(seen, replacement.upcoming(seen))
+        return _told(restore.uid, state, words) | {"generation": restore.generation}
+    if record.retired:
+        return _told(record.restored_by, *_in_words(seen, replacement.settle(seen)))
+    if not record.restored_by:
+        return None
+    words = f"cluster {to_hex(record.cluster_id)} has the data of the backup"
+    return _told(record.restored_by, DONE, words)
+
+
+def _in_words(seen: Observation, step: Step | None) -> tuple[str, str]:
+    if seen.cluster.paused:
+        return HELD, "spec.paused of the EtcdCluster is true: nothing is done until it is false"
+    match step:
+        case Hold(reason=reason, message=message):
+            return FAILED if reason == replacement.FAILED else HELD, message
+        case Wait(reason=words):
+            return WORKING, f"waiting for {words}"
+        case None | Settled():
+            return WORKING, "the claims of the cluster before are being deleted"
+        case write:
+            return WORKING, write.reason
+
+
+def _told(uid: str, state: str, words: str) -> dict[str, Any]:
+    return {"uid": uid, "state": state, "message": words[:LONGEST]}

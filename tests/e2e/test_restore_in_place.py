@@ -1,0 +1,187 @@
+"""A cluster that is there takes over the data of a backup, in its place and under its names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from harness import backups
+from harness.api import BACKUPS, CLAIMS, PODS, RESTORES, SCHEDULES, Json, Kind
+from harness.clusters import Cluster, is_waiting_in_start
+from harness.load import under_load
+from harness.membership import settles
+from harness.place import Place
+from harness.waiting import eventually, steadily
+
+from localkube.s3 import S3Server
+
+pytestmark = pytest.mark.usefixtures("local_node")
+
+JOBS = Kind("jobs", "batch/v1", "Job")
+VERSION = "3.7.3"
+SAYS_SECONDS = 40
+RESTORED_SECONDS = 150
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
+    server.bucket("mybucket")
+    yield server
+    server.stop()
+
+
+def ask(place: Place, **spec: object) -> None:
+    body = {"metadata": {"name": "etcd"}, "spec": {"etcdCluster": {"name": "etcd"}} | spec}
+    place.kube.create(RESTORES, body, place.namespace)
+
+
+def edit(place: Place, **spec: object) -> None:
+    place.kube.patch(RESTORES, place.namespace, "etcd", {"spec": spec})
+
+
+def status(place: Place) -> Json:
+    body = place.kube.get(RESTORES, place.namespace, "etcd") or {}
+    return dict(body.get("status") or {})
+
+
+def complete(place: Place) -> Json:
+    told = status(place).get("conditions", ())
+    return next((one for one in told if one["type"] == "Complete"), {})
+
+
+def succeeds(place: Place) -> None:
+    eventually(
+        "the restore succeeds",
+        lambda: (status(place).get("succeeded"), complete(place).get("message")),
+        lambda said: said[0] is True,
+        seconds=RESTORED_SECONDS,
+    )
+
+
+def revision(cluster: Cluster) -> int:
+    return int(cluster.client.status()["header"]["revision"])
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(420)
+def test_a_backup_takes_the_place_of_a_running_cluster_and_a_bad_one_leaves_it(
+    place: Place, s3: S3Server
+) -> None:
+    """With the operator killed on the way."""
+    place.operator_may_restart = True
+    place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(4)}
+    cluster = place.declare(size=3, version=VERSION).comes_up()
+    backups.secret(place, s3)
+    for number in range(20):
+        cluster.client.put(f"before-{number}", "kept")
+    at = backups.s3_place(s3, "mybucket/good")
+    backups.declare(place, "b", clusterRef={"name": "etcd"}, storageType="S3", s3=at).succeeds()
+    cluster.client.put("after", "given up")
+    cluster.client.put("before-0", "overwritten")
+    stored = s3.folder / "data" / "mybucket"
+    content = bytearray((stored / "good").read_bytes())
+    content[len(content) // 2] ^= 1
+    (stored / "bad").write_bytes(bytes(content))
+    members, claims, last = cluster.client.members(), cluster.claim_uids(), revision(cluster)
+
+    ask(place, backupStorageType="S3", s3=backups.s3_place(s3, "mybucket/bad"))
+    held = eventually(
+        "it holds and names the ID and the field",
+        lambda: complete(place),
+        lambda one: one.get("reason") == "ClusterExists",
+        seconds=SAYS_SECONDS,
+    )
+    assert f'set spec.replace.clusterID to "{members.cluster_id}"' in held["message"]
+
+    edit(place, replace={"clusterID": members.cluster_id})
+    eventually(
+        "a bad backup fails",
+        lambda: (status(place).get("succeeded"), status(place).get("reason")),
+        lambda said: said[0] is False and "etcd's hash" in said[1],
+        seconds=60,
+    )
+    eventually("nothing is left of it", cluster.claim_uids, lambda now: now == claims, seconds=30)
+    assert cluster.client.members().ids == members.ids
+    assert cluster.client.get("after") == "given up"
+    assert revision(cluster) == last
+
+    edit(place, s3=at)
+    eventually("its Job is there", lambda: cluster.get(JOBS, "etcd-restore"), bool, seconds=60)
+    place.operator.kill()
+    succeeds(place)
+    settles(cluster, 3, RESTORED_SECONDS)
+
+    assert all(cluster.client.get(f"before-{number}") == "kept" for number in range(20))
+    assert cluster.client.get("after") is None
+    assert revision(cluster) > last + 1_000_000_000
+    after = cluster.client.members()
+    assert after.cluster_id != members.cluster_id
+    assert not set(after.ids.values()) & set(members.ids.values())
+    assert cluster.status()["epoch"] == 2
+    assert cluster.get(JOBS, "etcd-restore") is None
+    # Spent: the words name a cluster that is no more.
+    cluster.client.put("later", "stays")
+    place.kube.delete(RESTORES, place.namespace, "etcd")
+    ask(
+        place, replace={"clusterID": members.cluster_id}, backupStorageType="S3", s3=at,
+    )  # fmt: skip
+    eventually(
+        "it is refused", lambda: complete(place).get("reason"), lambda it: it == "ClusterChanged"
+    )
+    assert cluster.client.get("later") == "stays"
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(600)
+def test_the_disaster_drill(place: Place, s3: S3Server) -> None:
+    """Load, backups by the calendar, all volumes gone; one object, and the data is back."""
+    place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(4)}
+    cluster = place.declare(size=3, version=VERSION).comes_up()
+    backups.secret(place, s3)
+    template = {
+        "clusterRef": {"name": "etcd"},
+        "storageType": "S3",
+        "s3": backups.s3_place(s3, "mybucket/drill/etcd"),
+    }
+    spec = {"schedule": "* * * * *", "retention": {"count": 3}, "template": template}
+    place.kube.create(SCHEDULES, {"metadata": {"name": "drill"}, "spec": spec}, place.namespace)
+
+    def newest() -> Json:
+        made = place.kube.list(BACKUPS, place.namespace, "etcd.database.coreos.com/schedule=drill")
+        proven = [one for one in made if (one.get("status") or {}).get("verified")]
+        return max(proven, key=lambda one: one["status"]["etcdRevision"], default={})
+
+    with under_load(cluster) as load:
+        eventually("there is something", lambda: len(backups.kept_keys(load)), lambda n: n > 100)
+        before = backups.kept_keys(load)
+        reached = revision(cluster)
+        backup = eventually(
+            "what was written by then is in a verified backup",
+            newest,
+            lambda one: bool(one) and one["status"]["etcdRevision"] >= reached,
+            seconds=200,
+        )
+    last, old = revision(cluster), cluster.client.members().cluster_id
+    place.kube.patch(SCHEDULES, place.namespace, "drill", {"spec": {"suspend": True}})
+
+    for ordinal in range(3):
+        place.kube.delete(CLAIMS, place.namespace, f"data-etcd-{ordinal}")
+    for ordinal in range(3):
+        place.kube.delete(PODS, place.namespace, f"etcd-{ordinal}")
+    cluster.holds("QuorumLost", "etcd-0", "etcd-1", "etcd-2", seconds=90)
+
+    def waits() -> list[bool]:
+        return [is_waiting_in_start(pod) for pod in cluster.pods().values()]
+
+    eventually("all wait on empty volumes", waits, lambda now: now == [True] * 3, seconds=60)
+    steadily("nobody starts empty", waits, lambda now: now == [True] * 3, 5)
+
+    name = backup["metadata"]["name"]
+    ask(place, replace={"clusterID": old}, backupRef={"name": name})
+    succeeds(place)
+    settles(cluster, 3, RESTORED_SECONDS)
+
+    assert all(cluster.client.get(key) is not None for key in before)
+    assert revision(cluster) > last
+    assert cluster.client.members().cluster_id != old

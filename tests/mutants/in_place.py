@@ -1,0 +1,93 @@
+"""Faults in restores in place, and in what is kept of backups."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_IN_PLACE = "membership/inplace.py"
+_REPLACEMENT = "membership/replacement.py"
+_SUCCESSOR = "membership/successor.py"
+_TAKEOVER = "membership/takeover.py"
+
+MUTANTS: Final = [
+    Mutant(
+        _IN_PLACE,
+        "return restore if restore.replaces == recorded(seen).cluster_id else None",
+        "return restore",
+        "a cluster is replaced by a word that names another",
+    ),
+    Mutant(
+        _IN_PLACE,
+        "return bool(claim and taking.claim == claim.uid and is_successors(seen, claim))",
+        "return bool(claim and is_successors(seen, claim))",
+        "members are stopped while the volume of their successor is still empty",
+    ),
+    Mutant(
+        _REPLACEMENT,
+        "    if stopping or seen.occupants:\n",
+        "    if False:\n",
+        "a cluster is replaced while its members still run",
+    ),
+    Mutant(
+        _REPLACEMENT,
+        "    if seen.etcd is None:\n        return _until_it_serves(seen)\n",
+        "",
+        "the volumes of before are deleted before what replaces them serves",
+    ),
+    Mutant(
+        _REPLACEMENT,
+        "        and held.cluster_id in record.retired\n",
+        "",
+        "a claim of a cluster that nobody replaced is deleted",
+    ),
+    Mutant(
+        _REPLACEMENT,
+        "    if restore is None or (taking and taking.restore != restore.uid):\n",
+        "    if restore is None and taking is None:\n",
+        "a restore that was deleted in the middle goes on",
+    ),
+    Mutant(
+        _SUCCESSOR,
+        "return (live or max(0, 2 * last - BUMP)) + BUMP",
+        "return BUMP",
+        "watchers see time go back after an old backup was restored twice",
+    ),
+    Mutant(
+        _TAKEOVER,
+        "        epoch=record.epoch + 1,\n        token=",
+        "        epoch=record.epoch,\n        token=",
+        "volumes of before are not kept out by their epoch",
+    ),
+    Mutant(
+        "membership/bootstrap.py",
+        "return min(size, record.successor.ordinal) if record.successor else size",
+        "return size",
+        "a member is grown onto the volume that a backup is being restored to",
+    ),
+    Mutant(
+        "membership/shrink.py",
+        "if len(voters) == 1 or (len(voters) <= size and grow.is_possible(seen)):",
+        "if len(voters) == 1:",
+        "the only member that has what was restored goes when one other has it",
+    ),
+    Mutant(
+        "operator/etcd_operator/observe.py",
+        "            await self._finder.read(ETCD_RESTORES, where, cluster.name)\n",
+        "            pass\n",
+        "members are stopped for a restore that is gone by now",
+    ),
+    Mutant(
+        "backup/restores.py",
+        '    if told.get("generation", restore.generation) != restore.generation:',
+        "    if False:",
+        "an edited restore fails by what was said of it before",
+    ),
+    Mutant(
+        "backup/names.py",
+        "[:-keep] if key != spare]",
+        "[:-keep]]",
+        "the last proven backup is deleted after some that were not",
+    ),
+]

@@ -1,0 +1,211 @@
+"""The tiny world with what a restore in place adds: an EtcdRestore, a volume beside the others.
+
+What only such a restore may do (stop every pod, change the cluster's ID, delete the claims of
+before) is held against rules of its own: the data of before stays until what replaces it serves.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from recovery_world import RecoveryWorld, _instead
+from restore_world import RESTORE, RestoreWorld
+from world_api import Json, Volume
+from world_etcd import Conflict, Data, Etcd
+from world_rules import rule
+from worlds import body, drive, is_write
+
+from etcd_stateful import naming
+from etcd_stateful.backup import restores
+from etcd_stateful.backup.named import stored_last
+from etcd_stateful.manifests.recovery_job import SURVIVOR
+from etcd_stateful.membership import identity, inplace
+from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteClaim, PushTicket, Settled
+
+SOURCE = {"backupStorageType": "S3", "s3": RESTORE["s3"]}
+BACKUP_INDEX = 77
+
+
+class InPlaceWorld(RestoreWorld):
+    def __init__(self, resource: Json | None = None) -> None:
+        super().__init__(resource)
+        self.restore: Json | None = None
+        self.revision = 5000
+        """What members say that their data has come to."""
+        self.filled: set[int] = set()
+        """Clusters that a Job has made, whether they ever ran or not."""
+
+    # The human.
+
+    def ask(self, *_: Any, uid: str = "uid-r", cluster_id: str = "", **source: Any) -> None:
+        """An EtcdRestore that names the cluster there is."""
+        named = cluster_id or identity.to_hex(self.record.cluster_id)
+        spec = {"etcdCluster": {"name": "c"}, "replace": {"clusterID": named}}
+        metadata = {"namespace": "ns", "name": "c", "uid": uid, "generation": 1}
+        self.restore = {"metadata": metadata, "spec": spec | (source or SOURCE)}
+
+    # What the planner sees.
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        said = {
+            ordinal: replace(one, revision=self.revision) for ordinal, one in seen.statuses.items()
+        }
+        seen = replace(seen, restore=restores.replacing(self.restore), statuses=said)
+        if not (name := inplace.sought(seen)):
+            return seen
+        return replace(seen, backup=stored_last(name, self.backups.get(name)))
+
+    # What a step does.
+
+    @property
+    def in_place(self) -> bool:
+        return self.secret is not None and bool(self.record.successor or self.record.retired)
+
+    def is_listed(self, data: Data) -> bool:
+        """No pod needs the successor's volume before it has taken over."""
+        now = self.record.cluster_id if self.secret else 0
+        return data.cluster_id not in self.filled - {now} and super().is_listed(data)
+
+    def _apply_child(self, step: ApplyChild) -> None:
+        if step.kind != "PersistentVolumeClaim" or not self.in_place:
+            super()._apply_child(step)
+            return
+        ordinal = int(step.name.rpartition("-")[2])
+        rule(ordinal not in self.claims, "I6", "there is a claim")
+        rule(ordinal not in self.pods, "I8", "a pod has that ordinal")
+        manifest: Any = step.manifest
+        notes = dict(manifest["metadata"]["annotations"])
+        self.claims[ordinal] = Volume(f"v{self._next()}", self._next(), notes)
+
+    def _create_job(self, step: CreateJob) -> None:
+        if not self.in_place:
+            super()._create_job(step)
+            return
+        if self.job is not None:
+            raise Conflict("there is one of that name")
+        manifest: Any = step.manifest
+        notes = manifest["metadata"]["annotations"]
+        ordinal = int(notes[SURVIVOR].rpartition("-")[2])
+        rule(ordinal not in self.pods, "I8", "a Job beside a pod on the same volume")
+        rule(self.claims[ordinal].uid == notes[naming.CLAIM_UID], "I8", "of another claim")
+        self.jobs.append(manifest)
+        told = (notes[SURVIVOR], int(notes[naming.EPOCH]), notes[naming.SPEC_HASH])
+        made = (f"j{self._next()}", str(self._next()))
+        self.job = Job(step.name, *made, *told, "running", claim_uid=notes[naming.CLAIM_UID])
+
+    def _may_stop(self, *_: Any) -> None:
+        if self.record.restoring:
+            return
+        rule(self._word(), "I1", "all stopped without a human's word")
+        rule(self._is_filled(), "restore", "all stopped before anything could take their place")
+
+    def _word(self) -> bool:
+        asked, taking = restores.replacing(self.restore), self.record.successor
+        return bool(
+            asked and taking and (asked.uid, asked.replaces) == (taking.restore, self._id())
+        )
+
+    def _id(self) -> int:
+        return self.record.cluster_id
+
+    def _is_filled(self) -> bool:
+        taking = self.record.successor
+        claim = self.claims.get(taking.ordinal) if taking else None
+        return bool(taking and claim and claim.data and claim.data.cluster_id == taking.cluster_id)
+
+    def _write_bootstrap(self, step: Any) -> None:
+        if self.secret is None or self.record.restoring:
+            super()._write_bootstrap(step)
+            return
+        if str(self.secret[0]) != step.resource_version:
+            raise Conflict("another resourceVersion")
+        new, old = step.record, self.record
+        if new.cluster_id != old.cluster_id:
+            self._may_take_over(old, new)
+            self._store(new)
+        elif old.retired and not new.retired:
+            rule(bool(self.etcd and self.etcd.leader), "restore", "over before it serves")
+            left = [one for one in self.claims.values() if one.data]
+            kept = [one for one in left if one.data and one.data.cluster_id in old.retired]
+            rule(not kept, "I6", "over before the volumes of before are gone")
+            self._store(new)
+        else:
+            super()._write_bootstrap(step)
+
+    def _may_take_over(self, old: Bootstrap, new: Bootstrap) -> None:
+        rule(self._word(), "I7", "another cluster without a human's word")
+        rule(self._is_filled(), "I11", "another cluster without data")
+        rule(not self.pods, "I3", f"an epoch that ends while {sorted(self.pods)} run in it")
+        rule(new.epoch == old.epoch + 1, "I7", "not the next epoch")
+        rule(new.issued == old.issued and new.latched, "I3", "the ledger forgot a ticket")
+        rule(new.bump > self.revision, "restore", "time goes back for watchers")
+
+    def _delete_claim(self, step: DeleteClaim) -> None:
+        ordinal = int(step.name.rpartition("-")[2])
+        data = self.claims[ordinal].data if ordinal in self.claims else None
+        held = self.member_record(ordinal) if ordinal in self.claims else None
+        if held is None or held.cluster_id == self.record.cluster_id:
+            super()._delete_claim(step)
+            return
+        with _instead("claim_deletion", lambda *_: None):
+            super()._delete_claim(step)
+        rule(held.cluster_uid == self.cluster.uid, "I6", "another's")
+        if data is None or held.epoch > self.record.epoch:
+            return  # it was to be the successor's, and has never run
+        rule(held.cluster_id in self.record.retired, "I6", "of a cluster that nobody replaced")
+        rule(bool(self.etcd and self.etcd.leader), "restore", "the data of before, too early")
+
+    def turn(self) -> None:
+        super().turn()
+        taking = self.record.successor if self.secret else None
+        rule(not taking or taking.ordinal not in self.pods, "I8", "a pod on the successor's volume")
+
+    def _push(self, step: PushTicket) -> None:
+        rule(step.ticket.state != "new" or not self.in_place, "I11", "an empty cluster instead")
+        RecoveryWorld._push(self, step)
+
+    def _run_job(self, job: Job) -> None:
+        taking = self.record.successor
+        if taking is None:
+            super()._run_job(job)
+            return
+        claim = self.claims.get(taking.ordinal)
+        if claim is None:
+            return
+        uid, member = self.cluster.uid, taking.member_id
+        claim.data = Data(uid, taking.name, member, taking.cluster_id, BACKUP_INDEX)
+        self.filled.add(taking.cluster_id)
+        etcd = self.etcds[taking.cluster_id] = Etcd()
+        etcd.members[member] = Member(member, taking.name, (taking.peer_url,), learner=False)
+        etcd.index = BACKUP_INDEX
+        self.epochs[claim.uid] = job.epoch
+        self.job = replace(job, state="complete")
+
+
+def chain(size: int = 3) -> list[InPlaceWorld]:
+    """The world after each write of a restore in place, up to where the rest is plain growth."""
+    world = running(size)
+    world.ask()
+    found = [copy.deepcopy(world)]
+    while not world.record.restored_by or world.record.retired:
+        step = decide(world.observe())
+        if is_write(step):
+            world.apply(step)
+            found.append(copy.deepcopy(world))
+        else:
+            world.turn()
+    return found
+
+
+def running(size: int = 3, **spec: Any) -> InPlaceWorld:
+    """A settled cluster that nobody wants to replace yet."""
+    world = InPlaceWorld(body(size, **spec))
+    step = drive(world, idle=2)
+    assert step == Settled(), step
+    return world

@@ -1,0 +1,103 @@
+"""What the shell does for a restore in place: it hears of it, looks again, and tells."""
+
+from __future__ import annotations
+
+import pytest
+from inplace_world import SOURCE
+from reconcile_bench import KEY, Bench
+
+from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, ETCD_RESTORES, JOBS, STATEFUL_SETS, Json
+from etcd_operator.store import Owner, owners_of
+
+
+def restore(cluster_id: str) -> Json:
+    spec = {"etcdCluster": {"name": "a"}, "replace": {"clusterID": cluster_id}} | SOURCE
+    metadata = {"namespace": "default", "name": "a", "uid": "uid-r", "generation": 1}
+    return {"metadata": metadata, "spec": spec}
+
+
+@pytest.fixture
+async def bench() -> Bench:
+    bench = Bench()
+    bench.declare()
+    await bench.run()
+    return bench
+
+
+def claims(bench: Bench) -> list[str]:
+    return sorted(name for kind, *_, name in bench.kube.objects if kind == CLAIMS)
+
+
+async def passes(bench: Bench, most: int = 30) -> None:
+    for _ in range(most):
+        await bench.once()
+        bench.nodes.turn()
+        bench.clock.now += 1.0
+
+
+def end(bench: Bench, kind: str) -> None:
+    job = bench.kube.live(JOBS, "a-restore")
+    job["status"] = {"conditions": [{"type": kind, "status": "True"}]}
+    bench.kube.put(JOBS, job)
+
+
+def replicas(bench: Bench) -> int:
+    return int(bench.kube.live(STATEFUL_SETS, "a")["spec"]["replicas"])
+
+
+def test_its_cluster_is_looked_at_when_it_changes() -> None:
+    assert Owner(ETCD_CLUSTERS, KEY) in owners_of(ETCD_RESTORES, restore("ab"))
+
+
+async def test_the_volume_is_filled_beside_a_cluster_that_serves(bench: Bench) -> None:
+    bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
+    await passes(bench)
+
+    assert bench.kube.find(JOBS, "a-restore") is not None
+    assert claims(bench) == [f"data-a-{one}" for one in range(4)]
+    assert replicas(bench) == 3
+    told = bench.status["restore"]
+    assert (told["uid"], told["generation"], told["state"]) == ("uid-r", 1, "Working")
+    assert "RestoreBegun" in bench.events.reasons()
+
+
+async def test_a_restore_that_is_gone_by_now_stops_nobody(bench: Bench) -> None:
+    """The watch has not told of it yet; nothing is done by an old word that nothing undoes."""
+    bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
+    await passes(bench)
+    end(bench, "Complete")
+    del bench.kube.objects[ETCD_RESTORES, *KEY]
+    assert bench.store.get(ETCD_RESTORES, *KEY) is not None
+    await passes(bench)
+
+    assert replicas(bench) == 3
+    assert claims(bench) == [f"data-a-{one}" for one in range(3)]
+    assert bench.kube.find(JOBS, "a-restore") is None
+    assert "restore" not in bench.status
+    assert "RestoreCalledOff" in bench.events.reasons()
+
+
+async def test_a_word_of_another_id_costs_nothing(bench: Bench) -> None:
+    bench.kube.put(ETCD_RESTORES, restore("00000000000000ab"))
+    before = bench.kube.writes()
+    await passes(bench, 5)
+
+    assert bench.kube.writes() == before
+
+
+async def test_a_failed_job_is_told_and_cleared_up_once_the_restore_says_so(bench: Bench) -> None:
+    bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
+    await passes(bench)
+    end(bench, "Failed")
+    await passes(bench, 5)
+
+    assert bench.status["restore"]["state"] == "Failed"
+    assert bench.condition("Blocked") is not None
+    body = bench.kube.live(ETCD_RESTORES, "a")
+    body["status"] = {"succeeded": False, "observedGeneration": 1}
+    bench.kube.put(ETCD_RESTORES, body)
+    await passes(bench)
+
+    assert claims(bench) == [f"data-a-{one}" for one in range(3)]
+    assert bench.condition("Blocked") is None
+    assert replicas(bench) == 3

@@ -1,0 +1,531 @@
+"""A restore in place: the chain, and what may happen at each of its steps.
+
+`inplace_world` holds every write against the rules: no pod is stopped before its successor is on a
+disk, and no volume of before goes before the successor serves.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from inplace_world import InPlaceWorld, chain, running
+from restore_world import FIRST, backup, place
+from worlds import UID, Data, drive, is_write, labels, until
+
+from etcd_stateful import naming
+from etcd_stateful.membership import identity, inplace
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.records import BadRecord, dump_bootstrap, load_bootstrap
+from etcd_stateful.membership.steps import CreateJob, DeleteClaim, Hold, Settled, Step, Wait
+from etcd_stateful.membership.successor import bump
+from etcd_stateful.progress import restoring
+from etcd_stateful.restore import BUMP
+
+MOST = 600
+
+
+def data_of(world: InPlaceWorld, cluster_id: int) -> list[int]:
+    found = ((one, world.claims[one].data) for one in sorted(world.claims))
+    return [ordinal for ordinal, data in found if data and data.cluster_id == cluster_id]
+
+
+def go(world: InPlaceWorld, stop: Callable[[Step], bool], most: int = MOST) -> Step:
+    """Up to just before the first step of that kind."""
+    for _ in range(most):
+        step = decide(world.observe())
+        if stop(step):
+            return step
+        world.apply(step) if is_write(step) else world.turn()
+    raise AssertionError(labels(world.history[-8:]))
+
+
+def is_stop(step: Step) -> bool:
+    kind, manifest = getattr(step, "kind", ""), getattr(step, "manifest", {})
+    return kind == "StatefulSet" and manifest["spec"]["replicas"] == 0
+
+
+class TestTheWholeChain:
+    @pytest.mark.parametrize("size", [1, 2, 3, 5, 6])
+    def test_another_cluster_serves_under_the_same_names(self, size: int) -> None:
+        world = running(size)
+        old, epoch = world.record.cluster_id, world.record.epoch
+        world.ask()
+
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+        record = world.record
+        assert record.cluster_id != old
+        assert (record.epoch, record.retired, record.successor) == (epoch + 1, (), None)
+        assert sorted(world.pods) == sorted(world.claims) == list(range(size))
+        assert not data_of(world, old)
+        assert len(world.etcd.voters if world.etcd else ()) == size
+        assert len(world.jobs) == 1
+
+    def test_the_cluster_serves_until_all_of_the_backup_is_on_a_disk(self) -> None:
+        world = running()
+        world.job_runs = False
+        world.ask()
+
+        step = drive(world, idle=3)
+
+        assert isinstance(step, Wait)
+        assert "Job c-restore to restore" in step.reason
+        assert world.serving() == {0, 1, 2}
+        assert not world.claims[3].data
+
+    def test_the_first_member_goes_when_all_others_have_its_data(self) -> None:
+        """What is written meanwhile is on as many volumes as there are."""
+        world = running()
+        world.ask()
+        drive(world, idle=8, limit=MOST)
+
+        changes = [one for one in labels(world.history) if one.startswith(("promote", "remove"))]
+        assert changes == ["promote c-0", "promote c-1", "promote c-2", "remove c-3"]
+
+    def test_it_is_done_once(self) -> None:
+        """The same words name a cluster that is no more."""
+        world = running()
+        world.ask()
+        drive(world, idle=8, limit=MOST)
+        now = world.record
+
+        assert drive(world, idle=3) == Settled()
+        assert world.record == now
+        told = restoring(world.observe())
+        assert told is not None
+        assert (told["uid"], told["state"]) == ("uid-r", "Done")
+
+    def test_nothing_is_done_for_another_cluster(self) -> None:
+        world = running()
+        world.ask(cluster_id="00000000000000ab")
+        before = len(world.history)
+
+        assert drive(world, idle=3) == Settled()
+        assert len(world.history) == before
+        assert restoring(world.observe()) is None
+
+    def test_a_restore_that_is_over_asks_for_nothing(self) -> None:
+        world = running()
+        for status in ({"succeeded": True}, {"succeeded": False, "observedGeneration": 1}):
+            world.ask()
+            assert world.restore is not None
+            world.restore["status"] = status
+            assert decide(world.observe()) == Settled(), status
+
+    def test_an_etcdbackup_is_looked_up_once(self) -> None:
+        world = running()
+        world.ask(backupRef={"name": "b"})
+        step = drive(world, idle=3)
+        assert isinstance(step, Hold)
+        assert "EtcdBackup b is not there" in step.message
+
+        world.backups["b"] = backup()
+        go(world, lambda one: isinstance(one, CreateJob))
+        del world.backups["b"]
+        taking = world.record.successor
+        assert taking is not None
+        assert taking.store == replace(place(FIRST))
+
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.restored_by == "uid-r"
+
+
+@pytest.fixture(scope="module")
+def worlds() -> list[InPlaceWorld]:
+    return chain()
+
+
+@pytest.fixture(scope="module")
+def small() -> list[InPlaceWorld]:
+    return chain(1)
+
+
+class TestAtEveryStep:
+    """One thing happens after the n-th write, for every n."""
+
+    def each(self, worlds: list[InPlaceWorld], happens: Callable[[InPlaceWorld], None]) -> None:
+        assert len(worlds) > 12
+        for world in worlds:
+            happens(copy.deepcopy(world))
+
+    def test_the_restore_is_deleted(self, worlds: list[InPlaceWorld]) -> None:
+        """Before the point of no return all is as it was; after it, it is finished."""
+        ends = set()
+
+        def happens(world: InPlaceWorld) -> None:
+            world.restore = None
+            old = world.record.cluster_id
+            over = world.record.restored_by == "uid-r"
+            before = len(data_of(world, old))
+            assert drive(world, idle=8, limit=MOST) == Settled()
+            assert world.record.cluster_id == old
+            if not over:
+                assert before == 3
+                assert data_of(world, old) == [0, 1, 2]
+                assert world.etcd is not None
+                assert world.etcd.added == 0, "as members that never left"
+            left = [one for number, one in world.claims.items() if number > 2]
+            assert not any(one.data or world.member_record(3) for one in left), "left of it"
+            assert world.job is None
+            assert world.record.successor is None
+            ends.add(over)
+
+        self.each(worlds, happens)
+        assert ends == {True, False}
+
+    @pytest.mark.parametrize("what", ["job", "claim", "both"])
+    def test_what_it_works_with_is_lost(self, small: list[InPlaceWorld], what: str) -> None:
+        def happens(world: InPlaceWorld) -> None:
+            old = world.record.cluster_id
+            taken = world.record.restored_by == "uid-r"
+            if what != "claim":
+                world.job = None
+            if what != "job" and not taken:
+                world.claims.pop(1, None)
+            assert drive(world, idle=8, limit=MOST) == Settled()
+            assert taken or world.record.cluster_id != old
+            assert data_of(world, world.record.cluster_id) == [0]
+
+        self.each(small, happens)
+
+    def test_the_secret_is_lost(self, worlds: list[InPlaceWorld]) -> None:
+        """It never ends empty: the old data runs on, or the new, or it holds."""
+
+        def happens(world: InPlaceWorld) -> None:
+            world.body["status"]["clusterID"] = identity.to_hex(world.record.cluster_id)
+            known = {world.record.cluster_id}
+            world.lose_secret()
+            world.restore = None
+            step = drive(world, idle=8, limit=MOST)
+            assert isinstance(step, Settled | Hold), step
+            assert world.record.cluster_id in known
+            assert data_of(world, world.record.cluster_id)
+
+        self.each(worlds, happens)
+
+    def test_a_member_restarts(self, worlds: list[InPlaceWorld]) -> None:
+        def happens(world: InPlaceWorld) -> None:
+            if 1 in world.pods:
+                world.restart_pod(1)
+            assert drive(world, idle=8, limit=MOST) == Settled()
+            assert world.record.restored_by == "uid-r"
+
+        self.each(worlds, happens)
+
+    def test_another_backup_is_named(self, small: list[InPlaceWorld]) -> None:
+        def happens(world: InPlaceWorld) -> None:
+            taken = world.record.restored_by == "uid-r"
+            assert world.restore is not None
+            world.restore["spec"]["s3"] = {"path": "mybucket/another", "awsSecret": "aws"}
+            world.restore["metadata"]["generation"] += 1
+            assert drive(world, idle=8, limit=MOST) == Settled()
+            assert world.record.restored_by == "uid-r"
+            if not taken:
+                assert "another" in str(world.jobs[-1])
+
+        self.each(small, happens)
+
+    def test_the_cluster_is_to_grow(self, worlds: list[InPlaceWorld]) -> None:
+        """Into the very ordinal whose volume is being filled."""
+
+        def happens(world: InPlaceWorld) -> None:
+            old = world.record.cluster_id
+            taken = world.record.restored_by == "uid-r"
+            world.edit(size=5)
+            assert drive(world, idle=8, limit=MOST) == Settled()
+            assert taken or world.record.cluster_id != old
+            assert len(data_of(world, world.record.cluster_id)) == 5
+
+        self.each(worlds, happens)
+
+    def test_the_cluster_is_to_shrink(self, worlds: list[InPlaceWorld]) -> None:
+        def happens(world: InPlaceWorld) -> None:
+            world.edit(size=1)
+            assert drive(world, idle=8, limit=MOST) == Settled()
+            assert world.record.restored_by == "uid-r"
+            assert data_of(world, world.record.cluster_id) == [0]
+
+        self.each(worlds, happens)
+
+    def test_another_restore_takes_its_place(self, small: list[InPlaceWorld]) -> None:
+        def happens(world: InPlaceWorld) -> None:
+            taken = world.record.restored_by
+            if not taken:
+                world.ask(uid="uid-s")
+            assert drive(world, idle=8, limit=MOST) == Settled()
+            assert world.record.restored_by == (taken or "uid-s")
+
+        self.each(small, happens)
+
+    def test_it_is_told_in_words(self, small: list[InPlaceWorld]) -> None:
+        def happens(world: InPlaceWorld) -> None:
+            told = restoring(world.observe())
+            assert told is not None
+            assert told["uid"] == "uid-r"
+            assert told["message"]
+            assert told["state"] in ("Working", "Done")
+
+        self.each(small, happens)
+
+
+class TestWhatFails:
+    def test_a_backup_that_is_not_whole_stops_nobody(self) -> None:
+        world = running()
+        world.job_runs = False
+        world.ask()
+        drive(world, idle=2)
+        assert world.job is not None
+        world.job = replace(world.job, state="failed", trouble="refused: etcd's hash")
+
+        step = drive(world, idle=2)
+
+        assert isinstance(step, Hold)
+        assert (step.reason, "etcd's hash" in step.message) == ("RestoreFailed", True)
+        told = restoring(world.observe())
+        assert told is not None
+        assert (told["state"], told["generation"]) == ("Failed", 1)
+        assert world.serving() == {0, 1, 2}
+        assert not any(map(is_stop, world.history))
+        # Once it has been told, nothing is left of it.
+        assert world.restore is not None
+        world.restore["status"] = {"succeeded": False, "observedGeneration": 1}
+        assert drive(world, idle=8) == Settled()
+        assert (sorted(world.claims), world.job) == ([0, 1, 2], None)
+        assert world.serving() == {0, 1, 2}
+
+    def test_a_failure_does_not_keep_a_lost_member_lost(self) -> None:
+        """The cluster's own repair does not wait for what is restored."""
+        world = running()
+        world.job_runs = False
+        world.ask()
+        drive(world, idle=2)
+
+        world.wipe(2)
+        drive(world, idle=8)
+
+        assert world.serving() == {0, 1, 2}
+        assert len(data_of(world, world.record.cluster_id)) == 3
+
+    def test_the_claims_of_before_stay_until_it_serves(self) -> None:
+        world = running()
+        old = world.record.cluster_id
+        world.ask()
+        world.stuck.add(3)
+
+        step = drive(world, idle=8, limit=MOST)
+
+        assert isinstance(step, Wait)
+        assert "c-3 to serve what was restored" in step.reason
+        assert "claims data-c-0, data-c-1, data-c-2 of the cluster before are kept" in step.reason
+        assert data_of(world, old) == [0, 1, 2]
+        world.stuck.clear()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert not data_of(world, old)
+
+    def test_one_that_is_lost_before_it_serves_can_be_restored_again(self) -> None:
+        world = running()
+        first = world.record.cluster_id
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+        second = world.record.cluster_id
+        world.claims[3].data = None
+        world.claims[3].deleting = True
+        world.pods[3].deleting = True
+
+        step = drive(world, idle=8)
+        assert isinstance(step, Hold)
+        assert f'spec.replace.clusterID is "{identity.to_hex(second)}"' in step.message
+        assert data_of(world, first) == [0, 1, 2]
+
+        world.stuck.clear()
+        world.ask(uid="uid-s")
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        assert world.record.cluster_id not in (first, second)
+        assert len(data_of(world, world.record.cluster_id)) == 3
+        assert not data_of(world, first)
+
+    def test_one_that_never_serves_gives_way_to_another(self) -> None:
+        """Such as one of a newer etcd, which no manifest has told of."""
+        world = running()
+        first = world.record.cluster_id
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+        second = world.record.cluster_id
+
+        world.ask(uid="uid-s")
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+        assert world.record.cluster_id not in (first, second)
+        assert data_of(world, world.record.cluster_id) == [0, 1, 2]
+        assert not [one for one in (first, second) if data_of(world, one)]
+
+    def test_a_volume_of_neither_cluster_is_left_alone(self) -> None:
+        """It bears the name of an ordinal, and nobody has given it up."""
+        world = running()
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+        world.claims[2].annotations[naming.CLUSTER_ID] = "00000000000000cd"
+        world.claims[2].data = other = Data(UID, "c-2", 1, 0xCD)
+        world.stuck.clear()
+        drive(world, idle=8, limit=MOST)
+
+        assert world.claims[2].data == other
+        assert not world.claims[2].deleting
+        assert world.serving() >= {0, 1}
+
+    def test_a_pod_that_does_not_stop_is_waited_for(self) -> None:
+        world = running()
+        old = world.record.cluster_id
+        world.ask()
+        go(world, is_stop)
+        world.apply(decide(world.observe()))
+        world.turn()
+        world.pods[1].deleting = world.pods[1].overdue = True
+
+        step = drive(world, idle=3)
+
+        assert isinstance(step, Wait)
+        assert "c-1 (nobody confirms that it has stopped" in step.reason
+        assert world.record.cluster_id == old
+
+    def test_with_no_quorum_it_is_the_way_out(self) -> None:
+        """All volumes gone, the last revision known to nobody."""
+        world = running()
+        world.wipe(0, 1, 2)
+        step = drive(world, idle=3)
+        assert isinstance(step, Hold)
+        assert step.reason == "QuorumLost"
+        old = world.record.cluster_id
+
+        world.ask()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+        assert world.record.cluster_id != old
+        assert len(data_of(world, world.record.cluster_id)) == 3
+
+    def test_in_a_pause_nothing_goes_on(self) -> None:
+        world = running()
+        world.ask()
+        world.edit(paused=True)
+        before = len(world.history)
+        drive(world, idle=2)
+
+        assert len(world.history) == before
+        told = restoring(world.observe())
+        assert told is not None
+        assert (told["state"], "spec.paused" in told["message"]) == ("Held", True)
+
+
+class TestWhatIsRefused:
+    def test_seven_members_leave_no_ordinal(self) -> None:
+        world = running(7)
+        world.ask()
+
+        step = drive(world, idle=3)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RestoreRefused"
+        assert "set spec.size to 5" in step.message
+        assert world.record.successor is None
+
+    def test_an_empty_dir_keeps_nothing(self) -> None:
+        world = running(3)
+        world.ask()
+        seen = world.observe()
+        bare = replace(
+            seen, cluster=replace(seen.cluster, pod=replace(seen.cluster.pod, claim=None))
+        )
+
+        assert inplace.why_not(seen) == ""
+        assert bare.cluster.durable or "emptyDir" in inplace.why_not(bare)
+
+    def test_a_recovery_comes_first(self) -> None:
+        world = running()
+        world.ask()
+        seen = world.observe()
+        assert seen.secret is not None
+        busy = replace(seen.secret, bootstrap=replace(world.record, survivor="c-1"))
+
+        assert "recovery" in inplace.why_not(replace(seen, secret=busy))
+
+    def test_a_claim_of_another_cluster_is_never_deleted(self) -> None:
+        """At the ordinal that the successor was to have."""
+        world = running()
+        world.ask()
+        until(world, "CreateJob")
+        notes = world.claims[3].annotations
+        notes[naming.CLUSTER_ID] = "00000000000000cd"
+        world.claims[3].data = Data(UID, "c-3", 1, 0xCD)
+
+        step = drive(world, idle=3)
+
+        assert isinstance(step, Hold)
+        assert not any(isinstance(one, DeleteClaim) for one in world.history)
+
+
+class TestRevisions:
+    @pytest.mark.parametrize(
+        ("live", "last", "least"),
+        [
+            (0, 0, BUMP),
+            (5000, 0, 5000 + BUMP),
+            # Restored before: the backup may be of before that, and the bump the same again.
+            (BUMP + 40, BUMP, 2 * BUMP + 40),
+            # Nobody can be asked: that one, and what its backup had from one before it.
+            (0, BUMP, 2 * BUMP),
+            (0, 3 * BUMP, 6 * BUMP),
+        ],
+    )
+    def test_begin_above_all_that_was_ever_given_out(
+        self, live: int, last: int, least: int
+    ) -> None:
+        assert bump(live, last) >= least
+
+    def test_are_raised_by_what_the_members_say(self) -> None:
+        world = running()
+        world.revision = 7 * BUMP + 3
+        world.ask()
+        go(world, lambda one: isinstance(one, CreateJob))
+        world.apply(decide(world.observe()))
+
+        assert f"--bump-revision={8 * BUMP + 3}" in str(world.jobs[-1])
+
+
+class TestTheRecord:
+    def test_comes_back_from_the_secret_as_it_was(self) -> None:
+        world = running()
+        world.ask()
+        until(world, "CreateJob")
+        taking = world.record.successor
+        assert taking is not None
+        record = replace(
+            world.record, retired=(7, 8), restored_by="u", bump=5,
+            successor=replace(taking, claim="v1", backup="b"),
+        )  # fmt: skip
+
+        assert load_bootstrap(dump_bootstrap(record)) == record
+
+    def test_of_most_clusters_says_nothing_of_it(self) -> None:
+        text = dump_bootstrap(running().record)
+
+        assert not {"successor", "retired", "bump", "restoredBy"} & set(text.split('"'))
+
+    def test_that_is_garbled_is_no_record(self) -> None:
+        world = running()
+        world.ask()
+        until(world, "CreateJob")
+        text = dump_bootstrap(world.record)
+
+        for word, other in (
+            ('"c-3"', '"c-x"'),
+            ('"successor": {', '"successor": {"member": 1, "x": {'),
+        ):
+            assert word in text
+            with pytest.raises(BadRecord):
+                load_bootstrap(text.replace(word, other))

@@ -24,6 +24,7 @@ _KEPT: Final = (
     "members",
     "memberStatus",
     "certificates",
+    "auth",
 )
 
 
@@ -89,6 +90,7 @@ def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
         },
         "memberStatus": member_status(seen, stored.get("memberStatus") or ()),
         **_certificates(seen),
+        **_auth(seen),
     }
 
 
@@ -102,6 +104,20 @@ def _certificates(seen: Observation) -> dict[str, Any]:
         if any(one.until for one in found.values())
     }
     return {"certificates": [{"secret": name, "ends": ends[name]} for name in sorted(ends)]}
+
+
+def _auth(seen: Observation) -> dict[str, Any]:
+    """Whether it is on, and what was made for `spec.auth`."""
+    if seen.auth is None or seen.secret is None or seen.secret.bootstrap is None:
+        return {}
+    made = seen.secret.bootstrap.accounts
+    return {
+        "auth": {
+            "enabled": seen.auth.enabled,
+            "users": list(made.users),
+            "roles": list(made.roles),
+        }
+    }
 
 
 def _size(seen: Observation, stored: Mapping[str, Any]) -> int:

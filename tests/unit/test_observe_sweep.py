@@ -220,11 +220,11 @@ class TestAlarms:
         etcd.raised = (self.CORRUPT,)
         first = await network.ask(observation(), KEY)
         etcd.calls.clear()
-        again = await network.ask(observation(), KEY, first.suspicion)
+        again = await network.ask(observation(), KEY, first)
         assert again.suspicion.hashes == first.suspicion.hashes
         assert not [call for call in etcd.calls if call.startswith("hash")]
         network._clock.now += SECONDS_BETWEEN
-        later = await network.ask(observation(), KEY, again.suspicion)
+        later = await network.ask(observation(), KEY, again)
         assert [call for call in etcd.calls if call.startswith("hash")]
         assert later.suspicion.at > first.suspicion.at
 
@@ -235,7 +235,7 @@ class TestAlarms:
         etcd.members["10.0.0.2"] = replace(etcd.members["10.0.0.2"], member_id=77)
         claims = (claim(0), claim(1), replace(claim(2), record=None))
         etcd.calls.clear()
-        await network.ask(observation(claims=claims), KEY, first.suspicion)
+        await network.ask(observation(claims=claims), KEY, first)
         assert [call for call in etcd.calls if call.startswith("hash")]
 
 

@@ -18,6 +18,7 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.membership import (
     alarms,
+    authentication,
     blocked,
     bootstrap,
     budget,
@@ -300,6 +301,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     upgrade.go_back,
     roll.unready,
     recovery.refused,
+    authentication.denied,
     _no_quorum,
     _unknown_members,
     learner.promote_or_drop,
@@ -318,12 +320,14 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     roll.next_pod,
     upgrade.finish,
     bootstrap.keep_size,
+    authentication.go_on,
     _lesser_name_taken,
     upgrade.go_on,
     upgrade.impossible,
     recovery.not_needed,
     certificates.authority_lost,
     links.changed,
+    authentication.held,
 )
 
 _STARTS: Final[frozenset[Question]] = frozenset(

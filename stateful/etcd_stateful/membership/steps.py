@@ -10,6 +10,7 @@ from typing import Self
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
+from etcd_stateful.membership.accounts import Change
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
@@ -218,6 +219,15 @@ class CancelDowngrade:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeAuth:
+    """One call of etcd's auth API. Passwords are not in it: only the shell has them."""
+
+    leader: Leader
+    change: Change
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Nothing to write now. `reason` says what for.
 
@@ -262,6 +272,7 @@ Write = (
     | CreateJob
     | DeleteJob
     | EtcdChange
+    | ChangeAuth
 )
 Step = Write | Wait | Hold | Settled
 

@@ -62,7 +62,7 @@ _CANCEL: Final = rpc.DowngradeRequest.CANCEL
 
 _DENIALS: Final = frozenset({rpc.StatusCode.PERMISSION_DENIED, rpc.StatusCode.UNAUTHENTICATED})
 
-_UNKNOWN: Final = ("user name is empty", "user name not found")
+_UNKNOWN: Final = ("user name is empty", "user name not found", "user not found")
 """etcd's words to a client that shows no name, or nobody's, with codes that say something else."""
 
 _REFUSED_AS_UNAVAILABLE: Final = ("unhealthy cluster", "rpc not supported for learner")

@@ -6,6 +6,7 @@ import base64
 from dataclasses import replace
 
 import pytest
+from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
 
 from etcd_operator.corruption import SECONDS_BETWEEN
@@ -86,6 +87,26 @@ def etcd():
 @pytest.fixture
 def network(start, etcd):
     return Network(start, etcd, FakeClock())
+
+
+class TestAuthentication:
+    async def test_a_refusal_is_told_from_silence(self, network, etcd):
+        etcd.denies = "user name is empty"
+        seen = (await network.ask(observation(), KEY)).onto(observation())
+        assert (seen.etcd, seen.statuses) == (None, {})
+        assert seen.denied == "user name is empty"
+
+    async def test_who_tells_its_status_and_denies_the_list_is_told_too(self, network, etcd):
+        etcd.denies_list = "permission denied"
+        seen = (await network.ask(observation(), KEY)).onto(observation())
+        assert len(seen.statuses) == 3
+        assert seen.denied == "permission denied"
+
+    async def test_nobody_asks_for_users_that_nothing_depends_on(self, start, etcd):
+        accounts = FakeAccounts()
+        network = Network(start, etcd, FakeClock(), accounts)
+        sweep = await network.ask(observation(secret=Secret("1", records.latch(BOOTSTRAP))), KEY)
+        assert (accounts.calls, sweep.calls) == ([], 4)
 
 
 async def test_every_member_and_one_list_of_the_leader(network, etcd):

@@ -163,8 +163,19 @@ async def test_another_name_is_denied_and_told_from_silence(secured, declared):
         await etcd.hash_kv(stranger, 0)
     with pytest.raises(Denied):
         await etcd.member_add_learner(stranger, "http://127.0.0.1:1")
+
+
+async def test_in_plaintext_etcd_answers_the_operator_nothing(cluster):
+    cluster.begin(1)
+    etcd, at = await cluster.ready(), cluster.at(cluster.first[0])
+    accounts = GrpcAccounts(etcd)
+    for change in (AddUser("root"), GrantRole("root", "root"), Enable()):
+        await accounts.change(at, change, "by hand")
+
     with pytest.raises(Denied):
-        await etcd.status(secured.at(""))
+        await etcd.status(at)
+    with pytest.raises(Denied):
+        await etcd.member_list(at)
 
 
 async def test_a_look_at_what_has_not_changed_is_one_question(declared):

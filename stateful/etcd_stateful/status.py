@@ -9,7 +9,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.conditions import all_conditions, dated
 from etcd_stateful.member_status import member_status
-from etcd_stateful.membership import identity, upgrade
+from etcd_stateful.membership import authentication, identity, upgrade
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold
 from etcd_stateful.membership.versions import parse_version
@@ -49,6 +49,8 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
     }
     told = _of_cluster(outcome.observation, stored) if outcome.observation else {}
     status |= {key: stored[key] for key in _KEPT if key in stored} | told
+    if outcome.observation and not authentication.is_looked_at(outcome.observation):
+        status.pop("auth", None)
     return status | _of_etcd(outcome.observation, stored)
 
 

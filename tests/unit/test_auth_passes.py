@@ -84,8 +84,21 @@ async def test_off_by_hand_is_on_again_within_a_round(on):
     await on.run()
 
     assert on.accounts.enabled
-    [(kind, reason, words)] = [one for one in on.events.posted if one[1] == "AuthenticationOn"]
-    assert "turned off" in words
+    [told] = [one for one in on.events.posted if one[1] == "AuthenticationOn"]
+    assert "turned off" in told[2]
+
+
+async def test_without_the_field_it_is_off_and_its_status_gone(on):
+    body = on.body
+    del body["spec"]["auth"]
+    body["metadata"]["generation"] += 1
+    on.kube.put(ETCD_CLUSTERS, body)
+    await on.run()
+
+    assert not on.accounts.enabled
+    assert on.accounts.passwords == {}
+    assert "auth" not in on.status
+    assert "AuthenticationOff" in on.events.reasons()
 
 
 async def test_on_by_hand_without_the_spec_is_let_alone(bench):

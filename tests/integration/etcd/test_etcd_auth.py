@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from addresses import own_address
 from aetcd import rpc
 from auth_live import Secured
 from worlds import World, body, drive
@@ -12,6 +13,7 @@ from worlds import World, body, drive
 from etcd_operator import auth_look
 from etcd_operator.accounts import GrpcAccounts
 from etcd_operator.etcd import Denied, Refused, open_channel
+from etcd_operator.recover.gateway import Gateway, Undone
 from etcd_stateful.membership import authentication
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -22,6 +24,7 @@ from etcd_stateful.membership.accounts import (
     SetPassword,
 )
 from etcd_stateful.membership.steps import ChangeAuth, WriteBootstrap
+from localkube.s3 import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -246,3 +249,23 @@ async def test_etcd_refuses_what_is_there_already(declared):
         await declared.accounts.change(declared.at, AddRole("r"), "")
     with pytest.raises(Refused, match="not found"):
         await declared.accounts.change(declared.at, SetPassword("nobody"), "x")
+
+
+async def test_a_recovery_s_job_logs_in_through_the_gateway(cluster, data):
+    """It has no certificate to show there, and root's password as a file."""
+    port, host = free_port(), own_address()
+    urls = f"http://127.0.0.1:{port},http://{host}:2379"
+    cluster.begin(1, host, listen_client_urls=urls)
+    etcd, at = await cluster.ready(), cluster.at(cluster.first[0])
+    accounts = GrpcAccounts(etcd)
+    for change in (AddUser("root"), GrantRole("root", "root"), Enable()):
+        await accounts.change(at, change, "r-1")
+
+    (data / "password").write_text("r-1")
+    listed = Gateway(port, str(data / "password")).call(
+        "cluster/member/list", {"linearizable": True}
+    )
+    assert len(listed["members"]) == 1
+    (data / "password").write_text("r-0")
+    with pytest.raises(Undone, match="an older one"):
+        Gateway(port, str(data / "password")).call("maintenance/status", {})

@@ -93,10 +93,12 @@ async def test_without_the_field_it_is_off_and_its_status_gone(on):
     del body["spec"]["auth"]
     body["metadata"]["generation"] += 1
     on.kube.put(ETCD_CLUSTERS, body)
+    on.kube.calls.clear()
     await on.run()
 
     assert not on.accounts.enabled
     assert on.accounts.passwords == {}
+    assert on.kube.calls["get EtcdCluster"], "nobody is let in on an old view's word"
     assert "auth" not in on.status
     assert "AuthenticationOff" in on.events.reasons()
 
@@ -155,6 +157,7 @@ async def test_members_that_deny_the_operator_are_told_of_and_nothing_is_done(be
     await bench.run()
 
     blocked = bench.condition("Blocked")
+    assert bench.condition("Available")["status"] == "True"
     assert blocked["reason"] == "AuthenticationRefused"
     assert "auth disable" in blocked["message"]
     assert not [one for one in bench.kube.log if "EtcdCluster" not in one]

@@ -22,7 +22,8 @@ from start_helpers import CLUSTER_ID, FIRST_SEGMENT, MARKER, MEMBER_ID, SETTINGS
 
 from etcd_operator.recover import __main__ as entry
 from etcd_operator.recover import files, finish, prepare
-from etcd_operator.recover.finish import Finish, Gateway, Silent, Undone, processes
+from etcd_operator.recover.finish import Finish, processes
+from etcd_operator.recover.gateway import Gateway, Silent, Undone
 from etcd_operator.start.journal import Journal
 from etcd_stateful import marker, recover, start
 from etcd_stateful.recover import (

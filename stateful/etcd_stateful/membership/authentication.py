@@ -235,8 +235,10 @@ def _clear(seen: Observation, view: AuthView) -> Step | None:
     """Off with what was made for the spec and is in it no more; then off the record."""
     declared, record = seen.cluster.auth or _NOTHING, recorded(seen)
     made = record.accounts
-    users = [one for one in made.users if one not in {user.name for user in declared.users}]
-    roles = [one for one in made.roles if one not in {role.name for role in declared.roles}]
+    kept_users = {user.name for user in declared.users}
+    kept_roles = {role.name for role in declared.roles}
+    users = [one for one in made.users if one not in kept_users]
+    roles = [one for one in made.roles if one not in kept_roles]
     for user in users:
         if user in view.users:
             return _ask(seen, DeleteUser(user), f"user {user} is not declared any more")

@@ -10,7 +10,14 @@ from typing import Self
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
-from etcd_stateful.membership.accounts import Change
+from etcd_stateful.membership.accounts import (
+    Change,
+    DeleteRole,
+    DeleteUser,
+    Disable,
+    RevokePermission,
+    RevokeRole,
+)
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
@@ -286,6 +293,8 @@ _FINAL = (
     MemberRemove,
     MoveLeader,
 )
+_TAKES = (Disable, DeleteUser, DeleteRole, RevokeRole, RevokePermission)
+"""What lets everybody in, or keeps somebody out."""
 
 
 def is_final(step: Step) -> bool:
@@ -295,5 +304,7 @@ def is_final(step: Step) -> bool:
             return final
         case PushTicket(ticket=ticket):
             return ticket.state == "existing"
+        case ChangeAuth(change=change):
+            return isinstance(change, _TAKES)
         case _:
             return isinstance(step, _FINAL)

@@ -6,6 +6,7 @@ import pytest
 from harness import backups
 from harness.api import SECRETS, ApiError, Json
 from harness.clusters import Cluster, is_up
+from harness.membership import lose_two
 from harness.place import Place
 from harness.waiting import eventually
 
@@ -109,3 +110,29 @@ def test_a_cluster_with_users_grows_is_backed_up_and_stays_guarded(place: Place)
     settled(cluster, "authentication is off", enabled=False, seconds=SOON)
     assert etcdctl(place, "get", "/other", "--print-value-only") == "not for the web"
     assert etcdctl(place, "user", "list") == etcdctl(place, "role", "list") == ""
+
+
+@pytest.mark.verify
+@pytest.mark.alone
+@pytest.mark.timeout(400)
+def test_a_cluster_born_with_users_goes_on_with_its_survivor(place: Place):
+    """Without a quorum nobody can log in; the operator still sees who is furthest on."""
+    place.may_lose |= {"data-etcd-0", "data-etcd-2"}
+    for name, text in (("root", "r-1"), ("web", "w-1")):
+        password(place, name, text)
+    cluster = place.declare(size=3, auth=AUTH)
+    settled(cluster, "it is born with users", enabled=True, seconds=90)
+    etcdctl(place, "--user", "web:w-1", "put", "/web/greeting", "hello")
+
+    lose_two(cluster)
+    cluster.holds("QuorumLost", "etcd-0", "etcd-2", "spec.recovery", seconds=ROUND)
+    asked = {"survivor": "etcd-1", "clusterID": cluster.status()["clusterID"], "epoch": 1}
+    cluster.change(recovery=asked)
+    eventually("it is of the next epoch", cluster.status, lambda now: now["epoch"] == 2, 120)
+    settled(cluster, "it is whole again", enabled=True, seconds=120)
+
+    read = ("--user", "web:w-1", "get", "/web/greeting", "--print-value-only")
+    assert etcdctl(place, *read) == "hello"
+    assert is_refused(place, "get", "/web/greeting")
+    cluster.change(auth=None, recovery=None)
+    settled(cluster, "authentication is off", enabled=False, seconds=ROUND)

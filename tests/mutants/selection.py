@@ -34,6 +34,7 @@ TESTS: Final = (
     "test_observe*.py",
     "test_certificates.py",
     "test_tls_passes.py",
+    "test_auth_passes.py",
     "test_membership_walk.py",
 )
 
@@ -60,6 +61,8 @@ _SCHEDULES = (
 )
 _BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
 _RESTORES = ("test_restore_plan.py", "test_restores.py", *_BY_NAME)
+
+_AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
@@ -94,6 +97,9 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/cluster.py": ("test_api_*.py", _ROLL),
     "api/tls.py": ("test_api_refused.py", *_TLS),
     "certificates.py": _TLS,
+    "membership/authentication.py": _AUTH,
+    "operator/etcd_operator/auth_look.py": _AUTH,
+    "operator/etcd_operator/passwords.py": _AUTH,
     "manifests/tls.py": _MANIFESTS,
     "membership/certificates.py": _TLS,
     "membership/links.py": _TLS,

@@ -88,6 +88,18 @@ async def test_off_by_hand_is_on_again_within_a_round(on):
     assert "turned off" in told[2]
 
 
+async def test_without_an_answer_nothing_is_said_to_be_as_declared(on):
+    on.accounts.silent = True
+    minutes(on)
+    await on.once()
+    assert on.condition("Progressing")["message"] == "waiting for etcd to tell its users and roles"
+
+    on.accounts.silent = False
+    on.clock.now += 1
+    await on.once()
+    assert on.condition("Progressing")["reason"] == "AsDeclared"
+
+
 async def test_without_the_field_it_is_off_and_its_status_gone(on):
     body = on.body
     del body["spec"]["auth"]

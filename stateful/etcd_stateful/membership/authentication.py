@@ -76,13 +76,13 @@ def denied(seen: Observation) -> Hold | None:
 
 def go_on(seen: Observation) -> Step | None:
     """The next step to what is declared; None also where that is not to be had."""
-    if seen.auth is None or not is_looked_at(seen):
-        return None
     auth = seen.cluster.auth
+    if not is_looked_at(seen) or (auth is not None and _no_way_in(seen)):
+        return None
+    if seen.auth is None:
+        return Wait("etcd to tell its users and roles", soon=True) if seen.etcd else None
     if auth is None:
         return _withdraw(seen, seen.auth)
-    if _no_way_in(seen):
-        return None
     return (
         _record(seen, auth, seen.auth)
         or _arrange(seen, auth, seen.auth)

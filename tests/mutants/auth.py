@@ -38,10 +38,10 @@ MUTANTS: Final = [
         "accounts are made that nobody will know are ours",
     ),
     Mutant(
-        "membership/authentication.py",
-        "            if (one.key, one.range_end) not in kept:\n",
-        "            if True:\n",
-        "an edit of a permission takes away what it has just given",
+        "membership/steps.py",
+        "            return isinstance(change, _TAKES)\n",
+        "            return False\n",
+        "everybody is let in on the word of an old spec",
     ),
     Mutant(
         "membership/planner.py",

@@ -161,7 +161,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/roll.py": (_ROLL,),
     "membership/roster.py": ("test_membership_roster.py",),
     "membership/shrink.py": (_SHRINK,),
-    "membership/steps.py": (_CONFIRM, _SHRINK),
+    "membership/steps.py": (_CONFIRM, _SHRINK, "test_auth_passes.py"),
     "membership/survivor.py": (
         "test_restore_plan.py",
         "test_recovery_plan.py",

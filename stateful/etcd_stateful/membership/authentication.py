@@ -171,19 +171,18 @@ def _arrange(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
 
 
 def _differences(auth: Auth, view: AuthView) -> Iterator[tuple[Change, str]]:
-    """What is given comes before what is taken: nobody loses what only changes its form."""
+    """What is given comes before what is taken: nobody loses what only changes its form. In etcd a
+    permission takes the place of another of the same keys."""
     for role in auth.roles:
         if role.name not in view.roles:
             yield AddRole(role.name), f"role {role.name} is declared"
             continue
         has = view.roles[role.name]
-        kept = {(one.key, one.range_end) for one in role.permissions}
         for one in sorted(role.permissions - has, key=lambda one: (one.key, one.range_end)):
             yield GrantPermission(role.name, one), f"role {role.name} is given {_shown(one)}"
         for one in sorted(has - role.permissions, key=lambda one: (one.key, one.range_end)):
-            if (one.key, one.range_end) not in kept:
-                words = f"from role {role.name} is taken {_shown(one)}, which is not declared"
-                yield RevokePermission(role.name, one), words
+            words = f"from role {role.name} is taken {_shown(one)}, which is not declared"
+            yield RevokePermission(role.name, one), words
     for user in auth.users:
         yield from _differences_of(user, view)
 

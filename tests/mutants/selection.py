@@ -137,6 +137,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
     "membership/planner.py": (
         "test_membership_alarms.py",
+        "test_membership_authentication.py",
         "test_membership_budget.py",
         "test_membership_learner.py",
         "test_membership_roster.py",

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from etcd_operator import changes, issuing, reading, recovery
+from etcd_operator import accounts, changes, issuing, reading, recovery
+from etcd_operator.accounts import Accounts
 from etcd_operator.applied import Applied, Done, Outdated, Turned, Unanswered
 from etcd_operator.etcd import Etcd, Identity
 from etcd_operator.finder import Finder
@@ -32,6 +33,7 @@ from etcd_operator.kube import (
     Rejected,
     Resource,
 )
+from etcd_operator.passwords import PasswordLook
 from etcd_operator.tickets import NoAnswer, Start
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
@@ -40,6 +42,7 @@ from etcd_stateful.membership.observation import Pod
 from etcd_stateful.membership.records import dump_bootstrap, member_annotations
 from etcd_stateful.membership.steps import (
     ApplyChild,
+    ChangeAuth,
     CreateJob,
     CreateSecret,
     DeleteClaim,
@@ -81,6 +84,7 @@ class Applier:
         etcd: Etcd,
         wall_clock: Callable[[], float] = time.time,
         identity: Callable[[EtcdCluster], Identity | None] = lambda _: None,
+        auth: tuple[Accounts, PasswordLook] | None = None,
     ) -> None:
         self._kube = kube
         self._finder = finder
@@ -88,6 +92,7 @@ class Applier:
         self._etcd = etcd
         self._wall_clock = wall_clock
         self._identity = identity
+        self._auth = auth
 
     async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
         match step:
@@ -105,7 +110,15 @@ class Applier:
             case _:
                 return await self._change(cluster, step)
 
-    async def _change(self, cluster: EtcdCluster, step: EtcdChange) -> Applied:
+    async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> Applied:
+        if self._auth is None:
+            return Outdated("nobody here changes users and roles")
+        asked, passwords = self._auth
+        return await accounts.change(asked, step, self._identity(cluster), passwords.of(cluster))
+
+    async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> Applied:
+        if isinstance(step, ChangeAuth):
+            return await self._change_auth(cluster, step)
         identity = self._identity(cluster)
         return await changes.change(self._etcd, step, identity)
 

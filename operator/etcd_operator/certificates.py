@@ -1,7 +1,6 @@
 """Looks at the Secrets with a cluster's certificates, and keeps what the operator shows etcd.
 
-Those of ours are in the store. A user's are not: they carry no label of ours, so nothing is heard
-of them, and they are read at intervals, and at once when the spec has changed.
+Those of ours are in the store, a user's are read at intervals (`provided.py`).
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
 
 from etcd_operator import checking, reading
 from etcd_operator.checking import Examined
@@ -19,25 +17,11 @@ from etcd_operator.finder import Finder
 from etcd_operator.issuing import contents
 from etcd_operator.kube import SECRETS, Json, Key, Kubernetes
 from etcd_operator.moments import rfc3339
+from etcd_operator.provided import ProvidedSecrets
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import OPERATOR_FILES, Need, managed
 from etcd_stateful.membership.certificates import needed_of_users
 from etcd_stateful.membership.observation import Certificate, Certificates, Foreign, Observation
-
-MENDED_SECONDS: Final = 2.0
-"""How old the view of a user's Secret may be while something is wrong with it."""
-
-GOOD_SECONDS: Final = 30.0
-"""And while nothing is."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A user's Secret as last read."""
-
-    at: float
-    generation: int
-    raw: Json | None
 
 
 class CertificateLook:
@@ -49,16 +33,15 @@ class CertificateLook:
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._kube = kube
+        self._secrets = ProvidedSecrets(kube, clock)
         self._finder = finder
         self._wall_clock = wall_clock
-        self._clock = clock
-        self._reads: dict[Key, dict[str, _Read]] = {}
         self._examined: dict[Key, dict[Need, tuple[str, Examined]]] = {}
         self._identities: dict[Key, Identity] = {}
 
     def forget(self, key: Key) -> None:
-        for memory in (self._reads, self._examined, self._identities):
+        self._secrets.forget(key)
+        for memory in (self._examined, self._identities):
             memory.pop(key, None)
 
     def identity(self, cluster: EtcdCluster) -> Identity | None:
@@ -74,7 +57,7 @@ class CertificateLook:
         ours, theirs = managed(cluster), needed_of_users(base)
         raws = await asyncio.gather(
             *(self._finder.find(SECRETS, cluster.namespace, need.secret) for need in ours),
-            *(self._provided(cluster, need) for need in theirs),
+            *(self._secrets.read(cluster, need.secret) for need in theirs),
         )
         now = self._wall_clock()
         foreign: list[Foreign] = []
@@ -90,25 +73,9 @@ class CertificateLook:
                 if not one.problem:
                     good[need.role] = raw
         self._keep_identity(cluster, good.get("operator"))
-        self._spoil(cluster, {need.secret for need in theirs if need.role not in good})
+        self._secrets.spoil(cluster, {need.secret for need in theirs if need.role not in good})
         certificates = Certificates(now, found)
         return replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
-
-    async def _provided(self, cluster: EtcdCluster, need: Need) -> Json | None:
-        reads = self._reads.setdefault((cluster.namespace, cluster.name), {})
-        last, now = reads.get(need.secret), self._clock()
-        if last and last.generation == cluster.generation and now - last.at < GOOD_SECONDS:
-            return last.raw
-        raw = await self._kube.get(SECRETS, cluster.namespace, need.secret)
-        reads[need.secret] = _Read(now, cluster.generation, raw)
-        return raw
-
-    def _spoil(self, cluster: EtcdCluster, bad: set[str]) -> None:
-        """What is wrong may be mended soon."""
-        reads = self._reads.get((cluster.namespace, cluster.name), {})
-        earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
-        for name in bad & reads.keys():
-            reads[name] = replace(reads[name], at=min(reads[name].at, earlier))
 
     def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
         version = str(raw["metadata"]["resourceVersion"])
@@ -124,6 +91,7 @@ class CertificateLook:
             own.ends,
             until=rfc3339(own.ends) if own.ends else "",
             authority=examined.digest,
+            subject=examined.subject,
         )
 
     def _keep_identity(self, cluster: EtcdCluster, raw: Json | None) -> None:

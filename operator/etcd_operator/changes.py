@@ -7,11 +7,12 @@ leader believes itself to be cut off, the others are asked in turn: see etcd_sta
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Final
 
 from etcd_operator.applied import Declined, Done, Outdated, Unanswered
-from etcd_operator.etcd import Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
+from etcd_operator.etcd import Denied, Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
@@ -28,22 +29,37 @@ from etcd_stateful.membership.steps import (
 CUT_OFF: Final = "unhealthy cluster"
 """What a member says that has not been connected to enough voters for five seconds."""
 
+_DENIED: Final = (
+    "authentication is on, and etcd takes the operator for the user that its certificate names, "
+    "which must be root"
+)
+
 
 async def change(
     etcd: Etcd, step: EtcdChange, identity: Identity | None = None
 ) -> Done | Outdated | Unanswered | Declined:
     """`identity`: what the operator shows etcd; None where it speaks plaintext."""
     for asked in (step.leader, *_others(step)):
-        try:
-            return Done(await _ask(etcd, _endpoint(asked, identity), step))
-        except Refused as error:
-            if str(error) != CUT_OFF:
-                return Declined(str(error))
-        except Stranger as error:
-            return Outdated(f"nothing was asked for: {error}")
-        except NoAnswer as error:
-            return Unanswered(f"whether it happened is unknown: {error}")
+        found = await outcome(_ask(etcd, endpoint(asked, identity), step))
+        if found != Declined(CUT_OFF):
+            return found
     return Declined(CUT_OFF)
+
+
+async def outcome(
+    asked: Awaitable[str | None], done: str = ""
+) -> Done | Outdated | Unanswered | Declined:
+    """What became of a change; `done`: what it is in words, where itself it says nothing."""
+    try:
+        return Done(await asked or done)
+    except Denied as error:
+        return Declined(f"{error}: {_DENIED}")
+    except Refused as error:
+        return Declined(str(error))
+    except Stranger as error:
+        return Outdated(f"nothing was asked for: {error}")
+    except NoAnswer as error:
+        return Unanswered(f"whether it happened is unknown: {error}")
 
 
 def _others(step: EtcdChange) -> tuple[Voter, ...]:
@@ -57,7 +73,7 @@ def _others(step: EtcdChange) -> tuple[Voter, ...]:
             return ()
 
 
-def _endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
+def endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
     tls = replace(identity, host=asked.host) if identity else None
     return Endpoint(asked.address, asked.cluster_id, asked.member_id, tls=tls)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.moments import rfc3339
 from etcd_stateful.certificates import Need
@@ -45,6 +45,9 @@ class Examined:
     authority: Validity = Validity("", 0.0, 0.0)
     digest: str = ""
     """Of the authority that has signed it."""
+
+    subject: str = ""
+    """Common name."""
 
 
 def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
@@ -84,7 +87,13 @@ def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:
         certificate=_validity(need.files.certificate, leaf),
         authority=_validity(need.files.authority, authority),
         digest=hashlib.sha256(authority.public_bytes(serialization.Encoding.DER)).hexdigest(),
+        subject=_common_name(leaf),
     )
+
+
+def _common_name(leaf: x509.Certificate) -> str:
+    names = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[-1].value) if names else ""
 
 
 def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]:

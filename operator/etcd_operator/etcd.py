@@ -53,14 +53,17 @@ _REFUSALS: Final = frozenset(
         rpc.StatusCode.FAILED_PRECONDITION,
         rpc.StatusCode.INVALID_ARGUMENT,
         rpc.StatusCode.NOT_FOUND,
-        rpc.StatusCode.PERMISSION_DENIED,
         rpc.StatusCode.RESOURCE_EXHAUSTED,
-        rpc.StatusCode.UNAUTHENTICATED,
     }
 )
 
 _ENABLE: Final = rpc.DowngradeRequest.ENABLE
 _CANCEL: Final = rpc.DowngradeRequest.CANCEL
+
+_DENIALS: Final = frozenset({rpc.StatusCode.PERMISSION_DENIED, rpc.StatusCode.UNAUTHENTICATED})
+
+_UNKNOWN: Final = ("user name is empty", "user name not found", "user not found")
+"""etcd's words to a client that shows no name, or nobody's, with codes that say something else."""
 
 _REFUSED_AS_UNAVAILABLE: Final = ("unhealthy cluster", "rpc not supported for learner")
 """Clear words of etcd that come with a code that otherwise says nothing about the outcome."""
@@ -76,6 +79,10 @@ class Stranger(NoAnswer):
 
 class Refused(Exception):
     """etcd itself said no, in its own words: a reason to wait, and nothing has changed."""
+
+
+class Denied(Refused):
+    """etcd asks for a user, or for another one than the operator is to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +178,7 @@ class GrpcEtcd:
         self._turns = asyncio.Semaphore(concurrency)
 
     async def status(self, at: Endpoint, seconds: float = READ_SECONDS) -> MemberStatus:
-        reply = await self._read(at, lambda channel: _ask_status(channel, seconds))
+        reply = await self.read(at, lambda channel: _ask_status(channel, seconds))
         return MemberStatus(
             member_id=reply.header.member_id,
             cluster_id=reply.header.cluster_id,
@@ -194,7 +201,7 @@ class GrpcEtcd:
             request = rpc.MemberListRequest(linearizable=True)
             return rpc.ClusterStub(channel).MemberList(request, timeout=LIST_SECONDS)
 
-        reply = await self._read(at, ask)
+        reply = await self.read(at, ask)
         return EtcdView(
             cluster_id=reply.header.cluster_id,
             members=tuple(
@@ -208,7 +215,7 @@ class GrpcEtcd:
             request = rpc.AlarmRequest(action=rpc.AlarmRequest.GET)
             return rpc.MaintenanceStub(channel).Alarm(request, timeout=LIST_SECONDS)
 
-        reply = await self._read(at, ask)
+        reply = await self.read(at, ask)
         return tuple(
             Alarm("CORRUPT" if alarm.alarm == rpc.CORRUPT else "NOSPACE", alarm.memberID)
             for alarm in reply.alarms
@@ -217,7 +224,7 @@ class GrpcEtcd:
 
     async def revision(self, at: Endpoint) -> int:
         """Of the last write that the member has applied."""
-        reply = await self._read(at, lambda channel: _ask_status(channel, READ_SECONDS))
+        reply = await self.read(at, lambda channel: _ask_status(channel, READ_SECONDS))
         return int(reply.header.revision)
 
     async def hash_kv(self, at: Endpoint, revision: int) -> Hash:
@@ -227,7 +234,7 @@ class GrpcEtcd:
             request = rpc.HashKVRequest(revision=revision)
             return rpc.MaintenanceStub(channel).HashKV(request, timeout=HASH_SECONDS)
 
-        reply = await self._read(at, ask)
+        reply = await self.read(at, ask)
         return Hash(reply.hash, reply.compact_revision)
 
     async def member_add_learner(self, at: Endpoint, peer_url: str) -> int:
@@ -237,7 +244,7 @@ class GrpcEtcd:
             request = rpc.MemberAddRequest(peerURLs=[peer_url], isLearner=True)
             return rpc.ClusterStub(channel).MemberAdd(request, timeout=CHANGE_SECONDS)
 
-        reply = await self._change(at, ask)
+        reply = await self.change(at, ask)
         return int(reply.member.ID)
 
     async def member_promote(self, at: Endpoint, member_id: int) -> None:
@@ -245,14 +252,14 @@ class GrpcEtcd:
             request = rpc.MemberPromoteRequest(ID=member_id)
             return rpc.ClusterStub(channel).MemberPromote(request, timeout=CHANGE_SECONDS)
 
-        await self._change(at, ask)
+        await self.change(at, ask)
 
     async def member_remove(self, at: Endpoint, member_id: int) -> None:
         def ask(channel: Any) -> Any:
             request = rpc.MemberRemoveRequest(ID=member_id)
             return rpc.ClusterStub(channel).MemberRemove(request, timeout=CHANGE_SECONDS)
 
-        await self._change(at, ask)
+        await self.change(at, ask)
 
     async def move_leader(self, at: Endpoint, member_id: int) -> None:
         """Makes `member_id` the leader. Only the present leader may be asked."""
@@ -261,7 +268,7 @@ class GrpcEtcd:
             request = rpc.MoveLeaderRequest(targetID=member_id)
             return rpc.MaintenanceStub(channel).MoveLeader(request, timeout=CHANGE_SECONDS)
 
-        await self._change(at, ask)
+        await self.change(at, ask)
 
     async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None:
         def ask(channel: Any) -> Any:
@@ -270,7 +277,7 @@ class GrpcEtcd:
             )
             return rpc.MaintenanceStub(channel).Alarm(request, timeout=CHANGE_SECONDS)
 
-        await self._change(at, ask)
+        await self.change(at, ask)
 
     async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
         """Tells the cluster that its members will run `minor`, one below what they do."""
@@ -283,15 +290,15 @@ class GrpcEtcd:
         def ask(channel: Any) -> Any:
             return rpc.MaintenanceStub(channel).Downgrade(request, timeout=CHANGE_SECONDS)
 
-        await self._change(at, ask)
+        await self.change(at, ask)
 
-    async def _read(self, at: Endpoint, ask: Ask) -> Any:
+    async def read(self, at: Endpoint, ask: Ask) -> Any:
         async with self._channel(at) as channel:
             reply = await ask(channel)
         _check_speaker(at, reply.header)
         return reply
 
-    async def _change(self, at: Endpoint, ask: Ask) -> Any:
+    async def change(self, at: Endpoint, ask: Ask) -> Any:
         """A change is sent over a connection that has just told who is at its other end.
 
         Afterwards would be too late; and the reply to MoveLeader has no header.
@@ -335,6 +342,8 @@ def _meaning(at: Endpoint, error: Any) -> NoAnswer | Refused:
     """
     words = str(error.details() or "")
     code = error.code()
+    if code in _DENIALS or any(phrase in words for phrase in _UNKNOWN):
+        return Denied(words.removeprefix("etcdserver: ") or code.name)
     if code in _REFUSALS or any(phrase in words for phrase in _REFUSED_AS_UNAVAILABLE):
         return Refused(words.removeprefix("etcdserver: ") or code.name)
     return NoAnswer(f"{at.target}: {code.name}: {words[:200]}")

@@ -7,11 +7,13 @@ from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.disruption_budget import least_of
+from etcd_stateful.membership.accounts import Change, Disable, Enable, SetPassword
 from etcd_stateful.membership.observation import Live, Observation, is_latched
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
+    ChangeAuth,
     CreateJob,
     DeleteClaim,
     DeletePod,
@@ -48,6 +50,12 @@ _REASONS: Final[Mapping[type[Write], str]] = {
     IssueCertificate: "CertificateIssued",
 }
 """What is always worth an Event."""
+
+_OF_AUTH: Final[Mapping[type[Change], str]] = {
+    Enable: "AuthenticationOn",
+    Disable: "AuthenticationOff",
+    SetPassword: "PasswordChanged",
+}
 
 _LATER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Children that a running cluster may lack because an older operator made none."""
@@ -88,6 +96,8 @@ def _of_step(step: Write, seen: Observation) -> str | None:
     if isinstance(step, CreateJob):
         restores = step.name == naming.restore_job(seen.cluster.name)
         return "RestoreRuns" if restores else "RecoveryRuns"
+    if isinstance(step, ChangeAuth):
+        return _OF_AUTH.get(type(step.change), "AccountsChanged")
     return _REASONS.get(type(step))
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from etcd_operator import corruption, reading
+from etcd_operator import reading
 from etcd_operator.certificates import CertificateLook
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
@@ -31,6 +31,7 @@ from etcd_operator.kube import (
     Key,
     Resource,
 )
+from etcd_operator.passwords import PasswordLook
 from etcd_operator.recovery import Recoveries
 from etcd_operator.store import Store
 from etcd_operator.sweep import Network, Shape, Sweep, shape_of
@@ -88,6 +89,7 @@ class Observer:
         operator_image: str,
         recoveries: Recoveries | None = None,
         certificates: CertificateLook | None = None,
+        passwords: PasswordLook | None = None,
         *,
         operator: OperatorPods | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -100,6 +102,7 @@ class Observer:
         self._operator = operator
         self._recoveries = recoveries
         self._certificates = certificates
+        self._passwords = passwords
         self._wall_clock = wall_clock
         self._clock = clock
         self._sweeps: dict[Key, Sweep] = {}
@@ -133,6 +136,8 @@ class Observer:
         base = await self._with_backup(self._assemble(body, cluster, children, claims))
         if self._certificates is not None:
             base = await self._certificates.onto(base)
+        if self._passwords is not None:
+            base = await self._passwords.onto(base)
         if self._recoveries is not None:
             base = await self._recoveries.onto(base)
         key, now, shape = (cluster.namespace, cluster.name), self._clock(), shape_of(base)
@@ -141,10 +146,10 @@ class Observer:
             left = last.interval - (now - last.at)
             return Seen(last.onto(base), fresh=False, next_sweep=left, shape=shape)
         secret = children.secret if base.secret else None
-        found = last.suspicion if last else corruption.NONE
         key_of_tickets = reading.start_key(secret) if secret else None
         identity = self._certificates.identity(cluster) if self._certificates else None
-        sweep = await self._network.ask(base, key_of_tickets, found, identity)
+        passwords = self._passwords.of(cluster) if self._passwords else {}
+        sweep = await self._network.ask(base, key_of_tickets, last, identity, passwords)
         self._sweeps[key] = sweep
         return Seen(
             sweep.onto(base),

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from etcd_operator.brake import Brake
-from etcd_operator.certificates import MENDED_SECONDS
 from etcd_operator.observe import Seen
+from etcd_operator.provided import MENDED_SECONDS
+from etcd_stateful.membership import authentication
 from etcd_stateful.membership.certificates import UNUSABLE
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
@@ -89,7 +90,7 @@ def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float |
     match step:
         case Hold(reason="Paused"):
             return None
-        case Hold(reason=reason) if reason == UNUSABLE:
+        case Hold(reason=reason) if reason in (UNUSABLE, authentication.UNUSABLE):
             return MENDED_SECONDS
         case Hold() if seen.observation.foreign:
             return FOREIGN_SECONDS

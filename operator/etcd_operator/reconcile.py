@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from etcd_operator.accounts import Accounts, GrpcAccounts
 from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Unanswered
 from etcd_operator.apply import Applier
 from etcd_operator.certificates import CertificateLook
@@ -22,6 +23,7 @@ from etcd_operator.latency import StepDelay
 from etcd_operator.metrics import Metrics
 from etcd_operator.news import news_of
 from etcd_operator.observe import Observer, Seen
+from etcd_operator.passwords import PasswordLook
 from etcd_operator.patience import (
     REJECTED_SECONDS,
     WAIT_SECONDS,
@@ -77,29 +79,41 @@ class Reconciler:
         *,
         start: Start | None = None,
         etcd: Etcd | None = None,
+        accounts: Accounts | None = None,
         events: Events | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        start, etcd = start or TcpStart(), etcd or GrpcEtcd()
+        calls = GrpcEtcd()
+        start, etcd, accounts = start or TcpStart(), etcd or calls, accounts or GrpcAccounts(calls)
         finder = Finder(kube, store, clock)
         self._store = store
         self._metrics = metrics
         self._delay = StepDelay(metrics.registry)
         self._clock = clock
         self._certificates = CertificateLook(kube, finder, wall_clock=wall_clock, clock=clock)
+        self._passwords = PasswordLook(kube, clock=clock)
         self._observer = Observer(
             store,
             finder,
-            Network(start, etcd, clock),
+            Network(start, etcd, clock, accounts),
             settings.operator_image,
             Recoveries(kube, store, wall_clock),
             self._certificates,
+            self._passwords,
             operator=settings.operator_pods,
             wall_clock=wall_clock,
             clock=clock,
         )
-        self._applier = Applier(kube, finder, start, etcd, wall_clock, self._certificates.identity)
+        self._applier = Applier(
+            kube,
+            finder,
+            start,
+            etcd,
+            wall_clock,
+            self._certificates.identity,
+            (accounts, self._passwords),
+        )
         self._reporter = Reporter(
             kube,
             finder,
@@ -294,6 +308,7 @@ class Reconciler:
         if self._memories.pop(key, None) is not None:
             self._observer.forget(key)
             self._certificates.forget(key)
+            self._passwords.forget(key)
             self._reporter.forget(key)
 
 

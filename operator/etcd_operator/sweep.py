@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
-from etcd_operator import corruption, tickets
+from etcd_operator import auth_look, corruption, tickets
 from etcd_operator import etcd as etcd_client
+from etcd_operator.accounts import Accounts
+from etcd_operator.auth_look import Looked
 from etcd_operator.corruption import Suspicion
 from etcd_operator.etcd import Endpoint, Etcd, Identity
 from etcd_operator.tickets import Start
+from etcd_stateful.membership import authentication
 from etcd_stateful.membership.observation import (
     EtcdView,
     MemberStatus,
@@ -43,6 +46,9 @@ Shape = tuple[object, ...]
 """What must be the same for an earlier answer of the network to stand."""
 
 
+Reply = TypeVar("Reply")
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """What the network said, and of which pods."""
@@ -56,6 +62,10 @@ class Sweep:
     """By pod UID."""
 
     suspicion: Suspicion = corruption.NONE
+    denied: str = ""
+    """etcd's words, where it asks for another user than the operator is."""
+
+    looked: Looked | None = None
     answered: float = 0.0
     """The loop's time at which the last of them had answered."""
 
@@ -72,6 +82,8 @@ class Sweep:
             statuses=self.statuses,
             alarms=self.suspicion.alarms,
             hashes=self.suspicion.hashes,
+            denied=self.denied,
+            auth=self.looked.view if self.looked else None,
         )
 
 
@@ -83,32 +95,55 @@ class _Members:
     view: EtcdView | None = None
     suspicion: Suspicion = corruption.NONE
     calls: int = 0
+    denied: str = ""
+    looked: Looked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What a round goes by besides the pods."""
+
+    suspicion: Suspicion
+    looked: Looked | None
+    passwords: Mapping[str, str]
 
 
 class Network:
     def __init__(
-        self, start: Start, etcd: Etcd, clock: Callable[[], float] = time.monotonic
+        self,
+        start: Start,
+        etcd: Etcd,
+        clock: Callable[[], float] = time.monotonic,
+        accounts: Accounts | None = None,
     ) -> None:
         self._start = start
         self._etcd = etcd
         self._clock = clock
+        self._accounts = accounts
 
     async def ask(
         self,
         base: Observation,
         key: bytes | None,
-        last: Suspicion = corruption.NONE,
+        last: Sweep | None = None,
         identity: Identity | None = None,
+        passwords: Mapping[str, str] | None = None,
     ) -> Sweep:
         """One round of questions.
 
         Args:
             key: of the start tickets; None where there is no usable one, and nobody is asked then.
-            last: what an earlier round found out about damage, where that will do.
+            last: an earlier round, for what need not be asked again.
             identity: what the operator shows etcd; None where it has nothing to show.
+            passwords: of etcd's users, to be tried.
         """
+        before = _Before(
+            last.suspicion if last else corruption.NONE,
+            last.looked if last else None,
+            passwords or {},
+        )
         answers, members = await asyncio.gather(
-            self._ask_starts(base.pods, key), self._ask_etcd(base, last, identity)
+            self._ask_starts(base.pods, key), self._ask_etcd(base, before, identity)
         )
         return Sweep(
             self._clock(),
@@ -118,6 +153,8 @@ class Network:
             members.statuses,
             answers,
             members.suspicion,
+            members.denied,
+            members.looked,
             answered=asyncio.get_running_loop().time(),
         )
 
@@ -139,19 +176,29 @@ class Network:
         return StartAnswer(answer.challenge, answer.finding)
 
     async def _ask_etcd(
-        self, base: Observation, last: Suspicion, identity: Identity | None
+        self, base: Observation, before: _Before, identity: Identity | None
     ) -> _Members:
         places = endpoints(base, identity)
         asked = (self._status(at, _deadline(base, ordinal)) for ordinal, at in places.items())
-        said = await asyncio.gather(*asked)
-        statuses = {ordinal: status for ordinal, status in zip(places, said, strict=True) if status}
+        said = dict(zip(places, await asyncio.gather(*asked), strict=True))
+        statuses = {one: status for one, status in said.items() if isinstance(status, MemberStatus)}
+        denied = next((words for words in said.values() if isinstance(words, str)), "")
         calls = len(places)
         for ordinal in _list_order(statuses)[:LIST_TRIES]:
             calls += 1
-            if view := await self._member_list(places[ordinal]):
-                found = await self._suspicion(ordinal, places, statuses, last)
-                return _Members(statuses, view, found, calls + found.calls)
-        return _Members(statuses, calls=calls)
+            view = await self._member_list(places[ordinal])
+            if isinstance(view, EtcdView):
+                found = await self._suspicion(ordinal, places, statuses, before.suspicion)
+                looked = await self._look(base, places[ordinal], before)
+                calls += found.calls + (auth_look.CALLS if looked else 0)
+                return _Members(statuses, view, found, calls, looked=looked)
+            denied = denied or view or ""
+        return _Members(statuses, calls=calls, denied=denied)
+
+    async def _look(self, base: Observation, at: Endpoint, before: _Before) -> Looked | None:
+        if self._accounts is None or not authentication.is_looked_at(base):
+            return None
+        return await auth_look.look(self._accounts, at, base, before.passwords, before.looked)
 
     async def _suspicion(
         self,
@@ -167,19 +214,23 @@ class Network:
             self._etcd, places[voter], places, statuses, last=last, now=now
         )
 
-    async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | None:
-        try:
-            return await self._etcd.status(at, seconds)
-        except (etcd_client.NoAnswer, etcd_client.Refused) as error:
-            _tell(error)
-            return None
+    async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | str | None:
+        """Text: etcd's words to somebody whom it does not know."""
+        return await _said(self._etcd.status(at, seconds))
 
-    async def _member_list(self, at: Endpoint) -> EtcdView | None:
-        try:
-            return await self._etcd.member_list(at)
-        except (etcd_client.NoAnswer, etcd_client.Refused) as error:
-            _tell(error)
-            return None
+    async def _member_list(self, at: Endpoint) -> EtcdView | str | None:
+        return await _said(self._etcd.member_list(at))
+
+
+async def _said(asked: Awaitable[Reply]) -> Reply | str | None:
+    try:
+        return await asked
+    except etcd_client.Denied as error:
+        _tell(error)
+        return str(error)
+    except (etcd_client.NoAnswer, etcd_client.Refused) as error:
+        _tell(error)
+        return None
 
 
 def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, Endpoint]:

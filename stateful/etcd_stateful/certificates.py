@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from etcd_stateful import naming
+from etcd_stateful.api.auth import ROOT
 from etcd_stateful.api.cluster import EtcdCluster
 
 Role = Literal["authority", "peer", "server", "operator", "application"]
@@ -172,13 +173,14 @@ def _server(cluster: EtcdCluster) -> Need:
 
 
 def _operator(cluster: EtcdCluster) -> Need:
+    """With etcd's authentication on, whoever shows it is the user that it names."""
     return Need(
         "operator",
         naming.operator_certificate(cluster.name),
         OPERATOR_FILES,
         calls=True,
         signed_by=naming.client_authority(cluster.name),
-        subject=naming.MANAGER,
+        subject=ROOT,
     )
 
 

@@ -34,6 +34,10 @@ REFUSED_EXIT: Final = 3
 
 LOOPBACK: Final = "127.0.0.1"
 
+PASSWORD_FOLDER: Final = "/etc/etcd-root"  # noqa: S105 - where it is, not what
+PASSWORD_FILE: Final = "password"  # noqa: S105
+"""Where the Job finds the password of etcd's user root, where the spec names its Secret."""
+
 
 @dataclass(frozen=True, slots=True)
 class Order:

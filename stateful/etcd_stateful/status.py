@@ -9,7 +9,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.conditions import all_conditions, dated
 from etcd_stateful.member_status import member_status
-from etcd_stateful.membership import identity, upgrade
+from etcd_stateful.membership import authentication, identity, upgrade
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold
 from etcd_stateful.membership.versions import parse_version
@@ -25,6 +25,7 @@ _KEPT: Final = (
     "members",
     "memberStatus",
     "certificates",
+    "auth",
 )
 
 
@@ -49,6 +50,8 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
     }
     told = _of_cluster(outcome.observation, stored) if outcome.observation else {}
     status |= {key: stored[key] for key in _KEPT if key in stored} | told
+    if outcome.observation and not authentication.is_looked_at(outcome.observation):
+        status.pop("auth", None)
     status |= _of_etcd(outcome.observation, stored)
     return status | _of_restore(outcome.observation, stored)
 
@@ -98,6 +101,7 @@ def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
         },
         "memberStatus": member_status(seen, stored.get("memberStatus") or ()),
         **_certificates(seen),
+        **_auth(seen),
     }
 
 
@@ -111,6 +115,20 @@ def _certificates(seen: Observation) -> dict[str, Any]:
         if any(one.until for one in found.values())
     }
     return {"certificates": [{"secret": name, "ends": ends[name]} for name in sorted(ends)]}
+
+
+def _auth(seen: Observation) -> dict[str, Any]:
+    """Whether it is on, and what was made for `spec.auth`."""
+    if seen.auth is None or seen.secret is None or seen.secret.bootstrap is None:
+        return {}
+    made = seen.secret.bootstrap.accounts
+    return {
+        "auth": {
+            "enabled": seen.auth.enabled,
+            "users": list(made.users),
+            "roles": list(made.roles),
+        }
+    }
 
 
 def _size(seen: Observation, stored: Mapping[str, Any]) -> int:

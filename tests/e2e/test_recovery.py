@@ -6,10 +6,10 @@ import json
 
 import pytest
 from harness import machines
-from harness.api import CLAIMS, NODES, PODS, Kind
-from harness.clusters import PREFIX, Cluster, is_waiting_in_start
+from harness.api import NODES, PODS, Kind
+from harness.clusters import PREFIX, Cluster
 from harness.machines import node_of
-from harness.membership import settles
+from harness.membership import lose_two, settles
 from harness.place import Place
 from harness.waiting import eventually, steadily
 
@@ -147,23 +147,6 @@ def write(cluster: Cluster) -> None:
 def assert_all_is_there(cluster: Cluster) -> None:
     missing = [one for one in range(WRITES) if cluster.client.get(f"kept/{one}") != str(one)]
     assert not missing, f"acknowledged writes are gone: {missing}"
-
-
-def lose_two(cluster: Cluster) -> None:
-    """Both at once, however quick the operator is: the first alone would be replaced."""
-    cluster.change(paused=True)
-    cluster.holds("SpecPaused", kind="Paused")
-    for ordinal in (0, 2):
-        name = f"{cluster.name}-{ordinal}"
-        cluster.kube.delete(CLAIMS, cluster.namespace, f"data-{name}")
-        cluster.kube.delete(PODS, cluster.namespace, name, gracePeriodSeconds=0)
-    for ordinal in (0, 2):
-        eventually(
-            f"{cluster.name}-{ordinal} waits on a new volume",
-            lambda one=ordinal: is_waiting_in_start(cluster.pod(one)),
-            seconds=40,
-        )
-    cluster.change(paused=False)
 
 
 def epoch_of(claim: dict) -> str:

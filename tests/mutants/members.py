@@ -348,8 +348,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    bootstrap.keep_size,\n    _lesser_name_taken,\n",
-        "    _lesser_name_taken,\n",
+        "    bootstrap.keep_size,\n    authentication.go_on,\n",
+        "    authentication.go_on,\n",
         "a StatefulSet that is lost after a shrink comes back with pods of before it",
     ),
     # Alarms.

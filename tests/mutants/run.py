@@ -38,6 +38,7 @@ MODULES = (
     "recovery",
     "guards",
     "tls",
+    "auth",
     "backups",
     "by_name",
     "in_place",

@@ -35,6 +35,7 @@ TESTS: Final = (
     "test_observe*.py",
     "test_certificates.py",
     "test_tls_passes.py",
+    "test_auth_passes.py",
     "test_membership_walk.py",
 )
 
@@ -62,6 +63,8 @@ _SCHEDULES = (
 _BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
 _IN_PLACE = ("test_inplace_plan.py", "test_inplace_passes.py")
 _RESTORES = ("test_restore_plan.py", "test_restores.py", *_BY_NAME)
+
+_AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
@@ -98,6 +101,9 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/cluster.py": ("test_api_*.py", _ROLL),
     "api/tls.py": ("test_api_refused.py", *_TLS),
     "certificates.py": _TLS,
+    "membership/authentication.py": _AUTH,
+    "operator/etcd_operator/auth_look.py": _AUTH,
+    "operator/etcd_operator/passwords.py": _AUTH,
     "manifests/tls.py": _MANIFESTS,
     "membership/certificates.py": _TLS,
     "membership/links.py": _TLS,
@@ -136,6 +142,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
     "membership/planner.py": (
         "test_membership_alarms.py",
+        "test_membership_authentication.py",
         "test_membership_budget.py",
         "test_membership_learner.py",
         "test_membership_roster.py",
@@ -160,7 +167,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/roll.py": (_ROLL,),
     "membership/roster.py": ("test_membership_roster.py",),
     "membership/shrink.py": (_SHRINK, *_IN_PLACE),
-    "membership/steps.py": (_CONFIRM, _SHRINK),
+    "membership/steps.py": (_CONFIRM, _SHRINK, "test_auth_passes.py"),
     "membership/successor.py": _IN_PLACE,
     "membership/survivor.py": (
         "test_restore_plan.py",

@@ -323,6 +323,10 @@ class FakeEtcd:
     answers: list[Exception] = field(default_factory=list)
     """Raised instead of making a change, one after the other."""
 
+    denies: str = ""
+    """etcd's words to somebody whom it does not know."""
+
+    denies_list: str = ""
     raised: tuple[Alarm, ...] = ()
     revisions: dict[str, int] = field(default_factory=dict)
     hashes: dict[str, etcd.Hash] = field(default_factory=dict)
@@ -346,6 +350,8 @@ class FakeEtcd:
     async def member_list(self, at: Endpoint) -> EtcdView:
         self.calls.append(f"list {at.address}")
         self._member(at)
+        if self.denies_list:
+            raise etcd.Denied(self.denies_list)
         if not self._leader() or at.address in self.silent:
             raise etcd.NoAnswer("no quorum")
         return EtcdView(self.cluster_id, tuple(self.listed.values()))
@@ -408,6 +414,8 @@ class FakeEtcd:
         member = self.members.get(at.address)
         if member is None:
             raise etcd.NoAnswer(f"{at.address}: connection refused")
+        if self.denies:
+            raise etcd.Denied(self.denies)
         if at.cluster_id not in (None, self.cluster_id):
             raise etcd.Stranger(f"{at.address}: another cluster")
         if at.member_id not in (None, member.member_id):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
 
 from etcd_operator.kube import ETCD_CLUSTERS, Json, Key
@@ -35,6 +36,7 @@ class Bench:
         self.kube = FakeKube(self.clock)
         self.start = FakeStart(self.clock)
         self.etcd = FakeEtcd()
+        self.accounts = FakeAccounts()
         self.nodes = Nodes(self.kube, self.start, self.etcd)
         self.events = FakeEvents()
         self.begin_process()
@@ -52,6 +54,7 @@ class Bench:
             Settings(operator_image="operator:1", operator_pod_labels=(("app", "etcd-operator"),)),
             start=self.start,
             etcd=self.etcd,
+            accounts=self.accounts,
             events=self.events,
             clock=self.clock,
             wall_clock=self.clock,

@@ -84,6 +84,11 @@ class TestNames:
             with pytest.raises(x509.ExtensionNotFound):
                 sans(files, key)
 
+    def test_the_operator_s_alone_is_that_of_root(self):
+        """To etcd with authentication on, a common name is a user."""
+        named = {role for (role, _), need in needs().items() if need.subject == "root"}
+        assert named == {"operator"}
+
     def test_no_wildcards(self):
         assert not [name for need in needs().values() for name in need.names if "*" in name]
 

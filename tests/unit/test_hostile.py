@@ -135,7 +135,10 @@ def check_pod(cluster: EtcdCluster, pod: Json) -> None:
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "hostUsers", "nodeName"}
     assert not pod.keys() & {"serviceAccountName", "hostAliases", "dnsConfig", "runtimeClassName"}
     assert pod["automountServiceAccountToken"] is False
+    # A member never has a password; the recovery's Job has root's.
+    recovers = cluster.auth is not None and "shareProcessNamespace" in pod
     assert {one["name"] for one in pod["volumes"]} <= {
+        *(["root"] if recovers else []),
         "data",
         "start-key",
         "peer-tls",
@@ -143,6 +146,7 @@ def check_pod(cluster: EtcdCluster, pod: Json) -> None:
     }
     named = {one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one}
     assert named <= {
+        *([cluster.auth.users[0].secret.name] if recovers and cluster.auth else []),
         naming.start_secret(cluster.name),
         peer_secret(cluster),
         server_secret(cluster),

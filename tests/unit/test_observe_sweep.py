@@ -6,6 +6,7 @@ import base64
 from dataclasses import replace
 
 import pytest
+from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
 
 from etcd_operator.corruption import SECONDS_BETWEEN
@@ -86,6 +87,26 @@ def etcd():
 @pytest.fixture
 def network(start, etcd):
     return Network(start, etcd, FakeClock())
+
+
+class TestAuthentication:
+    async def test_a_refusal_is_told_from_silence(self, network, etcd):
+        etcd.denies = "user name is empty"
+        seen = (await network.ask(observation(), KEY)).onto(observation())
+        assert (seen.etcd, seen.statuses) == (None, {})
+        assert seen.denied == "user name is empty"
+
+    async def test_who_tells_its_status_and_denies_the_list_is_told_too(self, network, etcd):
+        etcd.denies_list = "permission denied"
+        seen = (await network.ask(observation(), KEY)).onto(observation())
+        assert len(seen.statuses) == 3
+        assert seen.denied == "permission denied"
+
+    async def test_nobody_asks_for_users_that_nothing_depends_on(self, start, etcd):
+        accounts = FakeAccounts()
+        network = Network(start, etcd, FakeClock(), accounts)
+        sweep = await network.ask(observation(secret=Secret("1", records.latch(BOOTSTRAP))), KEY)
+        assert (accounts.calls, sweep.calls) == ([], 4)
 
 
 async def test_every_member_and_one_list_of_the_leader(network, etcd):
@@ -220,11 +241,11 @@ class TestAlarms:
         etcd.raised = (self.CORRUPT,)
         first = await network.ask(observation(), KEY)
         etcd.calls.clear()
-        again = await network.ask(observation(), KEY, first.suspicion)
+        again = await network.ask(observation(), KEY, first)
         assert again.suspicion.hashes == first.suspicion.hashes
         assert not [call for call in etcd.calls if call.startswith("hash")]
         network._clock.now += SECONDS_BETWEEN
-        later = await network.ask(observation(), KEY, again.suspicion)
+        later = await network.ask(observation(), KEY, again)
         assert [call for call in etcd.calls if call.startswith("hash")]
         assert later.suspicion.at > first.suspicion.at
 
@@ -235,7 +256,7 @@ class TestAlarms:
         etcd.members["10.0.0.2"] = replace(etcd.members["10.0.0.2"], member_id=77)
         claims = (claim(0), claim(1), replace(claim(2), record=None))
         etcd.calls.clear()
-        await network.ask(observation(claims=claims), KEY, first.suspicion)
+        await network.ask(observation(claims=claims), KEY, first)
         assert [call for call in etcd.calls if call.startswith("hash")]
 
 

@@ -3,6 +3,7 @@ anywhere. With real etcd: tests/integration/start/test_recovery_etcd.py."""
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import itertools
 import json
@@ -21,7 +22,8 @@ from start_helpers import CLUSTER_ID, FIRST_SEGMENT, MARKER, MEMBER_ID, SETTINGS
 
 from etcd_operator.recover import __main__ as entry
 from etcd_operator.recover import files, finish, prepare
-from etcd_operator.recover.finish import Finish, Gateway, Silent, Undone, processes
+from etcd_operator.recover.finish import Finish, processes
+from etcd_operator.recover.gateway import Gateway, Silent, Undone
 from etcd_operator.start.journal import Journal
 from etcd_stateful import marker, recover, start
 from etcd_stateful.recover import (
@@ -462,6 +464,36 @@ class _Answers(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class _Guarded(_Answers):
+    """etcd with authentication on."""
+
+    password = ""
+
+    def do_POST(self) -> None:
+        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.status, answer = 400, {"message": "etcdserver: user name is empty"}
+        if self.path == "/v3/auth/authenticate":
+            if said == {"name": "root", "password": self.password}:
+                self.status, answer = 200, {"token": "t"}
+        elif self.headers.get("Authorization") == "t":
+            self.status, answer = 200, {"leader": "1"}
+        self.text = json.dumps(answer).encode()
+        super().do_POST()
+
+
+@contextlib.contextmanager
+def guarded(password: str) -> Iterator[int]:
+    handler = type("Handler", (_Guarded,), {"password": password})
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 class TestTheGateway:
     @pytest.mark.parametrize(
         ("status", "text", "comes_to"),
@@ -483,6 +515,28 @@ class TestTheGateway:
             with pytest.raises(comes_to):
                 Gateway(server.server_port).call("maintenance/status", {})
             thread.join()
+
+    def test_root_logs_in_where_etcd_asks_for_a_user(self, tmp_path: Path) -> None:
+        file = tmp_path / "password"
+        file.write_text("r-1")
+        with guarded("r-1") as port:
+            answer = Gateway(port, str(file)).call("maintenance/status", {})
+
+        assert answer == {"leader": "1"}
+
+    def test_a_password_that_etcd_does_not_know_is_said_and_never_shown(
+        self, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "password"
+        file.write_text("another")
+        with guarded("r-1") as port, pytest.raises(Undone, match=r"spec\.auth\.rootSecret") as said:
+            Gateway(port, str(file)).call("maintenance/status", {})
+
+        assert "another" not in str(said.value)
+
+    def test_without_a_password_what_is_missing_is_said(self, tmp_path: Path) -> None:
+        with guarded("r-1") as port, pytest.raises(Undone, match=r"spec\.auth\.rootSecret"):
+            Gateway(port, str(tmp_path / "none")).call("maintenance/status", {})
 
     def test_nobody_there(self) -> None:
         with pytest.raises(Silent):

@@ -57,6 +57,25 @@ class TestTheManifest:
         ]
         assert "ports" not in etcd
 
+    def test_root_s_password_is_a_file_of_finish_alone(self) -> None:
+        auth = {"rootSecret": {"name": "root", "key": "pw"}}
+        made = recovery_job(
+            parse_cluster(body(3, auth=auth)), RECORD, 0x123, operator_image="operator:1"
+        )
+        spec = made["spec"]["template"]["spec"]
+        [volume] = [one for one in spec["volumes"] if one["name"] == "root"]
+        mounted = [
+            name
+            for name, one in containers(made).items()
+            if "root" in [mount["name"] for mount in one["volumeMounts"]]
+        ]
+
+        assert volume["secret"]["secretName"] == "root"
+        assert volume["secret"]["items"] == [{"key": "pw", "path": "password"}]
+        assert volume["secret"]["optional"] is True
+        assert mounted == ["finish"]
+        assert "root" not in [one["name"] for one in job()["spec"]["template"]["spec"]["volumes"]]
+
     def test_the_volume_is_the_survivors(self) -> None:
         [volume] = job()["spec"]["template"]["spec"]["volumes"]
 

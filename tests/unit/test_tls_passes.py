@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import logging
+from dataclasses import replace
 
 import pytest
 from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
-from etcd_operator import issuing, signing
+from etcd_operator import checking, issuing, signing
 from etcd_operator.kube import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
 from etcd_operator.reading import secret as read_secret
 from etcd_stateful.api.cluster import parse_cluster
@@ -489,4 +490,26 @@ async def test_what_is_remembered_of_a_cluster_goes_with_it(bench):
     bench.kube.remove(ETCD_CLUSTERS, *KEY)
     await bench.once()
     look = bench.reconciler._certificates
-    assert not [memory for memory in (look._reads, look._examined, look._identities) if memory]
+    assert not [
+        memory for memory in (look._secrets._reads, look._examined, look._identities) if memory
+    ]
+
+
+async def test_an_operator_s_certificate_of_another_name_is_made_anew_and_nothing_restarts(settled):
+    """As those of before were named."""
+    cluster = parse_cluster(settled.body)
+    need = next(one for one in managed(cluster) if one.role == "operator")
+    older = replace(need, subject="etcd-operator")
+    authority = data(settled, "a-client-ca")
+    put_own(settled, older, signing.make(older, authority, settled.clock.now))
+    await settled.run()
+
+    files = data(settled, "a-operator-tls")
+    assert checking.examine(need, files).subject == "root"
+    assert [one for one in settled.kube.log if "a-operator-tls" in one]
+    assert not [one for one in settled.kube.log if "Pod" in one or "StatefulSet" in one]
+
+
+def put_own(bench, need, files):
+    encoded = {key: base64.b64encode(content).decode() for key, content in files.items()}
+    bench.kube.put(SECRETS, {**bench.kube.live(SECRETS, need.secret), "data": encoded})

@@ -29,8 +29,9 @@ CATCH_UP_SECONDS: Final = 15.0
 PIECE: Final = 1024 * 1024
 """etcd sends 32 KiB at a time; what is passed on in fewer pieces costs less."""
 
-_NAMELESS: Final = "user name is empty"
-"""etcd's word to a client that does not say who it is, with a code that says something else."""
+_NOBODY: Final = ("user name is empty", "user name not found", "user not found")
+"""etcd's words to a client that does not say who it is, or names nobody, with codes that say
+something else."""
 
 _DENIED: Final = (rpc.StatusCode.PERMISSION_DENIED, rpc.StatusCode.UNAUTHENTICATED)
 
@@ -166,7 +167,7 @@ class Source:
 
     def _failure(self, endpoint: str, error: Any) -> Failure:
         where = self._order.endpoints_field
-        if error.code() in _DENIED or _NAMELESS in str(error.details()):
+        if error.code() in _DENIED or any(one in str(error.details()) for one in _NOBODY):
             return Failure(
                 "EtcdRefused",
                 f"{where}: {endpoint} asks for a user with the role root: name a Secret with "

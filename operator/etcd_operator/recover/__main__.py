@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from etcd_operator.recover.finish import Finish, Undone
+from etcd_operator.recover.finish import Finish
+from etcd_operator.recover.gateway import Undone
 from etcd_operator.recover.prepare import Refused, prepare
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal

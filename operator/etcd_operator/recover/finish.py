@@ -1,23 +1,21 @@
 """Waits until the survivor is a cluster of one, stops its etcd, and writes the marker last.
 
-etcd is asked over its JSON gateway, which needs nothing but the standard library. It is stopped
-through the process namespace that the Job's containers share: a sidecar ends after this container,
-and only an etcd that has stopped has written all it knows of what it has committed.
+etcd is asked over its JSON gateway. It is stopped through the process namespace that the Job's
+containers share: a sidecar ends after this container, and only an etcd that has stopped has written
+all it knows of what it has committed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 from etcd_operator.recover import files
+from etcd_operator.recover.gateway import Gateway, Silent, Undone
 from etcd_operator.recover.prepare import look
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
@@ -25,22 +23,14 @@ from etcd_stateful import marker
 from etcd_stateful.recover import (
     CONFIG,
     CONFIG_PATH,
-    LOOPBACK,
     Finished,
     GoOn,
     Order,
     left_over,
 )
 
-CALL_SECONDS: Final = 10.0
 PAUSE: Final = 0.2
 STOP_SECONDS: Final = 60.0
-
-_DENIED: Final = (400, 401, 403)
-
-
-class Undone(Exception):
-    """It did not come to its end; another try starts over."""
 
 
 class Finish:
@@ -125,31 +115,6 @@ class Finish:
         volume.write(self._root, marker.FILE, marker.serialise(self._order.marker))
         settings = self._order.settings
         self._journal.conclude(f"{settings.member} is a cluster of one, of epoch {settings.epoch}")
-
-
-class Silent(Exception):
-    """etcd gave no answer, or none yet."""
-
-
-class Gateway:
-    """etcd's JSON gateway on loopback."""
-
-    def __init__(self, port: int) -> None:
-        self._url = f"http://{LOOPBACK}:{port}/v3/"
-
-    def call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        request = urllib.request.Request(self._url + path, json.dumps(body).encode())  # noqa: S310
-        try:
-            with urllib.request.urlopen(request, timeout=CALL_SECONDS) as reply:  # noqa: S310
-                answer: dict[str, Any] = json.load(reply)
-                return answer
-        except urllib.error.HTTPError as error:
-            with error:
-                words = error.read(400).decode(errors="replace")
-            # Not to be waited out: etcd asks for a password.
-            raise (Undone if error.code in _DENIED else Silent)(words) from error
-        except (OSError, ValueError) as error:
-            raise Silent(str(error)) from error
 
 
 def processes(path: str) -> list[int]:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api.access import OPEN, Access, read_access
+from etcd_stateful.api.auth import Auth, read_auth
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.recovery import Recovery, read_recovery
@@ -106,6 +107,8 @@ class EtcdCluster:
     retained_claims: RetainedClaims
     recovery: Recovery | None = None
     access: Access = OPEN
+    auth: Auth | None = None
+    """etcd's own users and roles; None where it is not to ask for any."""
     restore: Source | None = None
     """The backup that the cluster is born from, if any. Later it means nothing."""
     version_declared: bool = True
@@ -168,6 +171,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     recovery = read_recovery(spec.object("recovery"), str(metadata.get("name", "")))
     access = read_access(spec.object("networkPolicy"))
     restore = _restore(spec.object("bootstrap"), policy)
+    auth = read_auth(spec)
     repository = _repository(spec)
     paused, links = spec.flag("paused"), read_tls(spec.object("TLS"))
     if spec.problems or version is None:
@@ -187,6 +191,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         retained_claims=retained,
         recovery=recovery,
         access=access,
+        auth=auth,
         restore=restore,
         version_declared=spec.has("version"),
         spec_hash=_spec_hash(body["spec"]),

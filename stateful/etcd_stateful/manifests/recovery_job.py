@@ -30,7 +30,7 @@ from etcd_stateful.manifests.statefulset import (
 )
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.records import Bootstrap
-from etcd_stateful.recover import CONFIG_PATH, REFUSED_EXIT
+from etcd_stateful.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
 
 LABEL: Final = "etcd-recovery"
 """Another name than the members' pods have: no Service leads here, and no StatefulSet adopts it."""
@@ -99,8 +99,11 @@ def _pod(
             _ours("prepare", environment, operator_image) | resources(cluster),
             _etcd(cluster),
         ],
-        "containers": [_ours("finish", environment, operator_image) | _few_resources(cluster)],
-        "volumes": [{"name": naming.DATA_VOLUME, "persistentVolumeClaim": claim}],
+        "containers": [_finish(cluster, environment, operator_image)],
+        "volumes": [
+            {"name": naming.DATA_VOLUME, "persistentVolumeClaim": claim},
+            *_passwords(cluster),
+        ],
         "nodeSelector": dict(pod.node_selector),
         "tolerations": [dict(toleration) for toleration in pod.tolerations],
         "imagePullSecrets": [dict(secret) for secret in pod.image_pull_secrets],
@@ -119,6 +122,30 @@ def _environment(cluster: EtcdCluster, record: Bootstrap, member_id: int) -> lis
         {"name": "START_SETTINGS", "value": start_settings(cluster, record.epoch)},
         {"name": "RECOVERY", "value": json.dumps(ids, sort_keys=True)},
     ]
+
+
+def _finish(cluster: EtcdCluster, environment: list[Manifest], image: str) -> Manifest:
+    ours = _ours("finish", environment, image) | _few_resources(cluster)
+    mounts = [
+        {"name": volume["name"], "mountPath": PASSWORD_FOLDER, "readOnly": True}
+        for volume in _passwords(cluster)
+    ]
+    return ours | {"volumeMounts": [*ours["volumeMounts"], *mounts]}
+
+
+def _passwords(cluster: EtcdCluster) -> list[Manifest]:
+    """Root's, by which `finish` is let in where the data says that users are asked for. Optional:
+    `finish` says in words that it is missing."""
+    if cluster.auth is None:
+        return []
+    where = cluster.auth.users[0].secret
+    source = {
+        "secretName": where.name,
+        "items": [{"key": where.key, "path": PASSWORD_FILE}],
+        "defaultMode": 0o440,
+        "optional": True,
+    }
+    return [{"name": "root", "secret": source}]
 
 
 def _ours(name: str, environment: list[Manifest], image: str) -> Manifest:

@@ -137,6 +137,13 @@ def _why(need: Need, found: Certificate | None, known: Certificates) -> str:
         return f"is made anew: {found.problem}"
     if found.authority != authority.authority:
         return "is made anew: another authority has signed it"
+    return _why_anew(need, found, known)
+
+
+def _why_anew(need: Need, found: Certificate, known: Certificates) -> str:
+    """Of a leaf that is good."""
+    if need.role == "operator" and found.subject != need.subject:
+        return f"is made anew: its common name must be {need.subject}"
     if known.now >= renewed_at(found.begins, found.ends):
         return "is renewed: two thirds of its life are over"
     return ""

@@ -15,6 +15,7 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Finding
 
@@ -216,6 +217,9 @@ class Certificate:
     authority: str = ""
     """Digest of the certificate of whoever signed it."""
 
+    subject: str = ""
+    """Its common name, which etcd takes for the name of a user once authentication is on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
@@ -263,6 +267,16 @@ class Observation:
     """The EtcdRestore of the cluster's name that asks to replace one, unless it is over."""
     certificates: Certificates | None = None
     """None where they were not looked at: nothing is done for a paused cluster."""
+
+    denied: str = ""
+    """What etcd said to the operator where it did not let it look; empty where it did."""
+
+    auth: AuthView | None = None
+    """etcd's users and roles. None where nobody asked for any, or no quorum answered."""
+
+    passwords: Mapping[str, str] = field(default_factory=dict)
+    """By the user's name, what is wrong with the password in the Secret that the spec names; empty
+    for a usable one."""
 
     operator_image: str = ""
     operator: OperatorPods | None = None

@@ -18,6 +18,7 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.membership import (
     alarms,
+    authentication,
     blocked,
     bootstrap,
     budget,
@@ -303,6 +304,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     roll.unready,
     recovery.refused,
     replacement.settle,
+    authentication.denied,
     _no_quorum,
     _unknown_members,
     learner.promote_or_drop,
@@ -321,6 +323,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     roll.next_pod,
     upgrade.finish,
     bootstrap.keep_size,
+    authentication.go_on,
     _lesser_name_taken,
     upgrade.go_on,
     upgrade.impossible,
@@ -328,6 +331,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     recovery.not_needed,
     certificates.authority_lost,
     links.changed,
+    authentication.held,
 )
 
 _STARTS: Final[frozenset[Question]] = frozenset(

@@ -51,6 +51,21 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Accounts:
+    """What was made inside etcd for `spec.auth`, written before it is: of what the spec names no
+    more, this is removed and nothing else.
+    """
+
+    users: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    on: bool = False
+    """Authentication was seen turned on as declared: if it is off, somebody else did that."""
+
+
+NO_ACCOUNTS: Final = Accounts()
+
+
+@dataclass(frozen=True, slots=True)
 class Bootstrap:
     """How the cluster begins. `latched` is set once a linearizable answer has carried this ID.
 
@@ -104,6 +119,8 @@ class Bootstrap:
     links: Links = NO_TLS
     """As chosen when the cluster began. A record that says nothing of them is of a time when there
     was only plaintext."""
+
+    accounts: Accounts = NO_ACCOUNTS
 
     @property
     def initial_cluster(self) -> str:
@@ -246,7 +263,8 @@ def dump_bootstrap(record: Bootstrap) -> str:
         }
         | ({"restoring": True} if record.restoring else {})
         | ({"chosen": _chosen_as_json(record.chosen)} if record.chosen else {})
-        | _replacement_as_json(record),
+        | _replacement_as_json(record)
+        | ({"accounts": _accounts_as_json(record)} if record.accounts != NO_ACCOUNTS else {}),
         sort_keys=True,
     )
 
@@ -291,6 +309,7 @@ def load_bootstrap(text: str) -> Bootstrap:
             successor=successors.from_json(raw["successor"]) if "successor" in raw else None,
             retired=tuple(identity.from_hex(one) for one in raw.get("retired", ())),
             restored_by=str(raw.get("restoredBy", "")),
+            accounts=_load_accounts(raw["accounts"]) if "accounts" in raw else NO_ACCOUNTS,
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
@@ -302,6 +321,23 @@ def _chosen_as_json(chosen: Chosen) -> dict[str, object]:
 
 def _load_chosen(raw: Mapping[str, Any]) -> Chosen:
     return Chosen(str(raw["backup"]), stores.from_json(raw["store"]))
+
+
+def _accounts_as_json(record: Bootstrap) -> dict[str, object]:
+    made = record.accounts
+    return {"users": list(made.users), "roles": list(made.roles), "on": made.on}
+
+
+def _load_accounts(raw: Mapping[str, Any]) -> Accounts:
+    users, roles = (tuple(_names(raw[key])) for key in ("users", "roles"))
+    return Accounts(users, roles, _truth(raw["on"]))
+
+
+def _names(value: object) -> list[str]:
+    """Anything else must not read as names: what is named may be removed."""
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f"{value!r:.60} is no list of names")
+    return value
 
 
 def _truth(value: object) -> bool:

@@ -10,6 +10,14 @@ from typing import Self
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
+from etcd_stateful.membership.accounts import (
+    Change,
+    DeleteRole,
+    DeleteUser,
+    Disable,
+    RevokePermission,
+    RevokeRole,
+)
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
@@ -218,6 +226,15 @@ class CancelDowngrade:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeAuth:
+    """One call of etcd's auth API. Passwords are not in it: only the shell has them."""
+
+    leader: Leader
+    change: Change
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Nothing to write now. `reason` says what for.
 
@@ -262,6 +279,7 @@ Write = (
     | CreateJob
     | DeleteJob
     | EtcdChange
+    | ChangeAuth
 )
 Step = Write | Wait | Hold | Settled
 
@@ -275,6 +293,8 @@ _FINAL = (
     MemberRemove,
     MoveLeader,
 )
+_TAKES = (Disable, DeleteUser, DeleteRole, RevokeRole, RevokePermission)
+"""What lets everybody in, or keeps somebody out."""
 
 
 def is_final(step: Step) -> bool:
@@ -284,5 +304,7 @@ def is_final(step: Step) -> bool:
             return final
         case PushTicket(ticket=ticket):
             return ticket.state == "existing"
+        case ChangeAuth(change=change):
+            return isinstance(change, _TAKES)
         case _:
             return isinstance(step, _FINAL)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.clusters import PREFIX, Cluster, is_ready
+from harness.api import CLAIMS, PODS
+from harness.clusters import PREFIX, Cluster, is_ready, is_waiting_in_start
 from harness.waiting import eventually
 
 
@@ -69,3 +70,20 @@ def _check_data(cluster: Cluster, size: int) -> None:
         return {cluster.member(ordinal).hash_at(revision) for ordinal in range(size)}
 
     eventually("the members' data is the same", hashes, lambda found: len(found) == 1, seconds=10)
+
+
+def lose_two(cluster: Cluster) -> None:
+    """Both at once, however quick the operator is: the first alone would be replaced."""
+    cluster.change(paused=True)
+    cluster.holds("SpecPaused", kind="Paused")
+    for ordinal in (0, 2):
+        name = f"{cluster.name}-{ordinal}"
+        cluster.kube.delete(CLAIMS, cluster.namespace, f"data-{name}")
+        cluster.kube.delete(PODS, cluster.namespace, name, gracePeriodSeconds=0)
+    for ordinal in (0, 2):
+        eventually(
+            f"{cluster.name}-{ordinal} waits on a new volume",
+            lambda one=ordinal: is_waiting_in_start(cluster.pod(one)),
+            seconds=40,
+        )
+    cluster.change(paused=False)

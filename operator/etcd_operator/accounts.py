@@ -1,0 +1,182 @@
+"""Asks etcd of its users and roles, and changes them.
+
+The operator is whom its certificate names; no token is drawn. `Authenticate` is asked for one thing
+alone: whether a password is the one that etcd knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from aetcd import rpc
+
+from etcd_operator import changes
+from etcd_operator.applied import Applied, Outdated
+from etcd_operator.etcd import CHANGE_SECONDS, Endpoint, GrpcEtcd, Identity, Refused
+from etcd_stateful.api.auth import Access, Permission
+from etcd_stateful.membership.accounts import (
+    AddRole,
+    AddUser,
+    Change,
+    DeleteRole,
+    DeleteUser,
+    Disable,
+    Enable,
+    GrantPermission,
+    GrantRole,
+    OfRole,
+    OfUser,
+    RevokePermission,
+    RevokeRole,
+    SetPassword,
+)
+from etcd_stateful.membership.steps import ChangeAuth
+
+_WRONG: Final = "invalid user ID or password"
+
+_ACCESS: Final[Mapping[int, Access]] = {0: "Read", 1: "Write", 2: "ReadWrite"}
+_TYPES: Final = {access: number for number, access in _ACCESS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class AuthStatus:
+    enabled: bool
+    revision: int
+    """Another one after every change of users, roles and passwords."""
+
+
+class Accounts(Protocol):
+    """Every method raises NoAnswer or Refused."""
+
+    async def status(self, at: Endpoint) -> AuthStatus: ...
+
+    async def users(self, at: Endpoint) -> frozenset[str]: ...
+
+    async def roles(self, at: Endpoint) -> frozenset[str]: ...
+
+    async def roles_of(self, at: Endpoint, user: str) -> frozenset[str]: ...
+
+    async def permissions_of(self, at: Endpoint, role: str) -> frozenset[Permission]: ...
+
+    async def is_password(self, at: Endpoint, user: str, password: str) -> bool: ...
+
+    async def change(self, at: Endpoint, change: Change, password: str) -> None: ...
+
+
+class GrpcAccounts:
+    """`Accounts` over aetcd's gRPC stubs."""
+
+    def __init__(self, etcd: GrpcEtcd) -> None:
+        self._etcd = etcd
+
+    async def status(self, at: Endpoint) -> AuthStatus:
+        reply = await self._read(at, "AuthStatus", rpc.AuthStatusRequest())
+        return AuthStatus(reply.enabled, reply.authRevision)
+
+    async def users(self, at: Endpoint) -> frozenset[str]:
+        return frozenset((await self._read(at, "UserList", rpc.AuthUserListRequest())).users)
+
+    async def roles(self, at: Endpoint) -> frozenset[str]:
+        return frozenset((await self._read(at, "RoleList", rpc.AuthRoleListRequest())).roles)
+
+    async def roles_of(self, at: Endpoint, user: str) -> frozenset[str]:
+        reply = await self._read(at, "UserGet", rpc.AuthUserGetRequest(name=user))
+        return frozenset(reply.roles)
+
+    async def permissions_of(self, at: Endpoint, role: str) -> frozenset[Permission]:
+        reply = await self._read(at, "RoleGet", rpc.AuthRoleGetRequest(role=role))
+        return frozenset(
+            Permission(_ACCESS[one.permType], one.key, one.range_end) for one in reply.perm
+        )
+
+    async def is_password(self, at: Endpoint, user: str, password: str) -> bool:
+        request = rpc.AuthenticateRequest(name=user, password=password)
+        try:
+            await self._read(at, "Authenticate", request)
+        except Refused as error:
+            if _WRONG in str(error):
+                return False
+            raise
+        return True
+
+    async def change(self, at: Endpoint, change: Change, password: str) -> None:
+        method, request = _request(change, password)
+
+        def ask(channel: Any) -> Any:
+            return getattr(rpc.AuthStub(channel), method)(request, timeout=CHANGE_SECONDS)
+
+        await self._etcd.change(at, ask)
+
+    async def _read(self, at: Endpoint, method: str, request: Any) -> Any:
+        def ask(channel: Any) -> Any:
+            return getattr(rpc.AuthStub(channel), method)(request, timeout=CHANGE_SECONDS)
+
+        return await self._etcd.read(at, ask)
+
+
+async def change(
+    accounts: Accounts,
+    step: ChangeAuth,
+    identity: Identity | None,
+    passwords: Mapping[str, str],
+) -> Applied:
+    """
+    Args:
+        passwords: by user, as their Secrets held them at the last look.
+    """
+    needed = step.change.user if isinstance(step.change, AddUser | SetPassword) else ""
+    if needed and needed not in passwords:
+        return Outdated(f"the password of user {needed} is not at hand any more")
+    at = changes.endpoint(step.leader, identity)
+    asked = accounts.change(at, step.change, passwords.get(needed, ""))
+    return await changes.outcome(asked, step.reason)
+
+
+def _request(change: Change, password: str) -> tuple[str, Any]:
+    match change:
+        case Enable():
+            return "AuthEnable", rpc.AuthEnableRequest()
+        case Disable():
+            return "AuthDisable", rpc.AuthDisableRequest()
+        case AddUser() | SetPassword() | DeleteUser() | GrantRole() | RevokeRole():
+            return _request_of_user(change, password)
+        case _:
+            return _request_of_role(change)
+
+
+def _request_of_user(change: OfUser, password: str) -> tuple[str, Any]:
+    user = change.user
+    match change:
+        case AddUser():
+            return "UserAdd", rpc.AuthUserAddRequest(name=user, password=password)
+        case SetPassword():
+            request = rpc.AuthUserChangePasswordRequest(name=user, password=password)
+            return "UserChangePassword", request
+        case DeleteUser():
+            return "UserDelete", rpc.AuthUserDeleteRequest(name=user)
+        case GrantRole(role=role):
+            return "UserGrantRole", rpc.AuthUserGrantRoleRequest(user=user, role=role)
+        case RevokeRole(role=role):
+            return "UserRevokeRole", rpc.AuthUserRevokeRoleRequest(name=user, role=role)
+
+
+def _request_of_role(change: OfRole) -> tuple[str, Any]:
+    role = change.role
+    match change:
+        case AddRole():
+            return "RoleAdd", rpc.AuthRoleAddRequest(name=role)
+        case DeleteRole():
+            return "RoleDelete", rpc.AuthRoleDeleteRequest(role=role)
+        case GrantPermission(permission=one):
+            permission = rpc.Permission(
+                permType=_TYPES[one.access], key=one.key, range_end=one.range_end
+            )
+            granted = rpc.AuthRoleGrantPermissionRequest(name=role, perm=permission)
+            return "RoleGrantPermission", granted
+        case RevokePermission(permission=one):
+            revoked = rpc.AuthRoleRevokePermissionRequest(
+                role=role, key=one.key, range_end=one.range_end
+            )
+            return "RoleRevokePermission", revoked

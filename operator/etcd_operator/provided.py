@@ -1,0 +1,55 @@
+"""Secrets that users provide, as last read.
+
+They carry no label of ours, so nothing is heard of them, and they are read at intervals, and at
+once when the spec has changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from etcd_operator.kube import SECRETS, Json, Key, Kubernetes
+from etcd_stateful.api.cluster import EtcdCluster
+
+MENDED_SECONDS: Final = 2.0
+"""How old the view of a user's Secret may be while something is wrong with it."""
+
+GOOD_SECONDS: Final = 30.0
+"""And while nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    at: float
+    generation: int
+    raw: Json | None
+
+
+class ProvidedSecrets:
+    def __init__(self, kube: Kubernetes, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._reads: dict[Key, dict[str, _Read]] = {}
+
+    def forget(self, key: Key) -> None:
+        self._reads.pop(key, None)
+
+    async def read(self, cluster: EtcdCluster, name: str) -> Json | None:
+        reads = self._reads.setdefault((cluster.namespace, cluster.name), {})
+        last, now = reads.get(name), self._clock()
+        if last and last.generation == cluster.generation and now - last.at < GOOD_SECONDS:
+            return last.raw
+        raw = await self._kube.get(SECRETS, cluster.namespace, name)
+        reads[name] = _Read(now, cluster.generation, raw)
+        return raw
+
+    def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
+        """What is wrong may be mended soon."""
+        reads = self._reads.get((cluster.namespace, cluster.name), {})
+        earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
+        for name in bad:
+            if name in reads:
+                reads[name] = replace(reads[name], at=min(reads[name].at, earlier))

@@ -1,0 +1,83 @@
+"""etcd's JSON gateway on loopback, which needs nothing but the standard library.
+
+With authentication on etcd wants a user, and behind the gateway no certificate counts: so root logs
+in, with the password that the Job has as a file.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+from etcd_stateful.recover import LOOPBACK, PASSWORD_FILE, PASSWORD_FOLDER
+
+CALL_SECONDS: Final = 10.0
+
+_DENIED: Final = (400, 401, 403)
+
+
+class Undone(Exception):
+    """It did not come to its end; another try starts over."""
+
+
+class Silent(Exception):
+    """etcd gave no answer, or none yet."""
+
+
+class _Denied(Exception):
+    """etcd wants a user, or another one."""
+
+
+class Gateway:
+    def __init__(
+        self, port: int, password_file: str = f"{PASSWORD_FOLDER}/{PASSWORD_FILE}"
+    ) -> None:
+        self._url = f"http://{LOOPBACK}:{port}/v3/"
+        self._password_file = Path(password_file)
+        self._token = ""
+
+    def call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._post(path, body)
+        except _Denied as error:
+            self._log_in(str(error))
+        try:
+            return self._post(path, body)
+        except _Denied as error:
+            raise Undone(f"etcd refuses its user root: {error}") from error
+
+    def _log_in(self, why: str) -> None:
+        try:
+            password = self._password_file.read_text()
+        except (OSError, UnicodeDecodeError):
+            raise Undone(
+                f"etcd asks for a user ({why}): name the Secret with the password of root in "
+                "spec.auth.rootSecret"
+            ) from None
+        self._token = ""
+        try:
+            answer = self._post("auth/authenticate", {"name": "root", "password": password})
+        except _Denied as error:
+            raise Undone(
+                f"etcd refuses the password of root that spec.auth.rootSecret names ({error}): "
+                "the data may have an older one"
+            ) from None
+        self._token = str(answer.get("token", ""))
+
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        headers = {"Authorization": self._token} if self._token else {}
+        content = json.dumps(body).encode()
+        request = urllib.request.Request(self._url + path, content, headers)  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=CALL_SECONDS) as reply:  # noqa: S310
+                answer: dict[str, Any] = json.load(reply)
+                return answer
+        except urllib.error.HTTPError as error:
+            with error:
+                words = error.read(400).decode(errors="replace")
+            raise (_Denied if error.code in _DENIED else Silent)(words) from error
+        except (OSError, ValueError) as error:
+            raise Silent(str(error)) from error

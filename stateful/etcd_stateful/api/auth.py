@@ -1,0 +1,164 @@
+"""`spec.auth`: etcd's own users and roles, and whose passwords are in which Secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from etcd_stateful.api.reading import Reader, is_object_name
+
+ROOT: Final = "root"
+"""etcd's name for the user and for the role that may do everything."""
+
+DEFAULT_KEY: Final = "password"
+MOST: Final = 64
+"""Of users, of roles, and of permissions of one role: each is a call of etcd when one is edited."""
+
+Access = Literal["Read", "Write", "ReadWrite"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@/-]{0,126}[A-Za-z0-9])?")
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_EVERY: Final = b"\0"
+_LAST: Final = 0xFF
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """Where a password is: a Secret of the cluster's namespace, and a key of it."""
+
+    name: str
+    key: str
+    field: str
+    """Where the spec names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """For one key where `range_end` is empty, else for all from `key` to before it, as in etcd."""
+
+    access: Access
+    key: bytes
+    range_end: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    name: str
+    permissions: frozenset[Permission]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    secret: SecretKey
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """`users` includes root, which every cluster with authentication has."""
+
+    users: tuple[User, ...]
+    roles: tuple[Role, ...]
+
+
+def read_auth(spec: Reader) -> Auth | None:
+    if not spec.has("auth"):
+        return None
+    reader = spec.object("auth")
+    if not reader.has("rootSecret"):
+        reader.problem("rootSecret", "is missing: name the Secret with the password of root")
+    root = User(ROOT, _secret(reader, "rootSecret"), frozenset({ROOT}))
+    roles = tuple(_role(item) for item in reader.items("roles"))
+    names = frozenset(role.name for role in roles)
+    users = tuple(_user(item, names) for item in reader.items("users"))
+    _check_names(reader, "roles", [role.name for role in roles])
+    _check_names(reader, "users", [user.name for user in users])
+    return Auth((root, *users), roles)
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The first key after all that begin so; etcd's sign for no end where there is none."""
+    kept = prefix.rstrip(bytes([_LAST]))
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else _EVERY
+
+
+def _check_names(reader: Reader, key: str, names: list[str]) -> None:
+    if len(names) > MOST:
+        reader.problem(key, f"lists {len(names)}; at most {MOST} can be declared")
+    for index, name in enumerate(names):
+        where = f"{key}[{index}].name"
+        if name == ROOT:
+            reader.problem(where, "root is there by itself, its password is in rootSecret")
+        elif not _NAME.fullmatch(name):
+            reader.problem(
+                where,
+                "must be of at most 128 letters, digits, dots, dashes, underscores, slashes and "
+                f"at-signs, and begin and end with a letter or digit, found {name[:60]!r}",
+            )
+        elif name in names[:index]:
+            reader.problem(where, f"{name[:60]} is declared twice")
+
+
+def _user(item: Reader, declared: Iterable[str]) -> User:
+    if not item.has("secret"):
+        item.problem("secret", "is missing: name the Secret with the user's password")
+    roles = _names(item, "roles")
+    for role in sorted(roles - {ROOT, *declared}):
+        item.problem("roles", f"{role[:60]!r} is declared in no entry of auth.roles")
+    return User(item.text("name"), _secret(item, "secret"), roles)
+
+
+def _names(item: Reader, key: str) -> frozenset[str]:
+    given = item.raw.get(key) or []
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        item.problem(key, f"must be a list of names, found {repr(given)[:60]}")
+        return frozenset()
+    return frozenset(given)
+
+
+def _secret(reader: Reader, field: str) -> SecretKey:
+    item = reader.object(field)
+    name, key = item.text("name"), item.text("key") or DEFAULT_KEY
+    if reader.has(field) and not is_object_name(name):
+        item.problem("name", f"must be the name of a Secret of this namespace, found {name[:60]!r}")
+    if not _KEY.fullmatch(key):
+        item.problem("key", f"must be a key of a Secret, found {key[:60]!r}")
+    return SecretKey(name, key, item.path)
+
+
+def _role(item: Reader) -> Role:
+    permissions = [_permission(one) for one in item.items("permissions")]
+    if len(permissions) > MOST:
+        item.problem("permissions", f"lists {len(permissions)}; at most {MOST} can be declared")
+    ranges = [(one.key, one.range_end) for one in permissions]
+    if len(set(ranges)) < len(ranges):
+        item.problem("permissions", "says the same keys twice; say them once, with one access")
+    return Role(item.text("name"), frozenset(permissions))
+
+
+def _permission(item: Reader) -> Permission:
+    access = item.text("access")
+    if access not in get_args(Access):
+        item.problem(
+            "access", f"must be one of {', '.join(get_args(Access))}, found {access[:60]!r}"
+        )
+    key, prefix = _bytes(item, "key"), _bytes(item, "prefix")
+    if item.has("key") == item.has("prefix"):
+        item.problem("", "say either key, with or without rangeEnd, or prefix")
+    elif item.has("prefix"):
+        if item.has("rangeEnd"):
+            item.problem("rangeEnd", "goes with key, not with prefix")
+        return Permission(access, prefix or _EVERY, prefix_end(prefix))  # type: ignore[arg-type]
+    elif not key:
+        item.problem("key", 'is empty; for every key say prefix: ""')
+    end = _bytes(item, "rangeEnd")
+    if end and end <= key:
+        item.problem("rangeEnd", "must come after key")
+    return Permission(access, key, end)  # type: ignore[arg-type]
+
+
+def _bytes(item: Reader, key: str) -> bytes:
+    return item.text(key).encode(errors="replace")

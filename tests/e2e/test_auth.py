@@ -1,0 +1,138 @@
+"""Users and roles inside etcd, in a cluster that runs while they come, change and go."""
+
+from __future__ import annotations
+
+import pytest
+from harness import backups
+from harness.api import SECRETS, ApiError, Json
+from harness.clusters import Cluster, is_up
+from harness.membership import lose_two
+from harness.place import Place
+from harness.waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("local_node")
+
+AUTH = {
+    "rootSecret": {"name": "root"},
+    "roles": [{"name": "web", "permissions": [{"access": "ReadWrite", "prefix": "/web/"}]}],
+    "users": [{"name": "web", "secret": {"name": "web"}, "roles": ["web"]}],
+}
+SOON = 10
+ROUND = 60
+"""In which the operator looks at a settled cluster, and at Secrets without its label."""
+
+
+def password(place: Place, name: str, text: str) -> None:
+    manifest = {"metadata": {"name": name}, "stringData": {"password": text}}
+    place.kube.create(SECRETS, manifest, place.namespace)
+
+
+def etcdctl(place: Place, *words: str) -> str:
+    """In a pod, whose environment names the member's certificate."""
+    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", *words)
+    return place.kube.kubectl("-n", place.namespace, *run).strip()
+
+
+def is_refused(place: Place, *words: str) -> bool:
+    try:
+        etcdctl(place, *words)
+    except ApiError as error:
+        if "permission denied" in str(error) or "invalid user ID" in str(error):
+            return True
+        raise
+    return False
+
+
+def settled(cluster: Cluster, what: str, *, enabled: bool, seconds: float) -> None:
+    def is_so(body: Json) -> bool:
+        found = (body.get("status") or {}).get("auth") or {}
+        return is_up(body) and bool(found.get("enabled")) == enabled
+
+    eventually(what, cluster._there, is_so, seconds)
+
+
+@pytest.mark.timeout(400)
+def test_a_cluster_with_users_grows_is_backed_up_and_stays_guarded(place: Place):
+    """It is turned on, used, grown, backed up, turned off by hand, and turned off by the spec."""
+    cluster = place.declare(size=1).comes_up()
+    before = cluster.pod_uids()
+    etcdctl(place, "put", "/web/greeting", "hello")
+    etcdctl(place, "put", "/other", "not for the web")
+
+    cluster.change(auth=AUTH)
+    cluster.holds("AuthSecretUnusable", "Secret root", "is not there", "Secret web", seconds=SOON)
+    assert etcdctl(place, "get", "/other", "--print-value-only") == "not for the web"
+    password(place, "root", "r-1")
+    password(place, "web", "w-1")
+    settled(cluster, "authentication is on", enabled=True, seconds=SOON)
+
+    assert is_refused(place, "get", "/web/greeting")
+    assert is_refused(place, "--user", "web:wrong", "get", "/web/greeting")
+    mine = ("--user", "web:w-1")
+    assert etcdctl(place, *mine, "get", "/web/greeting", "--print-value-only") == "hello"
+    etcdctl(place, *mine, "put", "/web/greeting", "again")
+    assert is_refused(place, *mine, "get", "/other")
+    assert is_refused(place, *mine, "put", "/other", "x")
+    assert cluster.pod_uids() == before
+
+    cluster.scale(2)
+    backups.claim(place, "backups")
+    settled(cluster, "it has grown", enabled=True, seconds=90)
+    made = backups.declare(
+        place,
+        "guarded",
+        clusterRef={"name": "etcd"},
+        storageType="Volume",
+        volume={"claimName": "backups", "path": "etcd.db"},
+        verify="Restore",
+    ).succeeds()
+    assert made["etcdRevision"] > 1
+
+    etcdctl(place, "--user", "root:r-1", "auth", "disable")
+    for name, text in (("web", "w-2"), ("root", "r-2")):
+        place.kube.patch(SECRETS, place.namespace, name, {"stringData": {"password": text}})
+    eventually(
+        "it is on again, with the new passwords",
+        lambda: etcdctl(place, "--user", "web:w-2", "get", "/web/greeting", "--print-value-only"),
+        lambda said: said == "again" and is_refused(place, "get", "/web/greeting"),
+        seconds=2 * ROUND,
+        every=1,
+    )
+    assert [one for one in cluster.events() if "turned on again" in one["message"]]
+    assert is_refused(place, "--user", "web:w-1", "get", "/web/greeting")
+    eventually(
+        "root has its new password",
+        lambda: not is_refused(place, "--user", "root:r-2", "get", "/other"),
+        seconds=SOON,
+    )
+
+    cluster.change(auth=None)
+    settled(cluster, "authentication is off", enabled=False, seconds=SOON)
+    assert etcdctl(place, "get", "/other", "--print-value-only") == "not for the web"
+    assert etcdctl(place, "user", "list") == etcdctl(place, "role", "list") == ""
+
+
+@pytest.mark.verify
+@pytest.mark.alone
+@pytest.mark.timeout(400)
+def test_a_cluster_born_with_users_goes_on_with_its_survivor(place: Place):
+    """Without a quorum nobody can log in; the operator still sees who is furthest on."""
+    place.may_lose |= {"data-etcd-0", "data-etcd-2"}
+    for name, text in (("root", "r-1"), ("web", "w-1")):
+        password(place, name, text)
+    cluster = place.declare(size=3, auth=AUTH)
+    settled(cluster, "it is born with users", enabled=True, seconds=90)
+    etcdctl(place, "--user", "web:w-1", "put", "/web/greeting", "hello")
+
+    lose_two(cluster)
+    cluster.holds("QuorumLost", "etcd-0", "etcd-2", "spec.recovery", seconds=ROUND)
+    asked = {"survivor": "etcd-1", "clusterID": cluster.status()["clusterID"], "epoch": 1}
+    cluster.change(recovery=asked)
+    eventually("it is of the next epoch", cluster.status, lambda now: now["epoch"] == 2, 120)
+    settled(cluster, "it is whole again", enabled=True, seconds=120)
+
+    read = ("--user", "web:w-1", "get", "/web/greeting", "--print-value-only")
+    assert etcdctl(place, *read) == "hello"
+    assert is_refused(place, "get", "/web/greeting")
+    cluster.change(auth=None, recovery=None)
+    settled(cluster, "authentication is off", enabled=False, seconds=ROUND)

@@ -1,0 +1,271 @@
+"""Users, roles and passwords on real members of every minor, by the operator's own steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from addresses import own_address
+from aetcd import rpc
+from auth_live import Secured
+from worlds import World, body, drive
+
+from etcd_operator import auth_look
+from etcd_operator.accounts import GrpcAccounts
+from etcd_operator.etcd import Denied, Refused, open_channel
+from etcd_operator.recover.gateway import Gateway, Undone
+from etcd_stateful.membership import authentication
+from etcd_stateful.membership.accounts import (
+    AddRole,
+    AddUser,
+    Disable,
+    Enable,
+    GrantRole,
+    SetPassword,
+)
+from etcd_stateful.membership.steps import ChangeAuth, WriteBootstrap
+from localkube.s3 import free_port
+
+pytestmark = pytest.mark.integration
+
+STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
+AUTH = {
+    "rootSecret": {"name": "root"},
+    "roles": [
+        {"name": "web", "permissions": [{"access": "ReadWrite", "prefix": "/web/"}]},
+        {
+            "name": "all",
+            "permissions": [
+                {"access": "Read", "prefix": ""},
+                {"access": "Write", "key": "a"},
+                {"access": "ReadWrite", "key": "b", "rangeEnd": "d"},
+            ],
+        },
+    ],
+    "users": [
+        {"name": "web", "secret": {"name": "web"}, "roles": ["web"]},
+        {"name": "both", "secret": {"name": "both"}, "roles": ["web", "all"]},
+    ],
+}
+
+
+class Declared:
+    """A spec, carried out on a real member by look, decision and change."""
+
+    def __init__(self, secured, etcd):
+        self.accounts = GrpcAccounts(etcd)
+        self.at = secured.at("root")
+        self.world = World(body(1, TLS=STATIC))
+        drive(self.world, idle=2)
+        self.passwords = {"root": "r1", "web": "w1", "both": "b1"}
+        self.looked = None
+
+    def say(self, auth):
+        self.world.body["spec"].pop("auth", None)
+        if auth is not None:
+            self.world.body["spec"]["auth"] = auth
+
+    async def carry_out(self):
+        """What was done, until nothing is left to do."""
+        done = []
+        for _ in range(80):
+            step = await self.next_step()
+            match step:
+                case None:
+                    return done
+                case WriteBootstrap():
+                    self.world.apply(step)
+                case ChangeAuth(change=change):
+                    done.append(change)
+                    password = self.passwords.get(getattr(change, "user", ""), "")
+                    await self.accounts.change(self.at, change, password)
+        raise AssertionError(f"no end of it: {done[-5:]}")
+
+    async def next_step(self):
+        base = self.world.observe()
+        base = replace(base, passwords=dict.fromkeys(self.passwords, ""))
+        if not authentication.is_looked_at(base):
+            return None
+        self.looked = await auth_look.look(
+            self.accounts, self.at, base, self.passwords, self.looked
+        )
+        assert self.looked is not None
+        return authentication.go_on(replace(base, auth=self.looked.view))
+
+
+@pytest.fixture
+async def secured(cluster, data):
+    found = Secured(cluster, data)
+    found.etcd = await found.ready()
+    return found
+
+
+@pytest.fixture
+def declared(secured):
+    return Declared(secured, secured.etcd)
+
+
+async def put(at, key, token=""):
+    async with open_channel(at) as channel:
+        metadata = (("token", token),) if token else ()
+        request = rpc.PutRequest(key=key, value=b"v")
+        await rpc.KVStub(channel).Put(request, timeout=5, metadata=metadata)
+
+
+async def log_in(at, user, password):
+    async with open_channel(at) as channel:
+        request = rpc.AuthenticateRequest(name=user, password=password)
+        return (await rpc.AuthStub(channel).Authenticate(request, timeout=5)).token
+
+
+async def test_what_is_declared_holds_and_the_second_look_finds_it_so(secured, declared):
+    declared.say(AUTH)
+    done = await declared.carry_out()
+    assert done[-1] == Enable()
+    assert await declared.carry_out() == []
+
+    anybody = secured.at("anybody")
+    with pytest.raises(rpc.AioRpcError, match="permission denied"):
+        await put(anybody, b"/web/a")
+    token = await log_in(anybody, "web", "w1")
+    await put(anybody, b"/web/a", token)
+    with pytest.raises(rpc.AioRpcError, match="permission denied"):
+        await put(anybody, b"/other", token)
+
+
+async def test_the_operator_needs_no_password_for_anything_it_asks(secured, declared):
+    declared.say(AUTH)
+    await declared.carry_out()
+    etcd, at = secured.etcd, secured.at("root")
+
+    status = await etcd.status(at)
+    assert len((await etcd.member_list(at)).members) == 1
+    assert await etcd.alarms(at) == ()
+    assert (await etcd.hash_kv(at, 0)).value
+    member = status.member_id
+    for asked in (
+        etcd.member_promote(at, member),
+        etcd.move_leader(at, member ^ 1),
+    ):
+        with pytest.raises(Refused) as refused:
+            await asked
+        assert not isinstance(refused.value, Denied)
+    added = await etcd.member_add_learner(at, "http://127.0.0.1:1")
+    await etcd.member_remove(at, added)
+
+
+async def test_another_name_is_denied_and_told_from_silence(secured, declared):
+    """Who the members are any name may know; their data and changes are root's alone."""
+    declared.say(AUTH)
+    await declared.carry_out()
+    stranger, etcd = secured.at("etcd-operator"), secured.etcd
+
+    assert (await etcd.status(stranger)).leader_id
+    assert (await etcd.member_list(stranger)).members
+    with pytest.raises(Denied):
+        await etcd.hash_kv(stranger, 0)
+    with pytest.raises(Denied):
+        await etcd.member_add_learner(stranger, "http://127.0.0.1:1")
+
+
+async def test_in_plaintext_etcd_answers_the_operator_nothing(cluster):
+    cluster.begin(1)
+    etcd, at = await cluster.ready(), cluster.at(cluster.first[0])
+    accounts = GrpcAccounts(etcd)
+    for change in (AddUser("root"), GrantRole("root", "root"), Enable()):
+        await accounts.change(at, change, "by hand")
+
+    with pytest.raises(Denied):
+        await etcd.status(at)
+    with pytest.raises(Denied):
+        await etcd.member_list(at)
+
+
+async def test_a_look_at_what_has_not_changed_is_one_question(declared):
+    declared.say(AUTH)
+    await declared.carry_out()
+    await declared.next_step()
+    asked = []
+    real = declared.accounts._read
+    declared.accounts._read = lambda at, method, request: (
+        asked.append(method),
+        real(at, method, request),
+    )[1]
+
+    assert await declared.next_step() is None
+    assert asked == ["AuthStatus"]
+
+
+async def test_passwords_follow_their_secrets_and_hands(secured, declared):
+    declared.say(AUTH)
+    await declared.carry_out()
+    declared.passwords |= {"web": "w2", "root": "r2"}
+    assert await declared.carry_out() == [SetPassword("root"), SetPassword("web")]
+    assert await log_in(secured.at("x"), "web", "w2")
+    assert await log_in(secured.at("x"), "root", "r2")
+
+    await declared.accounts.change(declared.at, SetPassword("web"), "by hand")
+    assert await declared.carry_out() == [SetPassword("web")]
+
+
+async def test_off_by_hand_on_again_off_by_the_spec(secured, declared):
+    await declared.accounts.change(declared.at, AddUser("them"), "x")
+    declared.say(AUTH)
+    await declared.carry_out()
+    await declared.accounts.change(declared.at, Disable(), "")
+    assert await declared.carry_out() == [Enable()]
+
+    declared.say(None)
+    done = await declared.carry_out()
+    assert done[0] == Disable()
+    assert await declared.accounts.users(declared.at) == {"them"}
+    assert await declared.accounts.roles(declared.at) == frozenset()
+    await put(secured.at("anybody"), b"k")
+
+
+async def test_turned_on_by_hand_the_operator_goes_on(secured, declared):
+    """With another password of root's than the Secret will say."""
+    for change in (AddUser("root"), GrantRole("root", "root"), Enable()):
+        await declared.accounts.change(declared.at, change, "by hand")
+    assert (await secured.etcd.member_list(secured.at("root"))).members
+
+    declared.say(AUTH)
+    await declared.carry_out()
+    assert await log_in(secured.at("x"), "root", "r1")
+
+
+async def test_every_form_of_a_permission_comes_back_as_it_was_granted(declared):
+    declared.say(AUTH)
+    await declared.carry_out()
+    roles = declared.world.cluster.auth.roles
+    for role in roles:
+        found = await declared.accounts.permissions_of(declared.at, role.name)
+        assert found == role.permissions
+
+
+async def test_etcd_refuses_what_is_there_already(declared):
+    await declared.accounts.change(declared.at, AddRole("r"), "")
+    with pytest.raises(Refused, match="already exists"):
+        await declared.accounts.change(declared.at, AddRole("r"), "")
+    with pytest.raises(Refused, match="not found"):
+        await declared.accounts.change(declared.at, SetPassword("nobody"), "x")
+
+
+async def test_a_recovery_s_job_logs_in_through_the_gateway(cluster, data):
+    """It has no certificate to show there, and root's password as a file."""
+    port, host = free_port(), own_address()
+    urls = f"http://127.0.0.1:{port},http://{host}:2379"
+    cluster.begin(1, host, listen_client_urls=urls)
+    etcd, at = await cluster.ready(), cluster.at(cluster.first[0])
+    accounts = GrpcAccounts(etcd)
+    for change in (AddUser("root"), GrantRole("root", "root"), Enable()):
+        await accounts.change(at, change, "r-1")
+
+    (data / "password").write_text("r-1")
+    listed = Gateway(port, str(data / "password")).call(
+        "cluster/member/list", {"linearizable": True}
+    )
+    assert len(listed["members"]) == 1
+    (data / "password").write_text("r-0")
+    with pytest.raises(Undone, match="an older one"):
+        Gateway(port, str(data / "password")).call("maintenance/status", {})

@@ -1,0 +1,82 @@
+"""Faults of users and roles: a cluster that is open, an operator that is locked out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+MUTANTS: Final = [
+    Mutant(
+        "membership/authentication.py",
+        "    if view.enabled or not is_arranged(auth, view):\n",
+        "    if view.enabled:\n",
+        "authentication is on before its users are there",
+    ),
+    Mutant(
+        "membership/authentication.py",
+        '    if found is None or found.problem or found.subject == ROOT:\n        return ""\n',
+        '    return ""\n',
+        "authentication locks the operator out",
+    ),
+    Mutant(
+        "membership/authentication.py",
+        "    users = [one for one in made.users if one not in kept_users]\n",
+        "    users = [one for one in view.users if one not in kept_users]\n",
+        "users that were made by hand are deleted",
+    ),
+    Mutant(
+        "membership/authentication.py",
+        "    users = {user.name for user in auth.users} - view.users.keys()\n",
+        "    users = {user.name for user in auth.users}\n",
+        "a user made by hand is deleted because it was declared for a while",
+    ),
+    Mutant(
+        "membership/authentication.py",
+        "        _record(seen, auth, seen.auth)\n        or _arrange(seen, auth, seen.auth)\n",
+        "        _arrange(seen, auth, seen.auth)\n        or _record(seen, auth, seen.auth)\n",
+        "accounts are made that nobody will know are ours",
+    ),
+    Mutant(
+        "membership/steps.py",
+        "            return isinstance(change, _TAKES)\n",
+        "            return False\n",
+        "everybody is let in on the word of an old spec",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    recovery.refused,\n    authentication.denied,\n    _no_quorum,\n",
+        "    recovery.refused,\n    _no_quorum,\n",
+        "members that deny the operator look like a lost quorum",
+    ),
+    Mutant(
+        "certificates.py",
+        "        subject=ROOT,\n",
+        '        subject="etcd-operator",\n',
+        "the operator is nobody to etcd",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        '    if need.role == "operator" and found.subject != need.subject:\n',
+        "    if False:\n",
+        "the operator of a cluster from before is nobody to etcd",
+    ),
+    Mutant(
+        "operator/etcd_operator/auth_look.py",
+        "    if last is not None and last.of == of:\n",
+        "    if False:\n",
+        "each round asks for all users and tries all passwords",
+    ),
+    Mutant(
+        "operator/etcd_operator/auth_look.py",
+        "    of = (status, base.cluster.auth, names, _digests(passwords))\n",
+        "    of = (status, base.cluster.auth, names)\n",
+        "a new password in a Secret is never set",
+    ),
+    Mutant(
+        "operator/etcd_operator/passwords.py",
+        '    if password != password.strip("\\r\\n"):\n',
+        "    if False:\n",
+        "a line break becomes part of a password",
+    ),
+]

@@ -1,0 +1,93 @@
+"""`spec.auth`: what is taken, as what, and what is refused in words."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import body
+
+from etcd_stateful.api.auth import Permission, SecretKey, prefix_end
+from etcd_stateful.api.cluster import Refused, parse_cluster
+
+ROOT = {"name": "etcd-root"}
+
+
+def auth(**given):
+    return parse_cluster(body(3, auth={"rootSecret": ROOT, **given})).auth
+
+
+def role(*permissions, name="r"):
+    return {"name": name, "permissions": list(permissions)}
+
+
+def user(**given):
+    return {"name": "u", "secret": {"name": "s"}, **given}
+
+
+def problems(**given):
+    with pytest.raises(Refused) as caught:
+        auth(**given)
+    return str(caught.value)
+
+
+def test_none_is_asked_for_unless_it_is_said():
+    assert parse_cluster(body(3)).auth is None
+
+
+def test_root_is_a_user_like_others_with_a_role_of_its_own():
+    [root] = auth().users
+    assert (root.name, root.roles) == ("root", {"root"})
+    assert root.secret == SecretKey("etcd-root", "password", "spec.auth.rootSecret")
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ({"key": "a"}, (b"a", b"")),
+        ({"key": "a", "rangeEnd": "c"}, (b"a", b"c")),
+        ({"prefix": "/web/"}, (b"/web/", b"/web0")),
+        ({"prefix": ""}, (b"\0", b"\0")),
+        ({"prefix": "ü"}, (b"\xc3\xbc", b"\xc3\xbd")),
+    ],
+)
+def test_keys_become_etcd_s_ranges(said, meant):
+    [found] = auth(roles=[role({"access": "Read", **said})]).roles
+    assert found.permissions == {Permission("Read", *meant)}
+
+
+def test_a_prefix_that_nothing_comes_after_has_no_end():
+    assert prefix_end(b"\xff\xff") == b"\0"
+    assert prefix_end(b"a\xff") == b"b"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"rootSecret": None}, "spec.auth.rootSecret: is missing"),
+        ({"rootSecret": {"name": "../x"}}, "spec.auth.rootSecret.name: must be the name"),
+        ({"rootSecret": {"name": "a", "key": "../x"}}, "spec.auth.rootSecret.key: must be a key"),
+        ({"users": [user(name="root")]}, "root is there by itself"),
+        ({"roles": [role(name="root")]}, "root is there by itself"),
+        ({"users": [user(name="a:b")]}, "spec.auth.users[0].name: must be of at most"),
+        ({"users": [user(), user()]}, "spec.auth.users[1].name: u is declared twice"),
+        ({"users": [user(secret=None)]}, "spec.auth.users[0].secret: is missing"),
+        ({"users": [user(roles=["no"])]}, "'no' is declared in no entry"),
+        ({"users": [user(roles="no")]}, "must be a list of names"),
+        ({"users": [user(name=f"u{n}") for n in range(65)]}, "at most 64"),
+        ({"roles": [role({"access": "All", "key": "a"})]}, "must be one of Read, Write, ReadWrite"),
+        ({"roles": [role({"access": "Read"})]}, "say either key"),
+        ({"roles": [role({"access": "Read", "key": "a", "prefix": "b"})]}, "say either key"),
+        ({"roles": [role({"access": "Read", "key": ""})]}, "is empty"),
+        ({"roles": [role({"access": "Read", "key": "b", "rangeEnd": "a"})]}, "must come after"),
+        ({"roles": [role({"access": "Read", "prefix": "b", "rangeEnd": "c"})]}, "goes with key"),
+        (
+            {"roles": [role({"access": "Read", "key": "a"}, {"access": "Write", "key": "a"})]},
+            "the same keys twice",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_where_it_stands(given, words):
+    assert words in problems(**given)
+
+
+def test_a_user_may_have_the_role_root():
+    assert auth(users=[user(roles=["root"])]).users[1].roles == {"root"}

@@ -1,0 +1,200 @@
+"""Whole passes over clusters with `spec.auth`: Secrets read, etcd changed, people told."""
+
+from __future__ import annotations
+
+import base64
+import logging
+
+import pytest
+from reconcile_bench import Bench
+
+from etcd_operator.kube import ETCD_CLUSTERS, SECRETS
+from etcd_stateful.membership.accounts import Enable
+
+MANAGED = {"peer": "Managed", "client": "Managed"}
+AUTH = {
+    "rootSecret": {"name": "root"},
+    "roles": [{"name": "web", "permissions": [{"access": "Read", "prefix": "/web/"}]}],
+    "users": [{"name": "web", "secret": {"name": "web", "key": "pw"}, "roles": ["web"]}],
+}
+SECRET_WORDS = ("root-secret-1", "web-secret-1", "web-secret-2")
+
+
+def put_password(bench, name, password, key="password"):
+    data = {key: base64.b64encode(password.encode()).decode()}
+    bench.kube.put(SECRETS, {"metadata": {"name": name, "namespace": "default"}, "data": data})
+
+
+@pytest.fixture
+def bench():
+    found = Bench()
+    put_password(found, "root", "root-secret-1")
+    put_password(found, "web", "web-secret-1", "pw")
+    return found
+
+
+@pytest.fixture
+async def on(bench):
+    bench.declare(TLS=MANAGED, auth=AUTH)
+    await bench.run()
+    assert bench.accounts.enabled
+    bench.accounts.calls.clear()
+    bench.events.posted.clear()
+    return bench
+
+
+def minutes(bench, count=1):
+    bench.clock.now += 60 * count
+
+
+async def test_it_is_turned_on_and_told(bench):
+    bench.declare(TLS=MANAGED, auth=AUTH)
+    await bench.run()
+
+    assert bench.accounts.passwords == {"root": "root-secret-1", "web": "web-secret-1"}
+    assert bench.status["auth"] == {"enabled": True, "users": ["root", "web"], "roles": ["web"]}
+    assert "AuthenticationOn" in bench.events.reasons()
+    assert bench.condition("Progressing")["reason"] == "AsDeclared"
+
+
+async def test_a_settled_cluster_costs_one_more_question_per_round(on):
+    minutes(on)
+    await on.run()
+    on.accounts.calls.clear()
+    on.etcd.calls.clear()
+    minutes(on)
+    await on.once()
+
+    assert on.accounts.calls == ["status"]
+    assert len(on.etcd.calls) == 4
+
+
+async def test_a_password_follows_its_secret(on):
+    put_password(on, "web", "web-secret-2", "pw")
+    minutes(on)
+    await on.run()
+
+    assert on.accounts.passwords["web"] == "web-secret-2"
+    assert "PasswordChanged" in on.events.reasons()
+
+
+async def test_off_by_hand_is_on_again_within_a_round(on):
+    on.accounts.enabled = False
+    minutes(on)
+    await on.run()
+
+    assert on.accounts.enabled
+    [told] = [one for one in on.events.posted if one[1] == "AuthenticationOn"]
+    assert "turned off" in told[2]
+
+
+async def test_without_an_answer_nothing_is_said_to_be_as_declared(on):
+    on.accounts.silent = True
+    minutes(on)
+    await on.once()
+    assert on.condition("Progressing")["message"] == "waiting for etcd to tell its users and roles"
+
+    on.accounts.silent = False
+    on.clock.now += 1
+    await on.once()
+    assert on.condition("Progressing")["reason"] == "AsDeclared"
+
+
+async def test_without_the_field_it_is_off_and_its_status_gone(on):
+    body = on.body
+    del body["spec"]["auth"]
+    body["metadata"]["generation"] += 1
+    on.kube.put(ETCD_CLUSTERS, body)
+    on.kube.calls.clear()
+    await on.run()
+
+    assert not on.accounts.enabled
+    assert on.accounts.passwords == {}
+    assert on.kube.calls["get EtcdCluster"], "nobody is let in on an old view's word"
+    assert "auth" not in on.status
+    assert "AuthenticationOff" in on.events.reasons()
+
+
+async def test_on_by_hand_without_the_spec_is_let_alone(bench):
+    bench.declare(TLS=MANAGED)
+    await bench.run()
+    bench.accounts.passwords["root"], bench.accounts.granted["root"] = "x", {"root"}
+    bench.accounts.do(Enable())
+    minutes(bench)
+    await bench.run()
+
+    assert bench.accounts.enabled
+    assert bench.accounts.calls == []
+    assert bench.condition("Blocked") is None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda bench: bench.kube.remove(SECRETS, "default", "web"), "Secret web is not there"),
+        (lambda bench: put_password(bench, "web", "x", "other"), "Secret web has no key pw"),
+        (lambda bench: put_password(bench, "web", "", "pw"), "pw of Secret web is empty"),
+        (lambda bench: put_password(bench, "web", "x\n", "pw"), "line break"),
+        (lambda bench: put_password(bench, "web", "x" * 73, "pw"), "has 73 bytes"),
+    ],
+    ids=["no Secret", "no key", "empty", "line break", "too long"],
+)
+async def test_what_is_wrong_with_a_secret_is_said_and_mended_within_seconds(bench, spoil, words):
+    spoil(bench)
+    bench.declare(TLS=MANAGED, auth=AUTH)
+    for _ in range(40):
+        await bench.once()
+        bench.nodes.turn()
+        bench.clock.now += 1
+    blocked = bench.condition("Blocked")
+    assert blocked["reason"] == "AuthSecretUnusable"
+    assert words in blocked["message"]
+    assert "spec.auth.users[0].secret" in blocked["message"]
+    assert not bench.accounts.enabled
+
+    put_password(bench, "web", "web-secret-1", "pw")
+    for _ in range(20):
+        await bench.once()
+        bench.clock.now += 1
+    assert bench.accounts.enabled
+    assert bench.condition("Blocked") is None
+
+
+async def test_members_that_deny_the_operator_are_told_of_and_nothing_is_done(bench):
+    bench.declare(TLS={"peer": "Plaintext", "client": "Plaintext"})
+    await bench.run()
+    bench.etcd.denies = "user name is empty"
+    bench.kube.log.clear()
+    minutes(bench)
+    await bench.run()
+
+    blocked = bench.condition("Blocked")
+    assert bench.condition("Available")["status"] == "True"
+    assert blocked["reason"] == "AuthenticationRefused"
+    assert "auth disable" in blocked["message"]
+    assert not [one for one in bench.kube.log if "EtcdCluster" not in one]
+
+
+async def test_no_password_is_in_a_log_a_status_an_event_or_a_write(bench, caplog):
+    caplog.set_level(logging.DEBUG)
+    bench.declare(TLS=MANAGED, auth=AUTH)
+    await bench.run()
+    put_password(bench, "web", "web-secret-2", "pw")
+    minutes(bench)
+    await bench.run()
+    assert bench.accounts.passwords["web"] == "web-secret-2"
+
+    theirs = ("root", "web")
+    ours = [one for one in bench.kube.objects.values() if one["metadata"]["name"] not in theirs]
+    told = f"{caplog.text} {bench.status} {bench.events.posted} {ours}"
+    for word in SECRET_WORDS:
+        assert word not in told
+        assert base64.b64encode(word.encode()).decode() not in told
+
+
+async def test_nothing_is_remembered_of_a_cluster_that_is_gone(on):
+    on.kube.remove(ETCD_CLUSTERS, "default", "a")
+    await on.once()
+    look = on.reconciler._passwords
+    assert not look._found
+    assert not look._secrets._reads

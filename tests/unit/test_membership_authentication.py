@@ -1,0 +1,320 @@
+"""Users and roles as declared, one step after the other, whatever happens in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_accounts import FakeAccounts
+from worlds import World, body, drive
+
+from etcd_stateful.api.auth import Permission
+from etcd_stateful.membership import authentication
+from etcd_stateful.membership.accounts import (
+    AddRole,
+    AddUser,
+    DeleteUser,
+    Disable,
+    Enable,
+    GrantPermission,
+    GrantRole,
+    RevokePermission,
+    SetPassword,
+)
+from etcd_stateful.membership.certificates import needed_of_users
+from etcd_stateful.membership.observation import Certificate, Certificates, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
+
+STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
+PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
+WEB = {"name": "web", "permissions": [{"access": "ReadWrite", "prefix": "/web/"}]}
+AUTH = {
+    "rootSecret": {"name": "root"},
+    "roles": [WEB],
+    "users": [{"name": "web", "secret": {"name": "web"}, "roles": ["web"]}],
+}
+ALL_OF_WEB = Permission("ReadWrite", b"/web/", b"/web0")
+
+
+class AuthWorld(World):
+    """With etcd's accounts, and Secrets with passwords."""
+
+    def __init__(self, resource):
+        super().__init__(resource)
+        self.accounts = FakeAccounts()
+        self.secrets = {"root": "r1", "web": "w1"}
+        self.problems: dict[str, str] = {}
+        self.subject = "root"
+        self.denied = ""
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        if self.denied:
+            return replace(seen, etcd=None, statuses={}, denied=self.denied)
+        shown = {
+            need.secret: {need.role: Certificate("1", subject=self.subject)}
+            for need in needed_of_users(seen)
+        }
+        seen = replace(seen, passwords=self._passwords(), certificates=Certificates(0.0, shown))
+        auth = seen.cluster.auth
+        if not authentication.is_looked_at(seen) or seen.etcd is None:
+            return seen
+        view = self.accounts.view()
+        if auth and view.enabled and authentication.is_arranged(auth, view):
+            tried = {user.name for user in auth.users} & self.secrets.keys()
+            view = self.accounts.view({name: self.secrets[name] for name in tried})
+        return replace(seen, auth=view)
+
+    def _passwords(self) -> dict[str, str]:
+        return {**dict.fromkeys(self.secrets, ""), **self.problems}
+
+    def apply(self, step: Step) -> None:
+        if isinstance(step, ChangeAuth):
+            self.accounts.do(step.change, self.secrets.get(getattr(step.change, "user", ""), ""))
+            self.history.append(step)
+        else:
+            super().apply(step)
+
+    def declare(self, **auth) -> None:
+        self.body["spec"]["auth"] = {**AUTH, **auth}
+        self.body["metadata"]["generation"] += 1
+
+    @property
+    def changes(self) -> list[object]:
+        return [step.change for step in self.history if isinstance(step, ChangeAuth)]
+
+
+def world(size: int = 3, **spec) -> AuthWorld:
+    found = AuthWorld(body(size, **{"TLS": STATIC, **spec}))
+    drive(found, idle=2)
+    return found
+
+
+@pytest.fixture
+def on() -> AuthWorld:
+    found = world(auth=AUTH)
+    assert found.accounts.enabled
+    found.history.clear()
+    return found
+
+
+class TestOn:
+    def test_all_that_is_declared_is_there_before_authentication_is_on(self) -> None:
+        made = world(auth=AUTH).changes
+
+        assert made == [
+            AddRole("web"),
+            GrantPermission("web", ALL_OF_WEB),
+            AddUser("root"),
+            GrantRole("root", "root"),
+            AddUser("web"),
+            GrantRole("web", "web"),
+            Enable(),
+        ]
+
+    def test_nothing_is_made_before_it_is_on_record(self) -> None:
+        found = world(auth=AUTH)
+        first = next(at for at, one in enumerate(found.history) if isinstance(one, ChangeAuth))
+        before = [one for one in found.history[:first] if isinstance(one, WriteBootstrap)]
+
+        assert before[-1].record.accounts.users == ("root", "web")
+        assert before[-1].record.accounts.roles == ("web",)
+
+    def test_of_a_running_cluster_it_is_turned_on_and_it_settles(self) -> None:
+        found = world()
+        found.declare()
+
+        assert drive(found, idle=2) == Settled()
+        assert found.accounts.passwords == {"root": "r1", "web": "w1"}
+
+    def test_turned_off_by_hand_it_is_turned_on_again_and_said(self, on) -> None:
+        on.accounts.enabled = False
+        step = decide(on.observe())
+
+        assert isinstance(step, ChangeAuth)
+        assert step.change == Enable()
+        assert "turned off" in step.reason
+
+    def test_it_waits_for_members_that_do_not_serve(self, on) -> None:
+        on.accounts.enabled = False
+        on.pods[1].trouble = "its node is away"
+        on.pods[1].where = "pending"
+
+        assert isinstance(decide(on.observe()), Wait)
+
+    def test_growth_comes_first(self, on) -> None:
+        on.accounts.enabled = False
+        on.body["spec"]["size"] = 5
+        drive(on, idle=2)
+        first = next(at for at, one in enumerate(on.history) if isinstance(one, ChangeAuth))
+
+        assert sum(type(one).__name__ == "MemberPromote" for one in on.history[:first]) == 2
+
+    def test_an_operator_that_dies_between_any_two_steps_goes_on(self) -> None:
+        """`drive` keeps nothing; here each change happens, and its outcome is never seen."""
+        found = world()
+        found.declare()
+        for _ in range(40):
+            step = decide(found.observe())
+            if isinstance(step, Settled):
+                break
+            found.apply(step)
+
+        assert found.accounts.enabled
+        assert len(found.changes) == len(set(found.changes)) == 7
+
+
+class TestEdits:
+    def test_of_a_permission_takes_nothing_away_before_it_gives(self, on) -> None:
+        read = {"access": "Read", "prefix": "/web/"}
+        more = {"access": "Read", "key": "/motd"}
+        on.declare(roles=[{"name": "web", "permissions": [more, read]}])
+        drive(on, idle=2)
+
+        assert on.accounts.permissions["web"] == {
+            Permission("Read", b"/web/", b"/web0"),
+            Permission("Read", b"/motd"),
+        }
+        assert not [one for one in on.changes if isinstance(one, RevokePermission)]
+
+    def test_what_is_granted_by_hand_to_what_is_declared_is_taken(self, on) -> None:
+        on.accounts.do(GrantPermission("web", Permission("Read", b"/", b"0")))
+        on.accounts.do(GrantRole("web", "root"))
+        drive(on, idle=2)
+
+        assert on.accounts.permissions["web"] == {ALL_OF_WEB}
+        assert on.accounts.granted["web"] == {"web"}
+
+    def test_what_is_declared_no_more_goes_and_what_was_made_by_hand_stays(self, on) -> None:
+        on.accounts.do(AddRole("theirs"))
+        on.accounts.do(AddUser("them"), "x")
+        on.accounts.do(GrantRole("them", "theirs"))
+        on.declare(users=[], roles=[])
+        assert drive(on, idle=2) == Settled()
+
+        assert set(on.accounts.passwords) == {"root", "them"}
+        assert set(on.accounts.permissions) == {"theirs"}
+        assert on.accounts.granted["them"] == {"theirs"}
+        assert on.record.accounts.users == ("root",)
+        assert on.record.accounts.roles == ()
+
+    def test_one_made_by_hand_that_was_declared_for_a_while_stays(self) -> None:
+        found = world()
+        found.accounts.do(AddUser("web"), "by hand")
+        found.declare()
+        drive(found, idle=2)
+        assert found.accounts.passwords["web"] == "w1"
+        found.declare(users=[])
+        drive(found, idle=2)
+
+        assert "web" in found.accounts.passwords
+
+    def test_a_password_follows_its_secret_root_s_too(self, on) -> None:
+        on.secrets = {"root": "r2", "web": "w2"}
+        assert drive(on, idle=2) == Settled()
+
+        assert on.accounts.passwords == {"root": "r2", "web": "w2"}
+        assert on.changes == [SetPassword("root"), SetPassword("web")]
+
+    def test_a_deleted_user_comes_back(self, on) -> None:
+        on.accounts.do(DeleteUser("web"))
+        drive(on, idle=2)
+
+        assert on.accounts.passwords["web"] == "w1"
+
+
+class TestOff:
+    def test_it_is_turned_off_first_and_what_was_made_goes(self, on) -> None:
+        on.accounts.do(AddUser("them"), "x")
+        del on.body["spec"]["auth"]
+        assert drive(on, idle=2) == Settled()
+
+        assert on.changes[0] == Disable()
+        assert set(on.accounts.passwords) == {"them"}
+        assert not on.accounts.permissions
+        assert not authentication.is_looked_at(on.observe())
+
+    def test_what_was_turned_on_by_hand_and_never_declared_stays_on(self) -> None:
+        found = world()
+        found.accounts.do(AddUser("root"), "x")
+        found.accounts.do(GrantRole("root", "root"))
+        found.accounts.do(Enable())
+
+        assert drive(found, idle=2) == Settled()
+        assert found.accounts.enabled
+
+    def test_of_accounts_made_by_hand_alone_too(self) -> None:
+        found = world()
+        found.accounts.do(AddUser("root"), "x")
+        found.accounts.do(GrantRole("root", "root"))
+        found.accounts.do(Enable())
+        found.declare(users=[], roles=[])
+        drive(found, idle=2)
+        del found.body["spec"]["auth"]
+        drive(found, idle=2)
+
+        assert not found.accounts.enabled
+        assert "root" in found.accounts.passwords
+
+
+class TestHeld:
+    def test_a_secret_that_is_missing_holds_what_needs_it_and_names_it(self) -> None:
+        found = world()
+        del found.secrets["web"]
+        found.problems = {"web": "Secret web is not there"}
+        found.declare()
+        step = drive(found, idle=2)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "AuthSecretUnusable"
+        assert "spec.auth.users[0].secret" in step.message
+        assert "Secret web is not there" in step.message
+        assert not found.accounts.enabled
+        assert "web" not in found.accounts.passwords
+
+    def test_with_all_users_there_it_goes_on_again_without_the_secret(self, on) -> None:
+        del on.secrets["web"]
+        on.problems = {"web": "Secret web is not there"}
+        on.accounts.enabled = False
+        step = drive(on, idle=2)
+
+        assert on.accounts.enabled
+        assert isinstance(step, Hold)
+        assert on.accounts.passwords["web"] == "w1"
+
+    def test_a_certificate_of_another_name_would_lock_the_operator_out(self) -> None:
+        found = world()
+        found.subject = "somebody"
+        found.declare()
+        step = drive(found, idle=2)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "AuthenticationImpossible"
+        assert "Secret o" in step.message
+        assert "'somebody'" in step.message
+        assert not found.changes
+
+    def test_plaintext_would_too(self) -> None:
+        found = world(TLS=PLAINTEXT, auth=AUTH)
+        step = decide(found.observe())
+
+        assert isinstance(step, Hold)
+        assert "plaintext" in step.message
+        assert not found.changes
+
+    def test_members_that_answer_nobody_are_no_lost_quorum(self, on) -> None:
+        on.denied = "permission denied"
+        step = decide(on.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "AuthenticationRefused"
+        assert "permission denied" in step.message
+
+    def test_in_plaintext_the_way_out_is_said(self) -> None:
+        found = world(TLS=PLAINTEXT)
+        found.denied = "user name is empty"
+        step = decide(found.observe())
+
+        assert isinstance(step, Hold)
+        assert "auth disable" in step.message

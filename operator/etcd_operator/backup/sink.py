@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
-from datetime import UTC, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,6 +16,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
+from etcd_operator.moments import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import trouble
@@ -206,7 +207,7 @@ class Sink:
 
 
 def _file(found: Mapping[str, Any]) -> File:
-    modified = found["last_modified"].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    modified = rfc3339(found["last_modified"].timestamp())
     return File(found["path"], int(found["size"]), modified)
 
 

@@ -213,6 +213,23 @@ async def test_a_schedules_backup_says_what_else_is_there(
     assert once.others is None
 
 
+async def test_what_is_on_the_last_page_of_a_list_is_seen_too(
+    s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    """The coreos operator read one page, of a thousand."""
+    name, folder = bucket
+    (folder / "daily").mkdir()
+    keys = [f"daily/etcd_v{number}_2020-01-01-00:00:00" for number in range(2100)]
+    for key in keys:
+        (folder / key).touch()
+    sink = sinks.Sink(at_s3(s3, name), sinks.read_secret(secret))
+
+    assert sorted(await sink.names("daily/etcd_v")) == sorted(keys)
+    found = await surveying.survey(sink, "daily/2026-11-21-03:00_0123abcd")
+    assert found is not None
+    assert (found.count, found.partial) == (2100, False)
+
+
 async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
     one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch

@@ -37,6 +37,7 @@ from test_restore_live import STORE, TOKEN, Target  # noqa: E402
 
 from etcd_operator.backup import __main__ as entry  # noqa: E402
 from etcd_operator.backup import source as sources  # noqa: E402
+from etcd_operator.start.journal import Journal  # noqa: E402
 from etcd_stateful.backup.outcome import Stored  # noqa: E402
 from etcd_stateful.restore import BUMP, REFUSED_EXIT  # noqa: E402
 
@@ -175,6 +176,7 @@ async def run(seeds: list[int], root: Path, rows: list[Json]) -> None:
     campaign = Campaign(root)
     sources.open_channel = campaign.open_channel
     entry.orders.PROGRESS_PORT = 0
+    Journal.say = lambda *_: None  # type: ignore[method-assign]
     for number, seed in enumerate(seeds, 1):
         rows.append(await campaign.one(seed))
         row = rows[-1]

@@ -124,9 +124,11 @@ def link_tools() -> None:
 
 
 def replace_link(link: Path, target: Path) -> None:
+    """There is one at any moment: other runs may be using it."""
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)
+    unfinished = link.with_name(f".{link.name}.{os.getpid()}")
+    unfinished.symlink_to(target)
+    unfinished.replace(link)
 
 
 def _installed(name: str, *packages: str, tags: str = "", cgo: bool = False) -> Path:

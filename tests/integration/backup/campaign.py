@@ -196,11 +196,13 @@ def main() -> int:
     rows, before = known(given.partial) if given.partial else ([], 0.0)
     seeds = list(range(len(rows), given.sets))[: given.most if given.partial else given.sets]
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as otherwise, memory.folder(Path(otherwise)) as root:
-        asyncio.run(run(seeds, root, rows))
-    seconds = before + time.monotonic() - began
-    if given.partial:
-        given.partial.write_text(json.dumps({"rows": rows, "seconds": seconds}))
+    try:
+        with tempfile.TemporaryDirectory() as otherwise, memory.folder(Path(otherwise)) as root:
+            asyncio.run(run(seeds, root, rows))
+    finally:
+        seconds = before + time.monotonic() - began
+        if given.partial:
+            given.partial.write_text(json.dumps({"rows": rows, "seconds": seconds}))
     if len(rows) < given.sets:
         print(f"{len(rows)} of {given.sets} sets are done")
         return 0

@@ -45,6 +45,7 @@ mutants: venv ## Seeds bugs, one at a time: which check catches which, as a tabl
 verify: venv install ## The long campaigns; their reports are checked in
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@$(PYTHON) tests/mutants/run.py
+	@$(PYTHON) tests/integration/backup/campaign.py
 	@$(PYTHON) -m pytest -q -m verify tests/e2e
 
 ##@ Development

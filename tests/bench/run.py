@@ -31,6 +31,7 @@ from harness.operator import Operator  # noqa: E402
 from harness.reach import Reach  # noqa: E402
 from measure import Bench, say  # noqa: E402
 from operations import Operations  # noqa: E402
+from throughput import Throughput  # noqa: E402
 
 OUTPUT = ROOT / "build" / "bench" / "report.json"
 KEPT = HERE / "report.json"
@@ -51,6 +52,7 @@ def main() -> int:
         "memory": lambda: bench.memory(options.fleet),
         "operations": lambda: Operations(bench, options.operations).measure(),
         "fleet": lambda: Fleet(options.fleet_size, options.fleet_runs).measure(),
+        "throughput": lambda: Throughput(options.gib, options.throughput).measure(),
     }
     report: dict[str, Any] = {"machine": machine(kube)}
     for name in options.only or parts:
@@ -98,6 +100,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fleet", type=int, default=20, help="clusters for the memory; 1: skip")
     parser.add_argument("--fleet-size", type=int, default=100, help="clusters at a restart")
     parser.add_argument("--fleet-runs", type=int, default=5, help="restarts after each change")
+    parser.add_argument("--gib", type=float, nargs="*", default=[0.1, 1.0], help="backed up")
+    parser.add_argument("--throughput", type=int, default=3, help="backups and restores, each side")
     parser.add_argument("--wait", type=int, default=QUIET_SECONDS, help="seconds for quiet")
     parser.add_argument("--only", nargs="*", help="parts; all by default")
     parser.add_argument(

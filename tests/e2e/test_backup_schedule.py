@@ -38,6 +38,9 @@ def test_every_minute_one_is_made_and_the_oldest_goes_with_what_it_stored(
     place.declare(size=1, version="3.7.3").comes_up()
     backups.secret(place, s3)
     folder: Path = s3.folder / "data" / "mybucket" / "often"
+    folder.mkdir()
+    before = folder / "etcd_v7_2020-01-01-00:00:00"
+    before.write_text("of another time")
     spec = {
         "schedule": "* * * * *",
         "timeZone": "Europe/Berlin",
@@ -59,9 +62,7 @@ def test_every_minute_one_is_made_and_the_oldest_goes_with_what_it_stored(
         return sorted(one["metadata"]["name"] for one in found)
 
     def stored() -> list[str]:
-        if not folder.exists():
-            return []
-        names = (path.name for path in folder.iterdir())
+        names = (path.name for path in folder.iterdir() if path != before)
         return sorted(name for name in names if not name.endswith(".json"))
 
     eventually(
@@ -94,6 +95,10 @@ def test_every_minute_one_is_made_and_the_oldest_goes_with_what_it_stored(
     status = schedule()["status"]
     assert status["missedRuns"] == 0
     assert condition(schedule(), "Retained")["status"] == "True"
+    others = status["otherBackups"]
+    assert (others["count"], others["partial"]) == (1, False)
+    assert others["newest"][0]["location"] == f"s3://mybucket/often/{before.name}"
+    assert before.exists(), "what it has not made is not let go"
 
     place.kube.patch(SCHEDULES, place.namespace, "often", {"spec": {"suspend": True}})
     place.kube.delete(SCHEDULES, place.namespace, "often")

@@ -8,6 +8,8 @@ from mutants.mutant import Mutant
 
 _CRON = "operator/etcd_operator/cron.py"
 _MADE = "backup/made.py"
+_OTHERS = "backup/others.py"
+_OUTCOME = "backup/outcome.py"
 _RETENTION = "backup/retention.py"
 _SCHEDULE = "api/schedule.py"
 _SCHEDULES = "backup/schedules.py"
@@ -169,5 +171,18 @@ MUTANTS: Final = [
         '{"verify": DEFAULT_VERIFY} |',
         "{} |",
         "nothing is verified unless it is asked for",
+    ),
+    # What else is in the store.
+    Mutant(
+        _OTHERS,
+        "and names.of_schedule(one.key) != (path, digits)",
+        "",
+        "a schedule's own backups are told as somebody else's",
+    ),
+    Mutant(
+        _OUTCOME,
+        "if stored.others and stored.others.newest and len",
+        "if not stored.others and len",
+        "a bucket with long names makes a backup without end: its Job's word is cut off",
     ),
 ]

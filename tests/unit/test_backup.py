@@ -214,13 +214,22 @@ class TestCredentials:
         with pytest.raises(BadSecret, match="no JSON"):
             access(store, {"credentials.json": "hidden"})
 
-    def test_oss_through_its_s3_interface(self) -> None:
-        store = Store("OSS", "b", "k", secret="o", endpoint="http://oss-cn-hangzhou.aliyuncs.com")
+    @pytest.mark.parametrize(
+        ("host", "region"),
+        [
+            ("oss-cn-hangzhou.aliyuncs.com", "cn-hangzhou"),
+            ("s3.oss-cn-hangzhou.aliyuncs.com", "cn-hangzhou"),
+            ("oss-eu-central-1-internal.aliyuncs.com", "eu-central-1"),
+            ("backups.example.com", "oss"),
+        ],
+    )
+    def test_oss_through_its_s3_interface(self, host: str, region: str) -> None:
+        store = Store("OSS", "b", "k", secret="o", endpoint=f"http://{host}")
 
         given = access(store, {"accessKeyID": "i", "accessKeySecret": "s"}).config
 
-        assert given["endpoint"] == "http://b.oss-cn-hangzhou.aliyuncs.com"
-        assert given["region"] == "oss-cn-hangzhou"
+        assert given["endpoint"] == f"http://b.{host}"
+        assert given["region"] == region
 
 
 class TestTrouble:
@@ -232,6 +241,10 @@ class TestTrouble:
             ("status 403 Forbidden: <Code>InvalidAccessKeyId</Code>",
              "spec.s3.awsSecret: what Secret aws holds"),
             ("status 403 Forbidden: <Code>SignatureDoesNotMatch</Code>", "spec.s3.awsSecret"),
+            ("403 Forbidden AuthorizationFailure Server failed to authenticate the request",
+             "spec.s3.awsSecret: what Secret aws holds"),
+            ("403 Forbidden <Code>AuthorizationFailure</Code> This request is not authorized to",
+             "'mybucket' refuses access (AuthorizationFailure)"),
             ("status 403 Forbidden: <Code>AccessDenied</Code>",
              "spec.s3.path: 'mybucket' refuses access"),
             ("HTTP error: error sending request",

@@ -457,6 +457,20 @@ async def test_the_list_in_the_status_is_bounded(world: World) -> None:
     assert listed == list(reversed(minutes))[:MOST_LISTED]
 
 
+async def test_what_a_run_has_seen_in_the_store_is_told_and_outlives_it(world: World) -> None:
+    await world.runs("03:00")
+    seen = {"count": 1, "newest": [{"location": "s3://by-hand"}]}
+    body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | {"otherBackups": seen}})
+    await world.settle()
+    assert world.status["otherBackups"] == seen
+
+    metadata = body["metadata"]
+    await world.kube.delete(ETCD_BACKUPS, "default", metadata["name"], uid=metadata["uid"])
+    await world.runs("03:01")
+    assert world.status["otherBackups"] == seen
+
+
 async def test_one_that_is_being_deleted_does_nothing(world: World) -> None:
     body = world.kube.live(ETCD_SCHEDULES, "s")
     body["metadata"] |= {"deletionTimestamp": world.clock.rfc3339(), "finalizers": ["x/y"]}

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.source import Member, Source, Unusable
+from etcd_operator.backup.surveying import survey
 from etcd_operator.moments import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
@@ -116,6 +117,7 @@ class Backup:
             seconds=round(time.monotonic() - began, 3),
             pruned=await self._prune(),
             notes=tuple(self._notes),
+            others=await survey(self._sink, taken.key) if self._order.scheduled else None,
         )
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:

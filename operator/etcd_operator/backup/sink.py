@@ -7,7 +7,7 @@ once it is on the disk.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
@@ -16,10 +16,12 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
+from etcd_operator.moments import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import trouble
 from etcd_stateful.backup.credentials import Access, BadSecret, access
+from etcd_stateful.backup.others import File
 from etcd_stateful.backup.outcome import Failure
 
 PART: Final = 8 * 1024 * 1024
@@ -146,23 +148,21 @@ class Sink:
 
     async def names(self, start: str) -> list[str]:
         """Keys that begin with `start`; raises StoreFailed."""
+        return [one.key async for page in self.pages(start) for one in page]
+
+    async def pages(self, start: str) -> AsyncIterator[list[File]]:
+        """What begins with `start`, as the store hands it out; raises StoreFailed."""
         folder = start.rpartition("/")[0]
-        found = []
         try:
             pages = obstore.list(self._client, folder or None, offset=self._before(start))
             async for page in pages:
-                keys = [one["path"] for one in page]
-                found += [key for key in keys if key.startswith(start)]
-                if (
-                    not self._on_disk
-                    and keys
-                    and keys[-1] > start
-                    and not (keys[-1].startswith(start))
-                ):
+                keys = (one for one in page if one["path"].startswith(start))
+                yield [_file(one) for one in keys if not one["path"].endswith(_UNFINISHED)]
+                last = page[-1]["path"] if page else ""
+                if not self._on_disk and last > start and not last.startswith(start):
                     break
         except Errors as error:
             raise self._failed(error) from error
-        return found
 
     def _before(self, start: str) -> str | None:
         """Buckets list in order, from here on."""
@@ -204,6 +204,11 @@ class Sink:
 
     def _failed(self, error: BaseException) -> StoreFailed:
         return StoreFailed(trouble.store_failure(self._store, str(error)))
+
+
+def _file(found: Mapping[str, Any]) -> File:
+    modified = rfc3339(found["last_modified"].timestamp())
+    return File(found["path"], int(found["size"]), modified)
 
 
 class _Guarded:

@@ -96,7 +96,9 @@ def _s3_place(store: Store) -> dict[str, Any]:
 
 
 def _oss(store: Store, files: Mapping[str, str]) -> Access:
-    """Through OSS's S3 interface, which takes the bucket in the host's name alone."""
+    """Through OSS's S3 interface: the bucket is in the host's name alone, regions are named without
+    `oss-`, and to delete several keys in one request is another matter there (Content-MD5).
+    """
     host = store.endpoint.partition("://")[2].partition("/")[0]
     region = next((part for part in host.split(".") if part.startswith("oss-")), "oss")
     return Access(
@@ -104,7 +106,8 @@ def _oss(store: Store, files: Mapping[str, str]) -> Access:
         | {
             "access_key_id": _required(files, "accessKeyID").strip(),
             "secret_access_key": _required(files, "accessKeySecret").strip(),
-            "region": region.removesuffix("-internal"),
+            "region": region.removeprefix("oss-").removesuffix("-internal"),
+            "disable_bulk_delete": True,
         }
     )
 

@@ -32,6 +32,8 @@ class Made:
     words: str = ""
     """What it says of itself."""
     reason: str = ""
+    others: Mapping[str, Any] | None = None
+    """What it has seen in the store that is not of its schedule."""
     deleting: bool = False
     keeps_stored: bool = False
     """Somebody has said so of this very one, or in the template."""
@@ -67,6 +69,7 @@ def made_by(schedule: EtcdBackupSchedule, body: Mapping[str, Any]) -> Made | Non
         location=str(status.get("location") or ""),
         words=str(status.get("reason") or said.get("message") or ""),
         reason=str(said.get("reason") or ""),
+        others=status.get("otherBackups"),
         deleting="deletionTimestamp" in metadata,
         keeps_stored=policy == "Retain",
         deletes_stored=policy == "Delete" and FINALIZER in finalizers,

@@ -15,6 +15,8 @@ MANIFEST: Final = ".manifest.json"
 
 _STAMP: Final = re.compile(r"_v(\d{1,19})_(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)")
 
+_OF_SCHEDULE: Final = re.compile(r"(.*?)_?\d{4}-\d\d-\d\d-\d\d:\d\d_([^_/]{1,8})", re.DOTALL)
+
 
 def stamped(path: str, revision: int, moment: str) -> str:
     """Name of a backup of an interval; `moment` as `2026-01-31-23:59:59`, UTC."""
@@ -46,6 +48,22 @@ def beyond(path: str, keys: Iterable[str], keep: int, spare: str = "") -> list[s
 def made_at(path: str, keys: Iterable[str]) -> list[str]:
     """Backups of an interval of this path, whoever made them."""
     return sorted(key for key in set(keys) if _parse(path, key))
+
+
+def of_schedule(key: str) -> tuple[str, str] | None:
+    """The path of the schedule that has made it, and the digits of that one's UID."""
+    found = _OF_SCHEDULE.fullmatch(key)
+    return (found[1], found[2]) if found else None
+
+
+def is_below(path: str, key: str) -> bool:
+    """Whether it is in the folder of a path, or has the form of a backup of it."""
+    if not key.startswith(path):
+        return False
+    rest = key.removeprefix(path)
+    below = path.endswith("/") or rest.startswith("/") or not rest
+    made = of_schedule(key)
+    return below or bool(_STAMP.fullmatch(rest)) or (made is not None and made[0] == path)
 
 
 def _parse(path: str, key: str) -> tuple[str, int] | None:

@@ -62,6 +62,8 @@ class Order:
     bring a backup for its trial restore, and prove what came of it."""
     verify: bool = False
     """Read it back once it is stored, and compare."""
+    scheduled: bool = False
+    """Made by a schedule: it says what else lies below that one's path."""
     measure: bool = False
     """Count the keys and take etcd's hash, for a trial restore to be compared with."""
     expected: str = ""
@@ -94,6 +96,8 @@ def serialise(order: Order) -> str:
     }
     if order.spare:
         content["spare"] = order.spare
+    if order.scheduled:
+        content["scheduled"] = True
     if order.cluster is not None:
         content["cluster"] = dict(order.cluster)
     return json.dumps(content, sort_keys=True)
@@ -118,6 +122,7 @@ def parse(text: str) -> Order:
             timeout=int(given["timeout"]),
             action=_ACTIONS[given["action"]],
             verify=given["verify"] is True,
+            scheduled=given.get("scheduled") is True,
             measure=given["measure"] is True,
             expected=str(given["expected"]),
             cluster=given.get("cluster"),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
+
+from etcd_stateful.backup import others
+from etcd_stateful.backup.others import Others
 
 Reason = Literal[
     "EtcdRefused",
@@ -24,6 +27,8 @@ FINAL_EXIT: Final = 3
 
 _LONGEST: Final = 900
 """The kubelet keeps 4 KiB of a message, and a character may take four bytes."""
+
+_MOST_BYTES: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Stored:
     """Old backups that were deleted."""
     notes: tuple[str, ...] = ()
     """What did not go as it should, without being in the way of this backup."""
+    others: Others | None = None
+    """What else is there, for a schedule; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +136,20 @@ def serialise(outcome: Stored | Brought | Proven | Removed | Described | Failure
         short = outcome.message[:_LONGEST]
         content = asdict(outcome) | {"message": short}
         return json.dumps({"failure": content}, ensure_ascii=False)
-    content = asdict(outcome)
-    content["notes"] = [one[:200] for one in outcome.notes[:2]]
-    return json.dumps({"stored": content}, ensure_ascii=False)
+    return _serialise_stored(outcome)
+
+
+def _serialise_stored(stored: Stored) -> str:
+    """Of the list of others as much as there is room for."""
+    content = asdict(replace(stored, others=None))
+    content["notes"] = [one[:200] for one in stored.notes[:2]]
+    if stored.others is not None:
+        content["others"] = others.to_json(stored.others)
+    text = json.dumps({"stored": content}, ensure_ascii=False)
+    if stored.others and stored.others.newest and len(text.encode()) > _MOST_BYTES:
+        fewer = replace(stored.others, newest=stored.others.newest[:-1])
+        return _serialise_stored(replace(stored, others=fewer))
+    return text
 
 
 def parse(text: str) -> Said:
@@ -164,6 +182,7 @@ def _stored(given: Mapping[str, Any]) -> Stored:
         verified=given["verified"] is True,
         pruned=int(given["pruned"]),
         notes=tuple(str(one) for one in given["notes"]),
+        others=others.from_json(given["others"]) if given.get("others") else None,
     )
 
 

@@ -19,6 +19,7 @@ _KEPT: Final = (
     "lastSuccessfulTime",
     "missedRuns",
     "backups",
+    "otherBackups",
 )
 
 Condition = tuple[str, str, str, str]
@@ -57,6 +58,7 @@ def render(
         "missedRuns": record.missed,
         "backups": [_listed(one) for one in newest[:MOST_LISTED]],
     }
+    told |= others(body, newest)
     if running := [one.name for one in newest if one.state == "running" and not one.deleting]:
         told["active"] = running[0]
     if not seen.schedule.suspend:
@@ -73,6 +75,14 @@ def render(
 def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
     stored: Mapping[str, Any] = body.get("status") or {}
     return {key: stored[key] for key in _KEPT if key in stored}
+
+
+def others(body: Mapping[str, Any], newest: list[Made]) -> dict[str, Any]:
+    """As the newest backup that has seen it says; one that is gone is remembered."""
+    seen = [one.others for one in newest if one.others]
+    before = (body.get("status") or {}).get("otherBackups")
+    found = seen[0] if seen else before
+    return {"otherBackups": found} if found else {}
 
 
 def _listed(one: Made) -> dict[str, Any]:

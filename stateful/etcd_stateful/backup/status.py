@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from etcd_stateful.backup import names
+from etcd_stateful.backup.others import Found, Others
 from etcd_stateful.backup.outcome import Progress, Proven, Stored
 from etcd_stateful.backup.plan import Run, Tell
 from etcd_stateful.backup.restores import Say
@@ -18,6 +20,7 @@ _KEPT: Final = (
     "etcdVersion",
     "etcdRevision",
     "lastSuccessDate",
+    "otherBackups",
     "clusterID",
     "location",
     "size",
@@ -60,7 +63,7 @@ def render(
         status["job"] = job
     if run and said.over:
         status |= {"run": run.id, "lastRunDate": began}
-        for key in ("verified", "verifiedDate"):
+        for key in ("verified", "verifiedDate", "otherBackups"):
             status.pop(key, None)
         status |= _stored(said.stored, said.proven, now) if said.stored else _failed(said.message)
     if said.progress:
@@ -101,17 +104,41 @@ def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
 def _stored(stored: Stored, proven: Proven | None, now: str) -> dict[str, Any]:
     how = "Restore" if proven else "Hash" if stored.verified else ""
     proof = {"verified": how, "verifiedDate": now} if how else {}
-    return proof | {
-        "succeeded": True,
-        "reason": "",
-        "Reason": "",
-        "etcdVersion": stored.version,
-        "etcdRevision": stored.revision,
-        "lastSuccessDate": now,
-        "clusterID": stored.cluster_id,
-        "location": stored.location,
-        "size": stored.size,
-        "sha256": stored.sha256,
+    beside = {"otherBackups": _others(stored, stored.others, now)} if stored.others else {}
+    return (
+        beside
+        | proof
+        | {
+            "succeeded": True,
+            "reason": "",
+            "Reason": "",
+            "etcdVersion": stored.version,
+            "etcdRevision": stored.revision,
+            "lastSuccessDate": now,
+            "clusterID": stored.cluster_id,
+            "location": stored.location,
+            "size": stored.size,
+            "sha256": stored.sha256,
+        }
+    )
+
+
+def _others(stored: Stored, others: Others, now: str) -> dict[str, Any]:
+    return {
+        "seen": now,
+        "count": others.count,
+        "partial": others.partial,
+        "newest": [_found(stored, one) for one in others.newest],
+    }
+
+
+def _found(stored: Stored, one: Found) -> dict[str, Any]:
+    made = names.of_schedule(stored.key)
+    return {
+        "location": stored.location.removesuffix(stored.key) + (made[0] if made else "") + one.rest,
+        "size": one.size,
+        "modified": one.modified,
+        "manifest": one.manifest,
     }
 
 

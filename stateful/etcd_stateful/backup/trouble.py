@@ -11,10 +11,14 @@ from etcd_stateful.backup.outcome import Failure
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>|\"(?:code|reason)\":\s*\"(\w+)\"")
 _STATUS: Final = re.compile(r"\b([45]\d\d) [A-Z][a-z]")
 
-_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName")
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName", "ResourceNotFound")
+_UNAUTHENTICATED: Final = "Server failed to authenticate the request"
+"""Azure's words for a wrong key. The code beside them may be that of a firewall's refusal."""
+
 _KEYS: Final = (
     "AuthenticationFailed",
     "AuthFailure",
+    "AuthenticationRequired",
     "ExpiredToken",
     "InvalidAccessKeyId",
     "InvalidAuthenticationInfo",
@@ -42,7 +46,7 @@ def store_failure(store: Store, raw: str) -> Failure:
     if code in _NO_BUCKET or (not code and "404" in statuses):
         what = "container" if store.kind == "ABS" else "bucket"
         told = f"{store.path_field}: there is no {what} {store.bucket!r}"
-    elif code in _KEYS or "401" in statuses:
+    elif code in _KEYS or "401" in statuses or _UNAUTHENTICATED in raw:
         told = f"{_identity(store)}: the store does not accept it ({code or words})"
     elif code in _ELSEWHERE:
         told = f"{_identity(store)}: its region is not the bucket's ({code})"

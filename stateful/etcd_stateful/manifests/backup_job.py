@@ -111,6 +111,7 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
         client_secret=backup.client_tls_secret or (target.client_secret if target else ""),
         client_secret_field=orders.CLUSTER_FIELD if by_cluster else orders.CERTIFICATE_FIELD,
         stamped=backup.periodic,
+        scheduled=backup.scheduled,
         keep=_kept(backup),
         verify=backup.verify == "Hash",
         measure=backup.verify == "Restore",

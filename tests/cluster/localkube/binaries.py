@@ -1,10 +1,15 @@
-"""Every program of the cluster, built from Go modules into the cache."""
+"""Every program of the cluster and of its tests, built or installed into the cache.
+
+From Go modules; the one that there is for Node.js alone from npm, by its lock.
+"""
 
 import os
+import shutil
 from pathlib import Path
 
 from localkube.cache import cached, contents
-from localkube.paths import BUILD, GO
+from localkube.debian import install_packages
+from localkube.paths import BUILD, GO, NPM
 from localkube.shell import run
 from localkube.versions import etcd_versions, kubernetes_version, pinned
 
@@ -65,6 +70,21 @@ def versitygw() -> Path:
     return _installed("versitygw", "github.com/versity/versitygw/cmd/versitygw")
 
 
+def azurite() -> Path:
+    """Node.js packages as package-lock.json has them, with the hash of each; no script of any."""
+
+    def make(out: Path) -> None:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(source / name, out)
+        if not (shutil.which("node") and shutil.which("npm")):
+            install_packages(("nodejs", "npm"))
+        words = ("ci", "--ignore-scripts", "--omit=dev", "--omit=optional")
+        run("nice", "npm", *words, "--no-audit", "--no-fund", "--loglevel=error", cwd=out)
+
+    source = NPM / "azurite"
+    return cached("azurite", contents(source), make) / "node_modules" / ".bin"
+
+
 def kind() -> Path:
     return _installed("kind", "sigs.k8s.io/kind")
 
@@ -95,6 +115,7 @@ def link_tools() -> None:
     newest = etcd(etcd_versions()[-1])
     tools = {"kubectl": kubernetes() / "kubectl", "helm": helm() / "helm"}
     tools["versitygw"] = versitygw() / "versitygw"
+    tools["azurite-blob"] = azurite() / "azurite-blob"
     for name in ("etcd", "etcdctl", "etcdutl"):
         tools[name] = newest / name
         tools |= {f"{name}-{version}": etcd(version) / name for version in etcd_versions()}
@@ -103,9 +124,11 @@ def link_tools() -> None:
 
 
 def replace_link(link: Path, target: Path) -> None:
+    """There is one at any moment: other runs may be using it."""
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)
+    unfinished = link.with_name(f".{link.name}.{os.getpid()}")
+    unfinished.symlink_to(target)
+    unfinished.replace(link)
 
 
 def _installed(name: str, *packages: str, tags: str = "", cgo: bool = False) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).parents[1]
 CONFIG = HERE / "config"
 GO = HERE / "go"
+NPM = HERE / "npm"
 REPOSITORY = HERE.parents[1]
 BUILD = REPOSITORY / "build"
 

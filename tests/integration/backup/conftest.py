@@ -1,4 +1,4 @@
-"""A real S3 server, and real etcd of each minor on loopback."""
+"""Real servers of stores, and real etcd of each minor on loopback."""
 
 from __future__ import annotations
 
@@ -10,15 +10,32 @@ import pytest
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "etcd")]
 
+import clouds
 from etcd_live import MINORS, Cluster, binary
 
 from etcd_operator.backup import __main__ as entry
+from localkube.azure import AzureServer
 from localkube.s3 import S3Server
 
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server = S3Server(tmp_path_factory.mktemp("s3")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    server = AzureServer(tmp_path_factory.mktemp("azure")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def oss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    folder = tmp_path_factory.mktemp("oss")
+    server = S3Server(folder, region=clouds.OSS_REGION, domain=clouds.OSS_HOST).start()
     yield server
     server.stop()
 

@@ -1,17 +1,19 @@
-"""A proxy before the S3 server that does to chosen requests what networks and stores do."""
+"""A proxy before a store that does to chosen requests what networks and stores do."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import io
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from aiohttp import ClientSession, DummyCookieJar, web
+from yarl import URL
 
 Verdict = int | str | None
-"""A status to answer instead, `reset`, `slow`, `drip`, or None: let it through."""
+"""A status to answer instead, `reset`, `slow`, `drip`, `cut`, or None: let it through."""
 
 ERROR = '<?xml version="1.0"?><Error><Code>{code}</Code><Message>as told</Message></Error>'
 CODES = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown", 507: "QuotaExceeded"}
@@ -35,25 +37,45 @@ class Faulty:
         if isinstance(verdict, int):
             await request.read()
             return web.Response(status=verdict, text=ERROR.format(code=CODES[verdict]))
-        return await self._pass_on(request, drip=verdict == "drip")
+        return await self._pass_on(request, verdict)
 
-    async def _pass_on(self, request: web.Request, *, drip: bool) -> web.StreamResponse:
-        body = await request.read()
+    def headers(self, request: web.Request) -> Mapping[str, str] | web.Response:
+        """What is told to the store; or what it would have answered."""
+        return request.headers  # the Host too: it is signed
+
+    async def _pass_on(self, request: web.Request, verdict: Verdict) -> web.StreamResponse:
+        body, headers = await request.read(), self.headers(request)
+        if isinstance(headers, web.Response):
+            return headers
         async with (
             ClientSession(auto_decompress=False, cookie_jar=DummyCookieJar()) as session,
             session.request(
                 request.method,
-                self.target + request.raw_path,
-                headers=request.headers,  # the Host too: it is signed
+                URL(self.target + request.rel_url.raw_path_qs, encoded=True),
+                headers=headers,
                 data=io.BytesIO(body) if body else None,
                 skip_auto_headers=("Content-Type", "Accept", "User-Agent"),
             ) as answer,
         ):
             content = await answer.read()
             kept = {k: v for k, v in answer.headers.items() if k not in ("Transfer-Encoding",)}
-            if drip:
+            if verdict == "drip":
                 return await _drip(request, answer.status, kept, content)
+            if verdict == "cut":
+                return await _cut(request, answer.status, kept, content)
             return web.Response(status=answer.status, body=content, headers=kept)
+
+
+async def _cut(
+    request: web.Request, status: int, headers: dict[str, str], content: bytes
+) -> web.StreamResponse:
+    """A line that ends halfway."""
+    response = web.StreamResponse(status=status, headers=headers)
+    await response.prepare(request)
+    await response.write(content[: len(content) // 2])
+    if request.transport is not None:
+        request.transport.close()
+    return response
 
 
 async def _drip(
@@ -69,9 +91,17 @@ async def _drip(
     return response
 
 
+AnyFaulty = TypeVar("AnyFaulty", bound=Faulty)
+
+
 @contextlib.asynccontextmanager
 async def proxied(target: str) -> AsyncIterator[Faulty]:
-    faulty = Faulty(target)
+    async with serving(Faulty(target)) as faulty:
+        yield faulty
+
+
+@contextlib.asynccontextmanager
+async def serving(faulty: AnyFaulty) -> AsyncIterator[AnyFaulty]:
     app = web.Application(client_max_size=2**30)
     app.router.add_route("*", "/{path:.*}", faulty.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)

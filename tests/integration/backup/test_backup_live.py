@@ -20,11 +20,13 @@ from faulty import proxied
 
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
+from etcd_operator.backup import surveying
 from etcd_operator.backup.__main__ import back_up
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.others import Others
 from etcd_stateful.backup.outcome import Failure, Removed, Stored
 from localkube.s3 import S3Server, free_port
 
@@ -185,6 +187,76 @@ async def test_it_goes_to_a_volume_and_old_ones_leave(one: Cluster, tmp_path: Pa
     kept = ["etcd_v999999_2020-01-02-00:00:00", "etcd_vegetables"]
     mine = done.location.rpartition("/")[2]
     assert [name for name in names if not name.endswith(".json")] == sorted([mine, *kept])
+
+
+SCHEDULED = "nightly/etcd_2026-11-21-03:00_0123abcd"
+
+
+async def test_a_schedules_backup_says_what_else_is_there(
+    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    name, folder = bucket
+    (folder / "nightly").mkdir()
+    for path in ("etcd_v7_2020-01-01-00:00:00", "etcd_2026-11-20-03:00_ffffffff", "etcd-b", "e"):
+        (folder / "nightly" / path).write_text("of before")
+    order = told(one, at_s3(s3, name, SCHEDULED), scheduled=True)
+
+    done = await back_up(order, secret=secret)
+
+    assert isinstance(done, Stored)
+    assert done.others is not None
+    found = {item.rest: item.size for item in done.others.newest}
+    assert found == {"_v7_2020-01-01-00:00:00": 9, "_2026-11-20-03:00_ffffffff": 9}
+    assert (done.others.count, done.others.partial) == (2, False)
+    once = await back_up(replace(order, scheduled=False), secret=secret)
+    assert isinstance(once, Stored)
+    assert once.others is None
+
+
+async def test_what_is_on_the_last_page_of_a_list_is_seen_too(
+    s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    """The coreos operator read one page, of a thousand."""
+    name, folder = bucket
+    (folder / "daily").mkdir()
+    keys = [f"daily/etcd_v{number}_2020-01-01-00:00:00" for number in range(2100)]
+    for key in keys:
+        (folder / key).touch()
+    sink = sinks.Sink(at_s3(s3, name), sinks.read_secret(secret))
+
+    assert sorted(await sink.names("daily/etcd_v")) == sorted(keys)
+    found = await surveying.survey(sink, "daily/2026-11-21-03:00_0123abcd")
+    assert found is not None
+    assert (found.count, found.partial) == (2100, False)
+
+
+async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
+    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Nor does one that may not be listed."""
+    name, folder = bucket
+    (folder / "nightly").mkdir()
+    (folder / "nightly" / "etcd_v7_2020-01-01-00:00:00").write_text("of before")
+    monkeypatch.setattr(surveying, "SECONDS", 0.5)
+    async with proxied(s3.endpoint) as proxy:
+        store = replace(at_s3(s3, name, SCHEDULED), endpoint=proxy.endpoint)
+        order = told(one, store, scheduled=True)
+        listings = "prefix=nightly%2F&"
+        for verdict, other in (("slow", Others(0, partial=True)), (403, None)):
+            proxy.judge = lambda _, request, verdict=verdict: (
+                verdict if listings in f"{request.rel_url.raw_query_string}&" else None
+            )
+            done = await back_up(order, secret=secret)
+            assert isinstance(done, Stored)
+            assert (done.others, done.notes) == (other, ())
+        proxy.judge = lambda *_: None
+        monkeypatch.setattr(surveying, "MOST_LOOKED_AT", 1)
+        done = await back_up(order, secret=secret)
+
+    assert isinstance(done, Stored)
+    assert done.others is not None
+    assert done.others.partial
 
 
 async def test_what_is_another_objects_is_not_deleted(

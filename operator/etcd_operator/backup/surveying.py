@@ -1,0 +1,41 @@
+"""What else lies in the store below a schedule's path, for its status.
+
+It costs a backup nothing: it is made by then, and this has little time. Who may only write is not
+told anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_stateful.backup import names
+from etcd_stateful.backup.others import MOST_LOOKED_AT, File, Others, others
+
+log = logging.getLogger(__name__)
+
+SECONDS: Final = 3.0
+
+
+async def survey(sink: Sink, key: str) -> Others | None:
+    """Seen from the backup `key`; None where it cannot be known."""
+    mine = names.of_schedule(key)
+    if mine is None:
+        return None
+    found: list[File] = []
+    partial = False
+    try:
+        async with asyncio.timeout(SECONDS):
+            async for page in sink.pages(mine[0]):
+                found += page
+                if len(found) >= MOST_LOOKED_AT:
+                    partial = True
+                    break
+    except TimeoutError:
+        partial = True
+    except StoreFailed as error:
+        log.info("what else is in the store is not known: %s", error)
+        return None
+    return others(key, found, partial=partial)

@@ -1,0 +1,171 @@
+"""What else lies below a schedule's path: which of it counts, and how it comes into the status."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from etcd_stateful import naming
+from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.backup import order, outcome, schedule_status, status
+from etcd_stateful.backup.made import Made
+from etcd_stateful.backup.others import MOST_LISTED, File, Found, Others, others
+from etcd_stateful.backup.outcome import Stored
+from etcd_stateful.backup.plan import Run, Tell
+from etcd_stateful.manifests.backup_job import backup_job
+
+MINE = "daily/etcd_2026-11-21-03:00_0123abcd"
+IN_FOLDER = "daily/2026-11-21-03:00_0123abcd"
+DAY = "2026-11-20T00:00:00Z"
+
+
+def counted(mine: str, *keys: str) -> list[str]:
+    found = others(mine, [File(key, 1, DAY) for key in keys])
+    assert found is not None
+    path = mine[: -len("_2026-11-21-03:00_0123abcd")] if mine == MINE else "daily/"
+    return sorted(path + one.rest for one in found.newest)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "daily/etcd_2026-11-20-03:00_ffffffff",  # of the schedule of that name before
+        "daily/etcd_v7_2020-01-01-00:00:00",  # of an interval, or of the coreos operator
+        "daily/etcd",
+        "daily/etcd/by-hand.db",
+    ],
+)
+def test_what_is_below_the_path_counts(key: str) -> None:
+    assert counted(MINE, MINE, f"{MINE}.manifest.json", key) == [key]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "daily/etcd_2026-11-20-03:00_0123abcd",
+        "daily/etcd_vegetables",
+        "daily/etcd-other_2026-11-20-03:00_ffffffff",
+        "daily/etcd_other_2026-11-20-03:00_ffffffff",
+        "daily/etc",
+        "other",
+    ],
+)
+def test_its_own_and_neighbours_of_a_like_name_do_not(key: str) -> None:
+    assert counted(MINE, MINE, key) == []
+
+
+def test_a_path_that_is_a_folder_is_all_that_is_in_it() -> None:
+    own = "daily/2026-11-20-03:00_0123abcd"
+
+    assert counted(IN_FOLDER, IN_FOLDER, own, "daily/a/b", "daily/x") == ["daily/a/b", "daily/x"]
+
+
+def test_a_manifest_is_no_backup_and_says_that_one_is() -> None:
+    keys = ("daily/a", "daily/b", "daily/b.manifest.json", "daily/c.manifest.json")
+    found = others(IN_FOLDER, [File(key, 1, DAY) for key in keys])
+
+    assert found is not None
+    assert {one.rest: one.manifest for one in found.newest} == {"a": False, "b": True}
+    assert found.count == 2
+
+
+def test_the_newest_are_listed_and_all_are_counted() -> None:
+    files = [File(f"daily/{day}", day, f"2026-01-{day:02}T00:00:00Z") for day in range(1, 30)]
+    found = others(IN_FOLDER, files)
+
+    assert found is not None
+    assert found.count == 29
+    assert [one.size for one in found.newest] == list(range(29, 29 - MOST_LISTED, -1))
+
+
+def test_a_backup_of_no_schedule_lists_nothing() -> None:
+    assert others("daily/etcd", [File("daily/x", 1, DAY)]) is None
+
+
+STORED = Stored(f"s3://mybucket/{MINE}", "0a", 42, "3.7.3", 1056, "ff", 1.0, key=MINE)
+SEEN = Others(
+    3,
+    (Found("/x", 5, DAY, manifest=True), Found("_v7_2020-01-01-00:00:00", 6, DAY, manifest=False)),
+)
+
+
+@pytest.mark.parametrize("told", [None, SEEN, Others(0), replace(SEEN, partial=True)])
+def test_a_job_says_it(told: Others | None) -> None:
+    stored = replace(STORED, others=told)
+
+    assert outcome.parse(outcome.serialise(stored)).stored == stored
+
+
+def test_however_long_the_names_are_the_kubelet_keeps_all_that_is_said() -> None:
+    """Cut off in the middle it would be no word at all, and the backup be made again."""
+    names = ("ü" * 400 + str(number) for number in range(MOST_LISTED))
+    long = tuple(Found(name, 1, DAY, manifest=True) for name in names)
+    stored = replace(STORED, notes=("ü" * 300,) * 3, others=Others(50, long))
+    text = outcome.serialise(stored)
+
+    assert len(text.encode()) <= 4096
+    found = outcome.parse(text).stored
+    assert found is not None
+    assert found.others is not None
+    assert found.others.count == 50
+    assert found.others.newest == long[: len(found.others.newest)]
+    assert found.others.newest
+
+
+def test_the_word_of_a_job_of_before_is_understood() -> None:
+    text = outcome.serialise(STORED).replace(', "others": null', "")
+
+    assert '"others"' not in text
+    assert outcome.parse(text).stored == STORED
+
+
+@pytest.mark.parametrize("label", [{}, {naming.SCHEDULE: "nightly"}])
+def test_only_the_job_of_a_schedules_backup_is_told_to_look(label: dict[str, str]) -> None:
+    spec = {"etcdEndpoints": ["http://c:2379"], "storageType": "S3", "s3": {"path": "b/k"}}
+    metadata = {"namespace": "ns", "name": "b", "uid": "uid-b", "labels": label}
+    job = backup_job(
+        parse_backup({"metadata": metadata, "spec": spec}), Run("g1", 0.0), None, operator_image="o"
+    )
+    told = job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
+
+    assert order.parse(told).scheduled is bool(label)
+
+
+def of_backup(told: Others | None, body: dict[str, Any]) -> dict[str, Any]:
+    said = Tell("Stored", "", "True", stored=replace(STORED, others=told), began=1.0)
+    return status.render(body, Run("g1", 0.0), said, job="", began="b", now="now")
+
+
+def test_it_is_in_the_status_of_the_backup() -> None:
+    body: dict[str, Any] = {"metadata": {"generation": 1}}
+    first = of_backup(SEEN, body)
+
+    assert first["otherBackups"] == {
+        "seen": "now",
+        "count": 3,
+        "partial": False,
+        "newest": [
+            {"location": "s3://mybucket/daily/etcd/x", "size": 5, "modified": DAY,
+             "manifest": True},
+            {"location": "s3://mybucket/daily/etcd_v7_2020-01-01-00:00:00", "size": 6,
+             "modified": DAY, "manifest": False},
+        ],
+    }  # fmt: skip
+    quiet = status.render({**body, "status": first}, None, Tell("", ""), job="", began="", now="n")
+    assert quiet["otherBackups"] == first["otherBackups"]
+    assert "otherBackups" not in of_backup(None, {**body, "status": first})
+
+
+def made(moment: int, told: dict[str, Any] | None) -> Made:
+    return Made(f"s-{moment}", f"uid-{moment}", "1", moment, "w", "stored", others=told)
+
+
+def test_a_schedule_says_what_its_newest_backup_has_seen_and_does_not_forget_it() -> None:
+    old, new, body = {"count": 1}, {"count": 2}, {"status": {"otherBackups": {"count": 3}}}
+    newest = [made(3, None), made(2, new), made(1, old)]
+
+    assert schedule_status.others(body, newest) == {"otherBackups": new}
+    assert schedule_status.others(body, newest[:1]) == {"otherBackups": {"count": 3}}
+    assert schedule_status.others({}, newest[:1]) == {}

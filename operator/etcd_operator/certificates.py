@@ -20,6 +20,7 @@ from etcd_operator.issuing import contents
 from etcd_operator.kube import SECRETS, Json, Key, Kubernetes
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import OPERATOR_FILES, Need, managed
+from etcd_stateful.membership import rotation
 from etcd_stateful.membership.certificates import needed_of_users
 from etcd_stateful.membership.observation import Certificate, Certificates, Foreign, Observation
 
@@ -91,7 +92,8 @@ class CertificateLook:
         self._keep_identity(cluster, good.get("operator"))
         self._spoil(cluster, {need.secret for need in theirs if need.role not in good})
         certificates = Certificates(now, found)
-        return replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
+        found_all = replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
+        return rotation.settled(found_all)
 
     async def _provided(self, cluster: EtcdCluster, need: Need) -> Json | None:
         reads = self._reads.setdefault((cluster.namespace, cluster.name), {})
@@ -123,6 +125,10 @@ class CertificateLook:
             own.ends,
             until=checking.rfc3339(own.ends) if own.ends else "",
             authority=examined.digest,
+            trusts=examined.trusts,
+            pinned=examined.pinned,
+            stage=examined.stage,
+            generation=examined.generation,
         )
 
     def _keep_identity(self, cluster: EtcdCluster, raw: Json | None) -> None:

@@ -6,7 +6,7 @@ A write to an object that is there is made by `of`: to exactly the object that w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
@@ -60,6 +60,28 @@ class IssueCertificate:
 
     need: Need
     resource_version: str
+    reason: str
+    mounted: frozenset[str] = frozenset()
+    """What pods are started to trust: those files stay in the Secret."""
+
+    generation: int = 1
+    """Of an authority."""
+
+
+Turn = Literal["begin", "take over", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class RotateAuthority:
+    """One turn of a rotation, written into the authority's Secret of exactly this resourceVersion:
+    a successor beside it, that in its place, or the one of before out."""
+
+    need: Need
+    resource_version: str
+    turn: Turn
+    generation: int
+    """Of the successor."""
+
     reason: str
 
 
@@ -249,6 +271,7 @@ Write = (
     | CreateSecret
     | WriteBootstrap
     | IssueCertificate
+    | RotateAuthority
     | RecordMember
     | PushTicket
     | DeleteClaim
@@ -268,6 +291,7 @@ _FINAL = (
     MemberPromote,
     MemberRemove,
     MoveLeader,
+    RotateAuthority,
 )
 
 

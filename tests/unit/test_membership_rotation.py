@@ -206,9 +206,9 @@ class TestByAge:
         world.now = world.authorities["c-peer-ca"].begins + AUTHORITY_SECONDS * 2 / 3
         world.authorities["c-client-ca"].begins += 100 * DAY
         rest(world)
-        assert {step.need.secret for step in world.history if isinstance(step, RotateAuthority)} == {
-            "c-peer-ca"
-        }
+        assert {
+            step.need.secret for step in world.history if isinstance(step, RotateAuthority)
+        } == {"c-peer-ca"}
 
 
 class TestTime:
@@ -355,8 +355,8 @@ def test_how_far_it_is_is_said() -> None:
     assert not told()
 
 
-SEEDS = 20
-EVENTS = 80
+SEEDS = 12
+EVENTS = 60
 
 
 class Walk:

@@ -1,4 +1,4 @@
-"""Whole passes of a rotation, with keys and certificates: what comes into which Secret, and when."""
+"""Whole passes of a rotation, with keys and certificates: what comes into which Secret."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from etcd_operator.kube import (
 )
 
 OVERLAP = 300
-TURNED = ("begin", "take over", "end")
 ROTATED = {"peer": 2, "client": 2, "overlapSeconds": OVERLAP}
 LEAVES = {
     "a-peer-tls": ("peer.crt", "peer-ca.crt"),
@@ -41,9 +40,7 @@ class RollingNodes(Nodes):
         if stateful_set is not None:
             text = json.dumps(stateful_set["spec"]["template"], sort_keys=True)
             revision = hashlib.sha256(text.encode()).hexdigest()[:8]
-            self.kube.put(
-                STATEFUL_SETS, {**stateful_set, "status": {"updateRevision": revision}}
-            )
+            self.kube.put(STATEFUL_SETS, {**stateful_set, "status": {"updateRevision": revision}})
         pods = [obj for (kind, *_), obj in self.kube.objects.items() if kind == PODS]
         addresses = {pod["status"].get("podIP") for pod in pods}
         for gone in set(self.etcd.members) - addresses:
@@ -101,7 +98,7 @@ def leaf(bench, name):
 
 
 async def until(bench, stage):
-    """To where `next-ca.crt` or `old-ca.crt` of the clients' authority has come, and been spread."""
+    """To where that file of the clients' authority has come, and what follows from it."""
     for _ in range(400):
         delay = await bench.once()
         bench.nodes.turn()
@@ -117,7 +114,7 @@ async def through(bench, seconds=2 * OVERLAP + 60):
     while bench.clock.now < ends:
         delay = await bench.once()
         bench.nodes.turn()
-        bench.clock.now += 10.0 if delay is None or delay >= 5 else delay
+        bench.clock.now += 40.0 if delay is None or delay >= 5 else delay
     await bench.run()
 
 
@@ -197,18 +194,17 @@ class Killed(Unavailable):
 
 
 async def test_killed_around_any_write_it_is_gone_on_with():
-    """One link of a cluster of one: each kind of write of a rotation, twice."""
+    """One link of a cluster of one: each write of a rotation, by turns before it and after it."""
     writes = await _writes_of_a_rotation()
     assert len(writes) == 10, writes
     for number in range(len(writes)):
-        for after in (False, True):
-            bench = await settled(1)
-            _kill_at(bench, number, after=after)
-            wish(bench, peer=2)
-            await _through_deaths(bench)
-            assert set(data(bench, "a-peer-ca")) == {"ca.crt", "ca.key", "generation"}
-            assert bundle(bench, "a-peer-tls") == [authority(bench, "a-peer-ca")]
-            assert _of_rotation(bench) == writes, (number, after)
+        bench = await settled(1)
+        _kill_at(bench, number, after=bool(number % 2))
+        wish(bench, peer=2)
+        await _through_deaths(bench)
+        assert set(data(bench, "a-peer-ca")) == {"ca.crt", "ca.key", "generation"}
+        assert bundle(bench, "a-peer-tls") == [authority(bench, "a-peer-ca")]
+        assert _of_rotation(bench) == writes, number
 
 
 async def _writes_of_a_rotation():

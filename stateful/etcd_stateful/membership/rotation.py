@@ -81,15 +81,17 @@ def _mounted(seen: Observation, role: Role, secret: str) -> str:
 def turn(seen: Observation) -> Step | None:
     """The next turn of a rotation. Both links go side by side where they can: each turn of one
     comes before the restart that the other's has led to."""
-    links = list(_links(seen))
-    if not links or not _is_at_rest(seen):
-        return None
+    step = _due(seen, list(_links(seen)))
+    return step if step and _is_at_rest(seen) else None
+
+
+def _due(seen: Observation, links: list[_Link]) -> RotateAuthority | None:
     for stage in ("swapped", "overlap"):
         same = [link for link in links if link.authority.stage == stage]
         if same and all(_has_followed(seen, link) for link in same):
             return _go_on(seen, same[0])
-    due = [link for link in links if _why_due(seen, link, links)]
-    return _begin(seen, due[0], links) if due else None
+    old = [link for link in links if _why_due(seen, link, links)]
+    return _begin(seen, old[0], links) if old else None
 
 
 def under_way(seen: Observation) -> dict[LinkName, str]:

@@ -38,6 +38,7 @@ MODULES = (
     "recovery",
     "guards",
     "tls",
+    "rotation",
     "backups",
     "by_name",
     "schedules",

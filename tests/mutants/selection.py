@@ -34,6 +34,7 @@ TESTS: Final = (
     "test_observe*.py",
     "test_certificates.py",
     "test_tls_passes.py",
+    "test_rotation_passes.py",
     "test_membership_walk.py",
 )
 
@@ -44,6 +45,7 @@ _SHRINK = "test_membership_shrink.py"
 _UPGRADE = "test_membership_upgrade.py"
 _CONFIRM = "test_reconcile_confirm.py"
 _MANIFESTS = ("test_manifests_golden.py",)
+_ROTATION = ("test_membership_rotation.py", "test_rotation_passes.py")
 _TLS = (
     "test_membership_certificates.py",
     "test_membership_links.py",
@@ -94,9 +96,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/cluster.py": ("test_api_*.py", _ROLL),
     "api/tls.py": ("test_api_refused.py", *_TLS),
     "certificates.py": _TLS,
-    "manifests/tls.py": _MANIFESTS,
-    "membership/certificates.py": _TLS,
+    "manifests/tls.py": (*_MANIFESTS, *_ROTATION),
+    "membership/certificates.py": (*_TLS, *_ROTATION),
     "membership/links.py": _TLS,
+    "membership/rotation.py": _ROTATION,
+    "operator/etcd_operator/authorities.py": _ROTATION,
     "api/options.py": ("test_api_options.py", *_MANIFESTS),
     "conditions.py": ("test_conditions.py", "test_tls_passes.py"),
     "disruptions.py": ("test_conditions.py",),

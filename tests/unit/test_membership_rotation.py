@@ -335,6 +335,21 @@ def test_a_lost_statefulset_comes_back_as_it_was() -> None:
     assert {pod.uid for pod in world.pods.values()} == uids
 
 
+def test_a_pod_mounts_the_very_file_that_has_what_it_is_to_trust() -> None:
+    """So a kubelet that knows only the Secret of before cannot start it."""
+    world = settled()
+    world.wish(peer=2)
+    world.apply(until_turn(world, "begin"))
+    until_turn(world, "take over")
+    pod = world.objects["StatefulSet", "c"]["spec"]["template"]["spec"]
+    volume = next(one for one in pod["volumes"] if one["name"] == "peer-tls")
+    trust = world.pods[0].trust.peer
+    assert {"key": f"peer-ca-{trust}.crt", "path": "peer-ca.crt"} in volume["secret"]["items"]
+    assert world.named[trust] == set(world.authorities["c-peer-ca"].trusted)
+    server = next(one for one in pod["volumes"] if one["name"] == "server-tls")
+    assert {"key": "server-ca.crt", "path": "server-ca.crt"} in server["secret"]["items"]
+
+
 def test_how_far_it_is_is_said() -> None:
     world = settled()
 

@@ -327,11 +327,12 @@ async def test_no_key_is_told(caplog):
     assert not [one for one in keys for text in told if one.decode().splitlines()[1] in text]
 
 
-async def test_what_asks_for_the_rotation_of_an_authority_of_others_is_told():
+async def test_a_number_for_a_link_without_an_authority_is_told():
     bench = Bench()
     bench.declare(TLS={"client": "Plaintext", "rotation": {"client": 2}})
     await bench.run()
     said = bench.condition("Accepted")["message"]
     assert said == (
-        "spec.TLS.rotation.client: has no effect: the operator has no authority for this link"
+        "spec.TLS.rotation.client: is for managed certificates, and TLS asks for others, or none, "
+        "on this link"
     )

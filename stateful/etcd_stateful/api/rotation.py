@@ -37,9 +37,9 @@ def read_rotation(rotation: Reader) -> Rotation:
 
 
 def without_effect(rotation: Rotation, wishes: Wishes) -> tuple[Problem, ...]:
-    """What asks for the rotation of an authority that is not the operator's."""
+    """What asks for the rotation of an authority that the spec does not want."""
     asked = (("peer", rotation.peer, wishes.peer), ("client", rotation.client, wishes.client))
-    words = "has no effect: the operator has no authority for this link"
+    words = "is for managed certificates, and TLS asks for others, or none, on this link"
     return tuple(
         Problem(f"spec.TLS.rotation.{key}", words)
         for key, generation, wish in asked

@@ -121,6 +121,22 @@ class TestChain:
         assert turns(world) == [one for one in TURNS for _ in range(2)]
         assert set(restarts(world).values()) == {2}
 
+    def test_the_one_that_is_behind_is_waited_for(self) -> None:
+        """Otherwise members would be restarted for the one, and then for the other."""
+        world = settled()
+        world.wish(peer=2, client=2)
+        until_turn(world, "take over")
+        for _ in range(2):
+            world.apply(decide(world.observe()))
+        for _ in range(12):
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        del world.leaves["c-operator-tls"]
+
+        assert rest(world) == Settled()
+
+        assert set(restarts(world).values()) == {2}
+
     def test_the_swap_restarts_nobody(self) -> None:
         world = settled()
         world.wish(peer=2, client=2)

@@ -52,6 +52,7 @@ from etcd_stateful.membership.steps import (
     IssueCertificate,
     PushTicket,
     RecordMember,
+    RotateAuthority,
     Write,
     WriteBootstrap,
 )
@@ -104,9 +105,9 @@ class Applier:
                 return await self._push_ticket(cluster, step)
             case CreateJob() | DeleteJob():
                 return await recovery.apply(self._kube, cluster.namespace, step)
-            case IssueCertificate():
+            case IssueCertificate() | RotateAuthority():
                 now = self._wall_clock()
-                return await issuing.issue(self._kube, self._finder, cluster, step, now)
+                return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
             case _:
                 return await self._change(cluster, step)
 

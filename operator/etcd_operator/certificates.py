@@ -20,6 +20,7 @@ from etcd_operator.moments import rfc3339
 from etcd_operator.provided import ProvidedSecrets
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import OPERATOR_FILES, Need, managed
+from etcd_stateful.membership import rotation
 from etcd_stateful.membership.certificates import needed_of_users
 from etcd_stateful.membership.observation import Certificate, Certificates, Foreign, Observation
 
@@ -75,7 +76,8 @@ class CertificateLook:
         self._keep_identity(cluster, good.get("operator"))
         self._secrets.spoil(cluster, {need.secret for need in theirs if need.role not in good})
         certificates = Certificates(now, found)
-        return replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
+        found_all = replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
+        return rotation.settled(found_all)
 
     def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
         version = str(raw["metadata"]["resourceVersion"])
@@ -92,6 +94,10 @@ class CertificateLook:
             until=rfc3339(own.ends) if own.ends else "",
             authority=examined.digest,
             subject=examined.subject,
+            trusts=examined.trusts,
+            pinned=examined.pinned,
+            stage=examined.stage,
+            generation=examined.generation,
         )
 
     def _keep_identity(self, cluster: EtcdCluster, raw: Json | None) -> None:

@@ -6,18 +6,27 @@ holds. Only what a handshake would fail at is refused.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from etcd_operator import authorities as rotating
+from etcd_operator.authorities import digest
 from etcd_operator.moments import rfc3339
-from etcd_stateful.certificates import Need
+from etcd_stateful.certificates import (
+    GENERATION_FILE,
+    PREDECESSOR_FILE,
+    SUCCESSOR_FILES,
+    Need,
+    pinned_file,
+    trust_of,
+)
+from etcd_stateful.membership.observation import Stage
 
 MANY_NAMES = 3
 """Of those that are missing, so many are said."""
@@ -48,6 +57,11 @@ class Examined:
 
     subject: str = ""
     """Common name."""
+    trusts: tuple[str, ...] = ()
+    pinned: str = ""
+    stage: Stage = ""
+    generation: int = 1
+    """As in `observation.Certificate`."""
 
 
 def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
@@ -83,12 +97,38 @@ def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:
         raise Unusable(f"{need.files.authority} is not the certificate of an authority")
     _check_usages(need, leaf)
     _check_names(need, leaf)
-    return Examined(
+    found = Examined(
         certificate=_validity(need.files.certificate, leaf),
         authority=_validity(need.files.authority, authority),
-        digest=hashlib.sha256(authority.public_bytes(serialization.Encoding.DER)).hexdigest(),
+        digest=digest(authority),
         subject=_common_name(leaf),
     )
+    if need.role == "authority":
+        return _with_rotation(need, data, found)
+    trusts = tuple(map(digest, authorities))
+    return replace(found, trusts=trusts, pinned=_pinned(need, data, trusts))
+
+
+def _with_rotation(need: Need, data: Mapping[str, bytes], found: Examined) -> Examined:
+    """With what a rotation has put beside the authority, which must be whole."""
+    stage = rotating.stage(data)
+    if stage == "overlap":
+        following = replace(need, files=SUCCESSOR_FILES)
+        successor, *_ = _certificates(SUCCESSOR_FILES.certificate, data)
+        _check_key(following, data, successor)
+    if PREDECESSOR_FILE in data:
+        _certificates(PREDECESSOR_FILE, data)
+    try:
+        generation = rotating.generation(data)
+    except ValueError as error:
+        raise Unusable(f"{GENERATION_FILE} is no number") from error
+    trusts = tuple(map(digest, rotating.trusted(data)))
+    return replace(found, trusts=trusts, stage=stage, generation=generation)
+
+
+def _pinned(need: Need, data: Mapping[str, bytes], trusts: Sequence[str]) -> str:
+    trust, bundle = trust_of(trusts), need.files.authority
+    return trust if data.get(pinned_file(bundle, trust)) == data[bundle] else ""
 
 
 def _common_name(leaf: x509.Certificate) -> str:
@@ -99,6 +139,8 @@ def _common_name(leaf: x509.Certificate) -> str:
 def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(data[key])
+    except KeyError as error:
+        raise Unusable(f"{key} is missing") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise Unusable(f"{key} is no certificate in PEM form") from error
 
@@ -107,7 +149,7 @@ def _check_key(need: Need, data: Mapping[str, bytes], leaf: x509.Certificate) ->
     name = need.files.key
     try:
         key = serialization.load_pem_private_key(data[name], password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (KeyError, ValueError, TypeError, UnsupportedAlgorithm):
         # Not chained: what the parser says may quote what it was given.
         raise Unusable(f"{name} is no private key in PEM form without a password") from None
     if _public(key.public_key()) != _public(leaf.public_key()):

@@ -133,6 +133,13 @@ class Metrics:
             registry=registry,
         )
 
+        self.authority_ends = Gauge(
+            "etcd_cluster_authority_expiry_timestamp_seconds",
+            "When the first authority ends that the operator has made for a cluster",
+            labels,
+            registry=registry,
+        )
+
     def queue(self, name: str) -> QueueMetrics:
         return QueueMetrics(self._queues, name)
 
@@ -141,6 +148,9 @@ class Metrics:
 
     def certificates(self, key: Key, ends: float) -> None:
         self.certificate_ends.labels(*key).set(ends)
+
+    def authorities(self, key: Key, ends: float) -> None:
+        self.authority_ends.labels(*key).set(ends)
 
     def cluster(self, key: Key, *, size: int, members: int, ready: int, available: bool) -> None:
         self.cluster_size.labels(*key).set(size)
@@ -156,5 +166,6 @@ class Metrics:
             self.cluster_ready,
             self.cluster_available,
             self.certificate_ends,
+            self.authority_ends,
         ):
             gauge.remove(*key)

@@ -26,6 +26,7 @@ from etcd_stateful.membership.steps import (
     MemberRemove,
     MoveLeader,
     PushTicket,
+    RotateAuthority,
     Settled,
     Step,
     Wait,
@@ -48,6 +49,7 @@ _REASONS: Final[Mapping[type[Write], str]] = {
     EnableDowngrade: "DowngradeEnabled",
     CancelDowngrade: "DowngradeCancelled",
     IssueCertificate: "CertificateIssued",
+    RotateAuthority: "AuthorityRotates",
 }
 """What is always worth an Event."""
 

@@ -17,6 +17,7 @@ from etcd_operator.moments import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
+from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
 
@@ -71,6 +72,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         node_gone=age >= UNSCHEDULED_SECONDS and trouble.is_node_gone(status),
         ran_as=_ran_as(start),
         overdue=is_overdue(raw, now),
+        trust=trust_in(raw.get("spec") or {}),
     )
 
 

@@ -21,7 +21,7 @@ from etcd_operator.metrics import Metrics
 from etcd_operator.moments import rfc3339
 from etcd_operator.statuses import timeless, write_status
 from etcd_stateful.conditions import Outcome
-from etcd_stateful.membership.observation import is_latched
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from etcd_stateful.status import render
 
@@ -141,9 +141,15 @@ class Reporter:
             ready=ready,
             available=ready > 0 and is_latched(seen),
         )
+        self._measure_certificates(key, seen)
+
+    def _measure_certificates(self, key: Key, seen: Observation) -> None:
         secrets = seen.certificates.secrets.values() if seen.certificates else ()
-        if ends := [one.ends for found in secrets for one in found.values() if one.ends]:
-            self._metrics.certificates(key, min(ends))
+        every = [(role, one.ends) for found in secrets for role, one in found.items() if one.ends]
+        if every:
+            self._metrics.certificates(key, min(ends for _, ends in every))
+        if authorities := [ends for role, ends in every if role == "authority"]:
+            self._metrics.authorities(key, min(authorities))
 
 
 def _newly_bare(before: Json, status: Json) -> str:

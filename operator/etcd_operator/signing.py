@@ -8,59 +8,95 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from etcd_stateful.certificates import AUTHORITY_FILES, Need
-
-EARLIER: Final = 300.0
-"""Certificates are good from a little before they are made, for clocks that are behind ours."""
+from etcd_operator import authorities
+from etcd_stateful.certificates import (
+    AUTHORITY_FILES,
+    EARLIER,
+    GENERATION_FILE,
+    Need,
+    pinned_file,
+    trust_of,
+)
 
 
 class CannotSign(Exception):
     """The authority's Secret does not hold what it takes."""
 
 
-def make(need: Need, authority: Mapping[str, bytes], now: float) -> dict[str, bytes]:
+def make(
+    need: Need, authority: Mapping[str, bytes], now: float, generation: int = 1
+) -> dict[str, bytes]:
     """The content of the Secret.
 
     Args:
         authority: content of the Secret of the authority; not looked at for an authority itself.
+        generation: of an authority.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
     if need.role == "authority":
-        certificate = _authority(need, key, now)
-        signed_by = certificate
-    else:
-        certificate, signed_by = _leaf(need, key, authority, now)
+        return _make_authority(need, now, generation)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _leaf(need, key, authority, now)
+    try:
+        trusted = authorities.trusted(authority)
+    except ValueError:
+        raise CannotSign(f"Secret {need.signed_by} holds no authority") from None
+    bundle = b"".join(map(_pem, trusted))
     return {
-        need.files.authority: signed_by.public_bytes(serialization.Encoding.PEM),
-        need.files.certificate: certificate.public_bytes(serialization.Encoding.PEM),
-        need.files.key: key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
+        need.files.authority: bundle,
+        need.files.certificate: _pem(certificate),
+        need.files.key: _key_pem(key),
+        **_pinned(need, authority, trusted, bundle),
     }
 
 
-def _authority(need: Need, key: ec.EllipticCurvePrivateKey, now: float) -> x509.Certificate:
-    name = _name(need.subject)
-    return (
+def _make_authority(need: Need, now: float, generation: int) -> dict[str, bytes]:
+    """Each generation has a name of its own."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(need.subject if generation == 1 else f"{need.subject}-{generation}")
+    certificate = (
         _builder(name, name, key, now, now + need.seconds)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
+    return {
+        need.files.certificate: _pem(certificate),
+        need.files.key: _key_pem(key),
+        **({GENERATION_FILE: str(generation).encode()} if generation > 1 else {}),
+    }
+
+
+def _pinned(
+    need: Need, authority: Mapping[str, bytes], trusted: list[x509.Certificate], bundle: bytes
+) -> dict[str, bytes]:
+    """The bundle under a name that is its own, for pods; only once there was a rotation."""
+    rotated = len(trusted) > 1 or authorities.generation(authority) > 1
+    if not rotated or need.role not in ("peer", "server"):
+        return {}
+    return {pinned_file(need.files.authority, trust_of(map(authorities.digest, trusted))): bundle}
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
 
 
 def _leaf(
     need: Need, key: ec.EllipticCurvePrivateKey, authority: Mapping[str, bytes], now: float
-) -> tuple[x509.Certificate, x509.Certificate]:
+) -> x509.Certificate:
     signer, signing_key = _signer(need, authority)
     ends = min(now + need.seconds, signer.not_valid_after_utc.timestamp())
     above = signer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
@@ -75,7 +111,7 @@ def _leaf(
     )
     if names := _alternatives(need):
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return builder.sign(signing_key, hashes.SHA256()), signer
+    return builder.sign(signing_key, hashes.SHA256())
 
 
 def _signer(

@@ -11,6 +11,8 @@ against the client's address.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -41,6 +43,17 @@ SERVER_FILES: Final = Files("server.crt", "server.key", "server-ca.crt")
 OPERATOR_FILES: Final = Files("etcd-client.crt", "etcd-client.key", "etcd-client-ca.crt")
 APPLICATION_FILES: Final = Files("tls.crt", "tls.key", "ca.crt")
 AUTHORITY_FILES: Final = Files("ca.crt", "ca.key", "ca.crt")
+SUCCESSOR_FILES: Final = Files("next-ca.crt", "next-ca.key", "next-ca.crt")
+"""In the same Secret while an authority is rotated: the one that is to take its place."""
+
+PREDECESSOR_FILE: Final = "old-ca.crt"
+"""And the one whose place it has taken, without a key."""
+
+GENERATION_FILE: Final = "generation"
+"""The number of the authority; the first, 1, does without."""
+
+EARLIER: Final = 300.0
+"""Certificates are good from a little before they are made, for clocks that are behind ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,31 @@ def operator_secret(cluster: EtcdCluster) -> str:
 def renewed_at(begins: float, ends: float) -> float:
     """Two thirds into a certificate's life; seconds since 1970, as its arguments."""
     return begins + (ends - begins) * 2 / 3
+
+
+def issued_at(begins: float) -> float:
+    """When the operator has made the certificate that begins then."""
+    return begins + EARLIER
+
+
+def trust_of(authorities: Iterable[str]) -> str:
+    """A name for trusting just these, given by their digests."""
+    return hashlib.sha256(",".join(sorted(authorities)).encode()).hexdigest()[:16]
+
+
+def pinned_file(bundle: str, trust: str) -> str:
+    """Key of the Secret whose content never changes: what pods mount from the first rotation on.
+
+    A kubelet that has not heard of it yet does not start the pod. So a pod's spec proves what its
+    etcd trusts, also after a restart of the container.
+    """
+    return f"{bundle.removesuffix('.crt')}-{trust}.crt"
+
+
+def pinned_in(bundle: str, key: str) -> str:
+    """The trust whose file it is; empty for any other."""
+    found = key.removeprefix(f"{bundle.removesuffix('.crt')}-").removesuffix(".crt")
+    return found if key == pinned_file(bundle, found) else ""
 
 
 def _authority(cluster: EtcdCluster, secret: str, link: str) -> Need:

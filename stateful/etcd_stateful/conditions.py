@@ -16,6 +16,7 @@ from etcd_stateful.changing import recovering, scaling, upgrading
 from etcd_stateful.disruptions import drains_blocked
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.rotation import under_way
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.outcome import Condition, Outcome
 from etcd_stateful.serving import expected, not_serving, serving
@@ -148,6 +149,15 @@ def why_plaintext(cluster: EtcdCluster) -> str:
     return "; ".join(said)
 
 
+def rotating(outcome: Outcome) -> Condition | None:
+    """There only while a managed authority is replaced, with how far that is."""
+    seen = outcome.observation
+    said = under_way(seen) if seen else {}
+    if not said:
+        return None
+    return Condition("Rotating", "True", "AuthorityRotates", "; ".join(said.values()))
+
+
 def _exposed(links: list[str]) -> str:
     return f"the traffic of {' and of '.join(links)} is neither encrypted nor authenticated"
 
@@ -164,6 +174,7 @@ _ALL: Final = (
     paused,
     drains_blocked,
     plaintext,
+    rotating,
 )
 
 

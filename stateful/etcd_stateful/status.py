@@ -109,12 +109,13 @@ def _certificates(seen: Observation) -> dict[str, Any]:
     """When each of them ends; nothing where there are none, or where they were not looked at."""
     if seen.certificates is None or seen.cluster.links.are_plaintext:
         return {}
-    ends = {
-        name: min(one.until for one in found.values() if one.until)
-        for name, found in seen.certificates.secrets.items()
-        if any(one.until for one in found.values())
-    }
-    return {"certificates": [{"secret": name, "ends": ends[name]} for name in sorted(ends)]}
+    told = []
+    for name, found in sorted(seen.certificates.secrets.items()):
+        if ends := [one.until for one in found.values() if one.until]:
+            own = found.get("authority")
+            number = {"generation": own.generation} if own else {}
+            told.append({"secret": name, "ends": min(ends), **number})
+    return {"certificates": told}
 
 
 def _auth(seen: Observation) -> dict[str, Any]:

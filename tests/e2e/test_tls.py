@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
-from cryptography import x509
 from harness.api import PODS, SECRETS, Json
 from harness.authority import Authority
 from harness.clusters import Cluster, restarts
@@ -199,11 +196,5 @@ def serials(cluster: Cluster) -> list[int]:
     found = []
     for name in sorted(cluster.pods()):
         where = cluster.reach.pod(cluster.namespace, name, 2379)
-        mine = cluster.credentials()
-        with (
-            socket.create_connection(where, timeout=2) as raw,
-            mine.context.wrap_socket(raw, server_hostname=mine.host) as secured,
-        ):
-            shown = secured.getpeercert(binary_form=True)
-        found.append(x509.load_der_x509_certificate(shown).serial_number)
+        found.append(cluster.credentials().shown_at(where).serial_number)
     return found

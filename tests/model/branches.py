@@ -139,6 +139,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "origin": "a cluster that is born from a backup: tests/unit",
     "planner._without_starts": "the model's links are in plaintext: tests/unit",
     "certificates": "the model's links are in plaintext: tests/unit",
+    "rotation": "the model's links are in plaintext: tests/unit",
     "links": "the model's links are in plaintext: tests/unit",
     "blocked.cannot_form": "most volumes emptied while it forms, and not all: tests/unit",
     "bootstrap._begin: Hold SplitBrain": "claims of two etcd clusters: tests/unit",

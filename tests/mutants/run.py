@@ -39,6 +39,7 @@ MODULES = (
     "guards",
     "tls",
     "auth",
+    "rotation",
     "backups",
     "by_name",
     "in_place",

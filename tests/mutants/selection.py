@@ -36,6 +36,7 @@ TESTS: Final = (
     "test_certificates.py",
     "test_tls_passes.py",
     "test_auth_passes.py",
+    "test_rotation_passes.py",
     "test_membership_walk.py",
 )
 
@@ -46,6 +47,7 @@ _SHRINK = "test_membership_shrink.py"
 _UPGRADE = "test_membership_upgrade.py"
 _CONFIRM = "test_reconcile_confirm.py"
 _MANIFESTS = ("test_manifests_golden.py",)
+_ROTATION = ("test_membership_rotation.py", "test_rotation_passes.py")
 _TLS = (
     "test_membership_certificates.py",
     "test_membership_links.py",
@@ -104,9 +106,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/authentication.py": _AUTH,
     "operator/etcd_operator/auth_look.py": _AUTH,
     "operator/etcd_operator/passwords.py": _AUTH,
-    "manifests/tls.py": _MANIFESTS,
-    "membership/certificates.py": _TLS,
+    "manifests/tls.py": (*_MANIFESTS, *_ROTATION),
+    "membership/certificates.py": (*_TLS, *_ROTATION),
     "membership/links.py": _TLS,
+    "membership/rotation.py": _ROTATION,
+    "operator/etcd_operator/authorities.py": _ROTATION,
     "api/options.py": ("test_api_options.py", *_MANIFESTS),
     "conditions.py": ("test_conditions.py", "test_tls_passes.py"),
     "disruptions.py": ("test_conditions.py",),

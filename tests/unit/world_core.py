@@ -18,6 +18,7 @@ from world_rules import RuleBroken, rule
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Foreign, Member, Observation
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
@@ -408,6 +409,7 @@ class World:
                     revision=revision,
                     spec_hash=template["metadata"]["annotations"].get(naming.SPEC_HASH, ""),
                     image=template["spec"]["containers"][0]["image"],
+                    trust=trust_in(template["spec"]),
                 )
         for ordinal, pod in self.pods.items():
             if ordinal >= live["spec"]["replicas"]:

@@ -114,6 +114,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         damage=pod.damage,
         node_gone=pod.node_gone,
         overdue=pod.overdue,
+        trust=pod.trust,
     )
 
 

@@ -19,8 +19,9 @@ from etcd_stateful.api.auth import Auth, read_auth
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.recovery import Recovery, read_recovery
+from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
-from etcd_stateful.api.tls import DEFAULT, UNSAID, Links, Wishes, read_tls
+from etcd_stateful.api.tls import AS_MADE, DEFAULT, UNSAID, Links, Trust, Wishes, read_tls
 from etcd_stateful.membership.versions import (
     DEFAULT_VERSION,
     Version,
@@ -118,6 +119,9 @@ class EtcdCluster:
     wished_links: Wishes = UNSAID
     links: Links = DEFAULT
     """How members and clients are talked to; of a cluster that has begun, those on record."""
+    rotation: Rotation = BY_AGE
+    trust: Trust = AS_MADE
+    """What its pods are to be started with; not declared, but found in the Secrets they mount."""
 
     deleting: bool = False
     ignored: tuple[Problem, ...] = ()
@@ -136,7 +140,10 @@ class EtcdCluster:
     def template_hash(self) -> str:
         """Of all that decides whether a pod is of this spec; pods carry it as an annotation."""
         made_of = f"{self.spec_hash}-{self.version}"
-        return made_of if self.links.are_plaintext else f"{made_of}-{self.links.digest}"
+        if self.links.are_plaintext:
+            return made_of
+        trusted = f"-{self.trust.peer[:8]}-{self.trust.client[:8]}" if self.trust else ""
+        return f"{made_of}-{self.links.digest}{trusted}"
 
     def host(self, ordinal: int) -> str:
         """DNS name of a member's pod, as in its URLs."""
@@ -174,6 +181,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     auth = read_auth(spec)
     repository = _repository(spec)
     paused, links = spec.flag("paused"), read_tls(spec.object("TLS"))
+    rotation = read_rotation(spec.object("TLS").object("rotation"))
     if spec.problems or version is None:
         raise Refused("InvalidSpec", tuple(spec.problems))
     _check_supported(version, spec)
@@ -197,8 +205,9 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         spec_hash=_spec_hash(body["spec"]),
         wished_links=links,
         links=links.over(DEFAULT),
+        rotation=rotation,
         deleting=bool(metadata.get("deletionTimestamp")),
-        ignored=_ignored(pod),
+        ignored=(*_ignored(pod), *without_effect(rotation, links)),
     )
 
 

@@ -59,6 +59,23 @@ class Links:
 
 NO_TLS: Final = Links()
 
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Which managed authorities members are started to trust: a digest of them all for each link.
+
+    Empty for a link none of whose authorities was ever rotated: its pods mount what there is.
+    """
+
+    peer: str = ""
+    client: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.peer or self.client)
+
+
+AS_MADE: Final = Trust()
+
 DEFAULT: Final = Links(MANAGED, MANAGED)
 """What a new cluster gets for a link that its spec does not speak of. The one place to change it:
 a cluster that has begun keeps the links that are on record."""

@@ -2,16 +2,31 @@
 
 Managed and user-provided certificates come in Secrets of the same form, coreos's, so that nothing
 here knows which they are. etcd reads a certificate and its key anew for each handshake; what it
-trusts (the `-ca.crt` files) it reads once, when it starts.
+trusts (the `-ca.crt` files) it reads once, when it starts. So once authorities are rotated, that
+file comes from a key of the Secret that is named after what is in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.certificates import PEER_FILES, SERVER_FILES, Files, peer_secret, server_secret
+from etcd_stateful.api.tls import Trust
+from etcd_stateful.certificates import (
+    PEER_FILES,
+    SERVER_FILES,
+    Files,
+    peer_secret,
+    pinned_file,
+    pinned_in,
+    server_secret,
+)
 from etcd_stateful.manifests.common import Manifest
 
+_PEER: Final = "peer-tls"
+_SERVER: Final = "server-tls"
 _MODE = 0o440
 """Read by the pods' group, which is what `fsGroup` gives to files of a Secret: never by others."""
 
@@ -23,18 +38,40 @@ def volumes(cluster: EtcdCluster) -> list[Manifest]:
             "name": name,
             "secret": {
                 "secretName": secret,
-                "items": [{"key": key, "path": key} for key in files],
+                "items": [{"key": _key(key, files, trust), "path": key} for key in files],
                 "defaultMode": _MODE,
             },
         }
-        for name, secret, files, _ in _mounted(cluster)
+        for name, secret, files, _, trust in _mounted(cluster)
     ]
+
+
+def _key(file: str, files: Files, trust: str) -> str:
+    return pinned_file(file, trust) if trust and file == files.authority else file
+
+
+def trust_in(pod: Mapping[str, Any]) -> Trust:
+    """What the pods of this spec are started with."""
+    keys = {
+        (volume.get("name"), item.get("key", ""))
+        for volume in pod.get("volumes") or ()
+        for item in (volume.get("secret") or {}).get("items") or ()
+    }
+    return Trust(
+        _pinned_among(keys, _PEER, PEER_FILES.authority),
+        _pinned_among(keys, _SERVER, SERVER_FILES.authority),
+    )
+
+
+def _pinned_among(keys: set[tuple[str, str]], volume: str, bundle: str) -> str:
+    found = (pinned_in(bundle, key) for name, key in keys if name == volume)
+    return next((trust for trust in found if trust), "")
 
 
 def mounts(cluster: EtcdCluster) -> list[Manifest]:
     return [
         {"name": name, "mountPath": directory, "readOnly": True}
-        for name, _, _, directory in _mounted(cluster)
+        for name, _, _, directory, _ in _mounted(cluster)
     ]
 
 
@@ -73,10 +110,11 @@ def _security(directory: str, files: Files) -> Manifest:
     }
 
 
-def _mounted(cluster: EtcdCluster) -> list[tuple[str, str, Files, str]]:
-    found = []
+def _mounted(cluster: EtcdCluster) -> list[tuple[str, str, Files, str, str]]:
+    found, trust = [], cluster.trust
     if cluster.links.peer.is_encrypted:
-        found.append(("peer-tls", peer_secret(cluster), PEER_FILES, naming.PEER_TLS))
+        found.append((_PEER, peer_secret(cluster), PEER_FILES, naming.PEER_TLS, trust.peer))
     if cluster.links.client.is_encrypted:
-        found.append(("server-tls", server_secret(cluster), SERVER_FILES, naming.SERVER_TLS))
+        secret = server_secret(cluster)
+        found.append((_SERVER, secret, SERVER_FILES, naming.SERVER_TLS, trust.client))
     return found

@@ -3,6 +3,7 @@
     managed     authority -> what pods mount, each into a Secret of its own -> StatefulSet
                 -> what the operator and applications show
                 at two thirds of its life each leaf is made anew; etcd takes it up by itself
+                what an authority's rotation (`rotation`) has changed comes the same way
     provided    checked; while one is missing or unusable, no pod is started or restarted
 
 An authority is made only where no member runs that trusts another.
@@ -15,7 +16,7 @@ from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
-from etcd_stateful.membership import inplace, roster
+from etcd_stateful.membership import inplace, roster, rotation
 from etcd_stateful.membership.observation import (
     Certificate,
     Certificates,
@@ -119,9 +120,9 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
             if found is None or found.problem:
                 if _is_trusted(seen):
                     continue
-                return _issue(need, found, "is needed")
+                return _issue(seen, need, found, "is needed")
         elif reason := _why(need, found, known):
-            return _issue(need, found, reason)
+            return _issue(seen, need, found, reason)
     return None
 
 
@@ -135,23 +136,42 @@ def _why(need: Need, found: Certificate | None, known: Certificates) -> str:
         return "is needed"
     if found.problem:
         return f"is made anew: {found.problem}"
-    if found.authority != authority.authority:
-        return "is made anew: another authority has signed it"
-    return _why_anew(need, found, known)
-
-
-def _why_anew(need: Need, found: Certificate, known: Certificates) -> str:
-    """Of a leaf that is good."""
-    if need.role == "operator" and found.subject != need.subject:
-        return f"is made anew: its common name must be {need.subject}"
+    if why := _why_other(need, found, authority):
+        return f"is made anew: {why}"
     if known.now >= renewed_at(found.begins, found.ends):
         return "is renewed: two thirds of its life are over"
     return ""
 
 
-def _issue(need: Need, found: Certificate | None, reason: str) -> IssueCertificate:
+def _why_other(need: Need, found: Certificate, authority: Certificate) -> str:
+    """What of it is not as its authority's Secret says."""
+    if found.authority != authority.authority:
+        return "another authority has signed it"
+    if set(found.trusts) != set(authority.trusts):
+        return "other authorities are to be trusted"
+    if need.role in _MOUNTED and rotation.is_pinned(authority) and not found.pinned:
+        return "the file that pods mount is missing"
+    if need.role == "operator" and found.subject != need.subject:
+        return f"its common name must be {need.subject}"
+    return ""
+
+
+def _issue(
+    seen: Observation, need: Need, found: Certificate | None, reason: str
+) -> IssueCertificate:
     version = found.resource_version if found else ""
-    return IssueCertificate(need, version, f"certificate in Secret {need.secret} {reason}")
+    words = f"certificate in Secret {need.secret} {reason}"
+    if need.role == "authority":
+        first = max(1, rotation.wished(seen, need.secret))
+        return IssueCertificate(need, version, words, generation=first)
+    return IssueCertificate(need, version, words, _trusted_by_pods(seen, need))
+
+
+def _trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
+    """Also by one that is made in this moment, of a template that is about to change."""
+    every = [rotation.rendered(seen), *(pod.trust for pod in seen.pods)]
+    said = {one.peer if need.role == "peer" else one.client for one in every}
+    return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
 
 
 def _is_trusted(seen: Observation) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
+from etcd_stateful.api.tls import AS_MADE, Trust
 from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.accounts import AuthView
@@ -113,6 +114,9 @@ class Pod:
     overdue: bool = False
     """It was deleted, and nobody confirms that it has stopped."""
 
+    trust: Trust = AS_MADE
+    """The authorities that its etcd was started to trust, by what the pod mounts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -199,6 +203,11 @@ class Job:
     """Of the claim that a restore's Job was made to fill."""
 
 
+Stage = Literal["", "overlap", "swapped"]
+"""`overlap`: there is a successor, which signs nothing yet. `swapped`: it has taken over, and what
+the one before has signed is still good."""
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """A certificate in a Secret, without its key."""
@@ -219,6 +228,18 @@ class Certificate:
 
     subject: str = ""
     """Its common name, which etcd takes for the name of a user once authentication is on."""
+    trusts: tuple[str, ...] = ()
+    """Digests of the authorities beside it. Of an authority: of those that all which it has signed
+    should have beside them."""
+
+    pinned: str = ""
+    """The trust that its Secret has a file of its own for, if that is in force."""
+
+    stage: Stage = ""
+    """Of an authority: how far its rotation is."""
+
+    generation: int = 1
+    """Likewise: its number."""
 
 
 @dataclass(frozen=True, slots=True)

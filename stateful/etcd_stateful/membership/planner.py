@@ -34,6 +34,7 @@ from etcd_stateful.membership import (
     restore,
     roll,
     roster,
+    rotation,
     shrink,
     upgrade,
 )
@@ -286,6 +287,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     leftovers.before_anything,
     bootstrap.secret,
     _predecessors,
+    rotation.turn,
     certificates.of_members,
     leftovers.of_removed_members,
     _version_first,
@@ -338,6 +340,7 @@ _STARTS: Final[frozenset[Question]] = frozenset(
     {
         _version_first,
         bootstrap.tickets,
+        rotation.turn,
         upgrade.go_back,
         upgrade.prepare,
         roll.next_pod,

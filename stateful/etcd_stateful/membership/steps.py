@@ -6,7 +6,7 @@ A write to an object that is there is made by `of`: to exactly the object that w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
@@ -68,6 +68,28 @@ class IssueCertificate:
 
     need: Need
     resource_version: str
+    reason: str
+    mounted: frozenset[str] = frozenset()
+    """What pods are started to trust: those files stay in the Secret."""
+
+    generation: int = 1
+    """Of an authority."""
+
+
+Turn = Literal["begin", "take over", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class RotateAuthority:
+    """One turn of a rotation, written into the authority's Secret of exactly this resourceVersion:
+    a successor beside it, that in its place, or the one of before out."""
+
+    need: Need
+    resource_version: str
+    turn: Turn
+    generation: int
+    """Of the successor."""
+
     reason: str
 
 
@@ -272,6 +294,7 @@ Write = (
     | CreateSecret
     | WriteBootstrap
     | IssueCertificate
+    | RotateAuthority
     | RecordMember
     | PushTicket
     | DeleteClaim
@@ -292,6 +315,7 @@ _FINAL = (
     MemberPromote,
     MemberRemove,
     MoveLeader,
+    RotateAuthority,
 )
 _TAKES = (Disable, DeleteUser, DeleteRole, RevokeRole, RevokePermission)
 """What lets everybody in, or keeps somebody out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import socket
 import ssl
 import tempfile
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import grpc
+from cryptography import x509
 
 from harness.api import Json
 
@@ -39,6 +41,16 @@ class Credentials:
                 file.flush()
                 context.load_cert_chain(file.name)
         return context
+
+    def shown_at(self, where: tuple[str, int]) -> x509.Certificate:
+        """What a member shows there."""
+        with (
+            socket.create_connection(where, timeout=2) as raw,
+            self.context.wrap_socket(raw, server_hostname=self.host) as secured,
+        ):
+            shown = secured.getpeercert(binary_form=True)
+        assert shown is not None
+        return x509.load_der_x509_certificate(shown)
 
     def channel(self, target: str, options: tuple[tuple[str, Any], ...]) -> Any:
         mine = (self.key, self.certificate) if self.certificate else (None, None)

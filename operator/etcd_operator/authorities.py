@@ -1,0 +1,76 @@
+"""What the Secret of a managed authority holds while it is rotated, and each turn of that.
+
+Pure: bytes go in and come out. The authority that signs is always under the same two keys; a
+successor, or whom it has succeeded, lies beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from etcd_stateful.certificates import (
+    AUTHORITY_FILES,
+    GENERATION_FILE,
+    PREDECESSOR_FILE,
+    SUCCESSOR_FILES,
+)
+from etcd_stateful.membership.observation import Stage
+from etcd_stateful.membership.steps import Turn
+
+Changes = dict[str, bytes | None]
+"""By key of the Secret; None for one that goes."""
+
+
+def trusted(data: Mapping[str, bytes]) -> list[x509.Certificate]:
+    """Whom to trust, the oldest first; raises ValueError for what is no certificate."""
+    names = (PREDECESSOR_FILE, AUTHORITY_FILES.certificate, SUCCESSOR_FILES.certificate)
+    return [x509.load_pem_x509_certificate(data[name]) for name in names if name in data]
+
+
+def digest(certificate: x509.Certificate) -> str:
+    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
+
+
+def stage(data: Mapping[str, bytes]) -> Stage:
+    if SUCCESSOR_FILES.certificate in data or SUCCESSOR_FILES.key in data:
+        return "overlap"
+    return "swapped" if PREDECESSOR_FILE in data else ""
+
+
+def generation(data: Mapping[str, bytes]) -> int:
+    """Raises ValueError for what is no number."""
+    text = data.get(GENERATION_FILE, b"1")
+    if not text.isdigit() or len(text) > 9 or not int(text):
+        raise ValueError("not a generation")
+    return int(text)
+
+
+def turned(
+    turn: Turn, data: Mapping[str, bytes], generation: int, made: Mapping[str, bytes]
+) -> Changes:
+    """What a turn changes in the Secret.
+
+    Args:
+        generation: of the authority that signs afterwards.
+        made: content of the Secret of a new authority, for the beginning.
+    """
+    now, following = AUTHORITY_FILES, SUCCESSOR_FILES
+    match turn:
+        case "begin":
+            certificate, key = made[now.certificate], made[now.key]
+            return {following.certificate: certificate, following.key: key}
+        case "take over":
+            return {
+                PREDECESSOR_FILE: data[now.certificate],
+                now.certificate: data[following.certificate],
+                now.key: data[following.key],
+                GENERATION_FILE: str(generation).encode(),
+                following.certificate: None,
+                following.key: None,
+            }
+        case "end":
+            return {PREDECESSOR_FILE: None}

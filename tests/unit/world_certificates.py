@@ -1,0 +1,227 @@
+"""The tiny world with certificates: which authority has signed what, and who trusts whom when.
+
+Nothing is encrypted here. A certificate is the name of its authority; a Secret has all that there
+was in it, with the time, as kubelets and applications are late. `check` is the rule of rotations:
+whoever may still show a certificate is trusted by all that may be shown it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from world_api import body
+from world_core import World
+from world_etcd import Conflict
+from world_rules import rule
+
+from etcd_stateful.api.tls import Trust
+from etcd_stateful.certificates import EARLIER, Need, managed, trust_of
+from etcd_stateful.membership import rotation
+from etcd_stateful.membership.observation import Certificate, Certificates, Observation, Stage
+from etcd_stateful.membership.rotation import KUBELET_SECONDS
+from etcd_stateful.membership.steps import IssueCertificate, RotateAuthority, Step
+
+TURN = 10.0
+"""Seconds that pass while the surroundings go on once."""
+
+OVERLAP = 60
+
+
+@dataclass
+class Authority:
+    signs: str
+    begins: float
+    ends: float
+    version: int
+    generation: int = 1
+    successor: str = ""
+    predecessor: str = ""
+    turned: float = 0.0
+
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        return tuple(one for one in (self.predecessor, self.signs, self.successor) if one)
+
+    @property
+    def stage(self) -> Stage:
+        return "overlap" if self.successor else "swapped" if self.predecessor else ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One content of a Secret: who has signed the certificate, and whom its bundle names."""
+
+    by: str
+    bundle: frozenset[str]
+    since: float
+
+
+@dataclass
+class Leaf:
+    need: Need
+    version: int
+    ends: float
+    contents: list[Shown] = field(default_factory=list)
+    pins: set[str] = field(default_factory=set)
+
+    @property
+    def now(self) -> Shown:
+        return self.contents[-1]
+
+    def within(self, begins: float) -> Iterator[Shown]:
+        """Every content since then, the one of that moment included."""
+        for at, one in enumerate(self.contents):
+            until = self.contents[at + 1].since if at + 1 < len(self.contents) else None
+            if until is None or until > begins:
+                yield one
+
+
+class CertificateWorld(World):
+    def __init__(self, size: int = 3, **spec: Any) -> None:
+        spec.setdefault("TLS", {"rotation": {"overlapSeconds": OVERLAP}})
+        super().__init__(body(size, **spec))
+        self.now = 1000.0
+        self.authorities: dict[str, Authority] = {}
+        self.leaves: dict[str, Leaf] = {}
+        self.named: dict[str, frozenset[str]] = {"": frozenset()}
+        """What is trusted by the name of the trust."""
+        self.made: dict[str, float] = {}
+        """When pods were, by UID."""
+        self.begun_healthy = True
+
+    def wish(self, **rotation: int) -> None:
+        self.edit(TLS={"rotation": {"overlapSeconds": OVERLAP, **rotation}})
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        found: dict[str, dict[str, Certificate]] = {}
+        for need in managed(seen.cluster):
+            if one := self._certificate(need):
+                found[need.secret] = {need.role: one}
+        return rotation.settled(replace(seen, certificates=Certificates(self.now, found)))  # type: ignore[arg-type]
+
+    def _certificate(self, need: Need) -> Certificate | None:
+        if need.role == "authority":
+            one = self.authorities.get(need.secret)
+            return one and Certificate(
+                str(one.version),
+                begins=one.begins,
+                ends=one.ends,
+                authority=one.signs,
+                trusts=one.trusted,
+                stage=one.stage,
+                generation=one.generation,
+            )
+        leaf = self.leaves.get(need.secret)
+        if leaf is None:
+            return None
+        trust = trust_of(leaf.now.bundle)
+        return Certificate(
+            str(leaf.version),
+            begins=leaf.now.since - EARLIER,
+            ends=leaf.ends,
+            authority=leaf.now.by,
+            trusts=tuple(sorted(leaf.now.bundle)),
+            pinned=trust if trust in leaf.pins else "",
+        )
+
+    def apply(self, step: Step) -> None:
+        match step:
+            case IssueCertificate(need=need):
+                self._issue(step, need)
+            case RotateAuthority():
+                self._rotate(step)
+            case _:
+                super().apply(step)
+                return
+        self.history.append(step)
+
+    def _issue(self, step: IssueCertificate, need: Need) -> None:
+        if need.role == "authority":
+            rule(not self.authorities.get(need.secret), "authority", "one is made beside another")
+            name = f"{need.secret}-{self._next()}"
+            self.authorities[need.secret] = Authority(
+                name, self.now - EARLIER, self.now + need.seconds, self._next(), step.generation
+            )
+            return
+        leaf, above = self.leaves.get(need.secret), self.authorities[need.signed_by]
+        if step.resource_version != (str(leaf.version) if leaf else ""):
+            raise Conflict("another resourceVersion")
+        leaf = leaf or Leaf(need, 0, 0.0)
+        leaf.contents.append(Shown(above.signs, frozenset(above.trusted), self.now))
+        leaf.version, leaf.ends = self._next(), self.now + need.seconds
+        leaf.pins &= step.mounted
+        if above.generation > 1 or above.stage:
+            leaf.pins.add(self._name(above.trusted))
+        self.leaves[need.secret] = leaf
+
+    def _name(self, trusted: tuple[str, ...]) -> str:
+        name = trust_of(trusted)
+        self.named[name] = frozenset(trusted)
+        return name
+
+    def _rotate(self, step: RotateAuthority) -> None:
+        one = self.authorities[step.need.secret]
+        if str(one.version) != step.resource_version:
+            raise Conflict("another resourceVersion")
+        ready = [pod for pod in self.observe().pods if pod.ready]
+        rule(len(ready) == self.cluster.size, "rotation", f"a turn while only {len(ready)} serve")
+        one.version, one.turned = self._next(), self.now
+        match step.turn:
+            case "begin":
+                rule(not one.stage, "rotation", "begun twice")
+                one.successor = f"{step.need.secret}-{self._next()}"
+            case "take over":
+                one.predecessor, one.signs, one.successor = one.signs, one.successor, ""
+                one.begins, one.ends = self.now - EARLIER, self.now + step.need.seconds
+                one.generation = step.generation
+            case "end":
+                one.predecessor = ""
+
+    def turn(self) -> None:
+        self.now += TURN
+        super().turn()
+        self.check()
+
+    def check(self) -> None:
+        for pod in self.pods.values():
+            self.made.setdefault(pod.uid, self.now)
+        self._check_link("c-peer-tls", "peer")
+        self._check_link("c-server-tls", "client")
+
+    def _check_link(self, secret: str, link: str) -> None:
+        """Members dial each other on the one link; applications and the operator on the other."""
+        leaf = self.leaves.get(secret)
+        if leaf is None:
+            return
+        up = {one.uid: one for one in self.pods.values() if one.where == "etcd"}
+        late = self.now - KUBELET_SECONDS
+        shown = {one for uid in up for one in leaf.within(max(late, self.made[uid]))}
+        for uid, pod in up.items():
+            pinned = getattr(pod.trust, link)
+            rule(not pinned or pinned in leaf.pins, "pin", f"{pinned} is no longer in {secret}")
+            trusts = self._trusted(leaf, pinned, self.made[uid])
+            callers = shown if link == "peer" else set(self._clients())
+            for one in callers:
+                rule(all(one.by in trusted for trusted in trusts), link, f"{one.by} is refused")
+        for client in self._clients() if link == "client" else ():
+            for one in shown:
+                rule(one.by in client.bundle, "client", f"{one.by} is not trusted by clients")
+
+    def _trusted(self, leaf: Leaf, pinned: str, made: float) -> list[frozenset[str]]:
+        """Without a pin it is what was there at one of the starts of the container."""
+        if pinned:
+            return [self.named[pinned]]
+        return [one.bundle for one in leaf.within(made)]
+
+    def _clients(self) -> Iterator[Shown]:
+        """Applications are late by all that they are given."""
+        for name, late in (("c-client-tls", OVERLAP), ("c-operator-tls", 0)):
+            if leaf := self.leaves.get(name):
+                yield from leaf.within(self.now - late) if late else [leaf.now]
+
+    @property
+    def trusts(self) -> set[Trust]:
+        return {pod.trust for pod in self.pods.values()}

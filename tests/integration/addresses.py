@@ -31,5 +31,8 @@ _numbers = itertools.count()
 
 
 def own_address() -> str:
-    number = next(_numbers)
+    return address(next(_numbers))
+
+
+def address(number: int) -> str:
     return f"127.{BLOCK}.{number // 250}.{number % 250 + 1}"

@@ -28,7 +28,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[0]), str(HERE.parents[0] / "etcd")]
 
 import memory  # noqa: E402
 import random_sets  # noqa: E402
-from addresses import BLOCK  # noqa: E402
+from addresses import address  # noqa: E402
 from damages import damages  # noqa: E402
 from etcd_live import MINORS, Cluster, binary  # noqa: E402
 from random_sets import begin, connected, difference, encrypt, picture, write  # noqa: E402
@@ -42,7 +42,7 @@ from etcd_stateful.backup.outcome import Stored  # noqa: E402
 from etcd_stateful.restore import BUMP, REFUSED_EXIT  # noqa: E402
 
 REPORT = HERE / "report.json"
-ADDRESSES = 250
+ADDRESSES = 1000
 """That the certificate is good for: more than one process of this script uses up."""
 
 Json = dict[str, Any]
@@ -54,7 +54,7 @@ class Campaign:
         self.other = b""
         """The snapshot of the set before."""
         self.certificates = root / "certificates"
-        names = ",IP:".join(f"127.{BLOCK}.0.{number + 1}" for number in range(ADDRESSES))
+        names = ",IP:".join(address(number) for number in range(ADDRESSES))
         certificates(self.certificates, names)
         self.open_channel = functools.partial(sources.open_channel, folder=str(self.certificates))
 
@@ -194,7 +194,9 @@ def main() -> int:
     parser.add_argument("--partial", type=Path, help="what is done so far, to be gone on with")
     given = parser.parse_args()
     rows, before = known(given.partial) if given.partial else ([], 0.0)
-    seeds = list(range(len(rows), given.sets))[: given.most if given.partial else given.sets]
+    done = {row["seed"] for row in rows}
+    seeds = [seed for seed in range(given.sets) if seed not in done]
+    seeds = seeds[: given.most if given.partial else given.sets]
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory() as otherwise, memory.folder(Path(otherwise)) as root:

@@ -215,7 +215,8 @@ async def _users(channel: Any) -> dict[str, Any]:
 
 def difference(before: Picture, after: Picture, bump: int) -> str:
     """Empty where a restore has brought back all of it, and revisions only grow."""
-    if after.revision < before.revision + bump:
+    held = before.revision if before.revision > 1 else 0  # 1 is that of an etcd without any
+    if after.revision < held + bump:
         return f"revision {after.revision} after {before.revision}"
     for what in ("keys", "leases", "users"):
         old, new = getattr(before, what), getattr(after, what)

@@ -45,8 +45,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    recovery.refused,\n    authentication.denied,\n    _no_quorum,\n",
-        "    recovery.refused,\n    _no_quorum,\n",
+        "    authentication.denied,\n    _no_quorum,\n",
+        "    _no_quorum,\n",
         "members that deny the operator look like a lost quorum",
     ),
     Mutant(

@@ -311,8 +311,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _STEPS,
-        "    MemberRemove,\n    MoveLeader,\n)",
-        "    MoveLeader,\n)",
+        "    MemberRemove,\n    MoveLeader,\n    RotateAuthority,\n",
+        "    MoveLeader,\n    RotateAuthority,\n",
         "a member is removed on the word of an old view (I1)",
     ),
     Mutant(

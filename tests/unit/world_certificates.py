@@ -123,6 +123,7 @@ class CertificateWorld(World):
             begins=leaf.now.since - EARLIER,
             ends=leaf.ends,
             authority=leaf.now.by,
+            subject=need.subject,
             trusts=tuple(sorted(leaf.now.bundle)),
             pinned=trust if trust in leaf.pins else "",
         )

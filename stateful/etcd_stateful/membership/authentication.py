@@ -34,8 +34,8 @@ from etcd_stateful.membership.accounts import (
     RevokeRole,
     SetPassword,
 )
+from etcd_stateful.membership.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
-from etcd_stateful.membership.records import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Step, Wait, WriteBootstrap
 
 UNUSABLE: Final = "AuthSecretUnusable"

@@ -19,8 +19,9 @@ from etcd_stateful import naming
 from etcd_stateful.api import stores
 from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import NO_TLS, Links, links_as_json, load_links
-from etcd_stateful.membership import identity
+from etcd_stateful.membership import identity, made
 from etcd_stateful.membership import successor as successors
+from etcd_stateful.membership.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership.successor import Successor
 from etcd_stateful.restore import BUMP
 
@@ -48,21 +49,6 @@ class Chosen:
     backup: str
     """Its name."""
     store: Store
-
-
-@dataclass(frozen=True, slots=True)
-class Accounts:
-    """What was made inside etcd for `spec.auth`, written before it is: of what the spec names no
-    more, this is removed and nothing else.
-    """
-
-    users: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
-    on: bool = False
-    """Authentication was seen turned on as declared: if it is off, somebody else did that."""
-
-
-NO_ACCOUNTS: Final = Accounts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +250,7 @@ def dump_bootstrap(record: Bootstrap) -> str:
         | ({"restoring": True} if record.restoring else {})
         | ({"chosen": _chosen_as_json(record.chosen)} if record.chosen else {})
         | _replacement_as_json(record)
-        | ({"accounts": _accounts_as_json(record)} if record.accounts != NO_ACCOUNTS else {}),
+        | ({"accounts": made.as_json(record.accounts)} if record.accounts != NO_ACCOUNTS else {}),
         sort_keys=True,
     )
 
@@ -309,7 +295,7 @@ def load_bootstrap(text: str) -> Bootstrap:
             successor=successors.from_json(raw["successor"]) if "successor" in raw else None,
             retired=tuple(identity.from_hex(one) for one in raw.get("retired", ())),
             restored_by=str(raw.get("restoredBy", "")),
-            accounts=_load_accounts(raw["accounts"]) if "accounts" in raw else NO_ACCOUNTS,
+            accounts=made.from_json(raw["accounts"]) if "accounts" in raw else NO_ACCOUNTS,
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
@@ -321,23 +307,6 @@ def _chosen_as_json(chosen: Chosen) -> dict[str, object]:
 
 def _load_chosen(raw: Mapping[str, Any]) -> Chosen:
     return Chosen(str(raw["backup"]), stores.from_json(raw["store"]))
-
-
-def _accounts_as_json(record: Bootstrap) -> dict[str, object]:
-    made = record.accounts
-    return {"users": list(made.users), "roles": list(made.roles), "on": made.on}
-
-
-def _load_accounts(raw: Mapping[str, Any]) -> Accounts:
-    users, roles = (tuple(_names(raw[key])) for key in ("users", "roles"))
-    return Accounts(users, roles, _truth(raw["on"]))
-
-
-def _names(value: object) -> list[str]:
-    """Anything else must not read as names: what is named may be removed."""
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise TypeError(f"{value!r:.60} is no list of names")
-    return value
 
 
 def _truth(value: object) -> bool:

@@ -389,4 +389,16 @@ MUTANTS: Final = [
         "if seat is not leads]",
         "a voter that does not serve is asked beside the leader",
     ),
+    Mutant(
+        "operator/etcd_operator/sweep.py",
+        "if not rouse and not corruption",
+        "if not corruption",
+        "a learner that begins with a snapshot waits for ever where nobody writes",
+    ),
+    Mutant(
+        "operator/etcd_operator/sweep.py",
+        "return silent and places.keys() != statuses.keys()",
+        "return silent",
+        "every look at a pod that has not started yet is written into etcd's log",
+    ),
 ]

@@ -105,6 +105,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "certificates.py": _TLS,
     "membership/authentication.py": _AUTH,
     "operator/etcd_operator/auth_look.py": _AUTH,
+    "operator/etcd_operator/sweep.py": ("test_observe_sweep.py",),
     "operator/etcd_operator/passwords.py": _AUTH,
     "manifests/tls.py": (*_MANIFESTS, *_ROTATION),
     "membership/certificates.py": (*_TLS, *_ROTATION),

@@ -130,6 +130,32 @@ async def test_a_member_that_is_down_is_left_out(network, etcd):
     assert len(sweep.etcd.members) == 3, "down is not gone"
 
 
+class TestALearnerThatRunsAndIsSilent:
+    """On a cluster where nobody writes etcd would keep it waiting for ever: see `sweep`."""
+
+    @pytest.fixture
+    def etcd(self, etcd):
+        learner = replace(etcd.listed[IDS[2]], learner=True)
+        etcd.listed[IDS[2]] = learner
+        del etcd.members["10.0.0.2"]
+        return etcd
+
+    async def test_is_roused_by_an_entry_in_the_log(self, network, etcd):
+        sweep = await network.ask(observation(), KEY)
+        assert "alarms 10.0.0.1" in etcd.calls
+        assert sweep.calls == 5
+
+    async def test_not_before_it_runs(self, network, etcd):
+        waits = tuple(pod(n, etcd_started=n < 2, in_start=n == 2) for n in range(3))
+        await network.ask(observation(pods=waits), KEY)
+        assert not [one for one in etcd.calls if one.startswith("alarms")]
+
+    async def test_nor_once_it_answers(self, network, etcd):
+        etcd.members["10.0.0.2"] = etcd.listed[IDS[2]]
+        await network.ask(observation(), KEY)
+        assert not [one for one in etcd.calls if one.startswith("alarms")]
+
+
 async def test_the_next_voter_is_asked_for_the_list(network, etcd):
     etcd.silent = {"10.0.0.1"}
     sweep = await network.ask(observation(), KEY)

@@ -140,6 +140,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "planner._without_starts": "the model's links are in plaintext: tests/unit",
     "certificates": "the model's links are in plaintext: tests/unit",
     "rotation": "the model's links are in plaintext: tests/unit",
+    "authentication": "a human's spec.auth, and its links are in plaintext: tests/unit",
     "links": "the model's links are in plaintext: tests/unit",
     "blocked.cannot_form": "most volumes emptied while it forms, and not all: tests/unit",
     "bootstrap._begin: Hold SplitBrain": "claims of two etcd clusters: tests/unit",

@@ -32,7 +32,11 @@ INSTALL = (
     # What pip compiles holds the times of its sources, which the layer does not keep.
     "--no-compile",
 )
-COMPILE = ("-m", "compileall", "-q", "-j1", "--invalidation-mode=unchecked-hash")
+COMPILE = (
+    # Columns of the sources, for arrows in tracebacks, differed in one of some twenty builds.
+    *("-X", "no_debug_ranges"),
+    *("-m", "compileall", "-q", "-j1", "--invalidation-mode=unchecked-hash"),
+)
 """In one process: what is shared within a compiled file depends on those compiled before it."""
 
 UNUSED = (

@@ -32,11 +32,7 @@ INSTALL = (
     # What pip compiles holds the times of its sources, which the layer does not keep.
     "--no-compile",
 )
-COMPILE = (
-    # Columns of the sources, for arrows in tracebacks, differed in one of some twenty builds.
-    *("-X", "no_debug_ranges"),
-    *("-m", "compileall", "-q", "-j1", "--invalidation-mode=unchecked-hash"),
-)
+COMPILE = ("-m", "compileall", "-q", "-j1", "--invalidation-mode=unchecked-hash")
 """In one process: what is shared within a compiled file depends on those compiled before it."""
 
 UNUSED = (
@@ -108,14 +104,14 @@ def _prepare_code() -> list[str | bytes]:
 
 
 def dependencies(place: str) -> Path:
-    parts = [LOCK.read_bytes(), BASE_PYTHON, place, *INSTALL, *COMPILE]
+    parts = [LOCK.read_bytes(), _python(), place, *INSTALL, *COMPILE]
     return cached("operator-dependencies", parts, lambda out: make_dependencies(out, place))
 
 
 def make_dependencies(out: Path, place: str) -> None:
     """Byte for byte the same whenever and wherever it is done, as are the locked packages."""
     files = out / "files"
-    run(sys.executable, *INSTALL, f"--target={files}", f"--requirement={LOCK}")
+    run(_python(), *INSTALL, f"--target={files}", f"--requirement={LOCK}")
     _compile(files)
     write_layer(out / "layer.tar", {place: files})
 
@@ -138,6 +134,11 @@ def _base() -> Path:
 
 def _compile(folder: Path) -> None:
     """Ahead of time and never checked, as nobody can write there later; `start` must be fast."""
-    if sys.version_info[:2] == tuple(map(int, BASE_PYTHON.split("."))):
-        unseeded = {**os.environ, "PYTHONHASHSEED": "0"}  # it decides the order of constant sets
-        run(sys.executable, *COMPILE, "-s", folder, folder, env=unseeded)
+    unseeded = {**os.environ, "PYTHONHASHSEED": "0"}  # it decides the order of constant sets
+    run(_python(), *COMPILE, "-s", folder, folder, env=unseeded)
+
+
+def _python() -> str:
+    """The same for make and for the tests, which run in another one: each patch release compiles
+    some lines in its own way. One of another minor makes files that nobody reads."""
+    return shutil.which(f"python{BASE_PYTHON}") or sys.executable

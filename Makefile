@@ -46,7 +46,7 @@ verify: venv install ## The long campaigns; their reports are checked in
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py
-	@$(PYTHON) -m pytest -q -m verify tests/e2e
+	@$(PYTHON) -m pytest --verbose -m verify tests/e2e --report tests/e2e/report.json
 
 ##@ Development
 .PHONY: venv fmt golden reference sbom charts lock clean

@@ -6,7 +6,7 @@ alone: whether a password is the one that etcd knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -102,18 +102,14 @@ class GrpcAccounts:
         return True
 
     async def change(self, at: Endpoint, change: Change, password: str) -> None:
-        method, request = _request(change, password)
-
-        def ask(channel: Any) -> Any:
-            return getattr(rpc.AuthStub(channel), method)(request, timeout=CHANGE_SECONDS)
-
-        await self._etcd.change(at, ask)
+        await self._etcd.change(at, _asking(*_request(change, password)))
 
     async def _read(self, at: Endpoint, method: str, request: Any) -> Any:
-        def ask(channel: Any) -> Any:
-            return getattr(rpc.AuthStub(channel), method)(request, timeout=CHANGE_SECONDS)
+        return await self._etcd.read(at, _asking(method, request))
 
-        return await self._etcd.read(at, ask)
+
+def _asking(method: str, request: Any) -> Callable[[Any], Any]:
+    return lambda channel: getattr(rpc.AuthStub(channel), method)(request, timeout=CHANGE_SECONDS)
 
 
 async def change(

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from etcd_operator import accounts, changes, issuing, reading, recovery
+from etcd_operator import accounts, changes, issuing, reading, recovery, taking
 from etcd_operator.accounts import Accounts
 from etcd_operator.applied import Applied, Done, Outdated, Turned, Unanswered
 from etcd_operator.etcd import Etcd, Identity
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
+    CERTIFICATES,
     CLAIMS,
     DISRUPTION_BUDGETS,
     NETWORK_POLICIES,
@@ -53,8 +54,10 @@ from etcd_stateful.membership.steps import (
     PushTicket,
     RecordMember,
     RotateAuthority,
+    TakeCertificate,
     Write,
     WriteBootstrap,
+    goes_by_objects,
 )
 
 KEY_BYTES: Final = 32
@@ -70,6 +73,7 @@ _RESOURCES: Final = {
         PODS,
         DISRUPTION_BUDGETS,
         NETWORK_POLICIES,
+        CERTIFICATES,
     )
 }
 
@@ -105,11 +109,18 @@ class Applier:
                 return await self._push_ticket(cluster, step)
             case CreateJob() | DeleteJob():
                 return await recovery.apply(self._kube, cluster.namespace, step)
-            case IssueCertificate() | RotateAuthority():
-                now = self._wall_clock()
-                return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
+            case IssueCertificate() | RotateAuthority() | TakeCertificate():
+                return await self._certify(cluster, step)
             case _:
                 return await self._change(cluster, step)
+
+    async def _certify(
+        self, cluster: EtcdCluster, step: IssueCertificate | RotateAuthority | TakeCertificate
+    ) -> Applied:
+        now = self._wall_clock()
+        if isinstance(step, TakeCertificate):
+            return await taking.take(self._kube, self._finder, cluster, step, now)
+        return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
 
     async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> Applied:
         if self._auth is None:
@@ -137,14 +148,17 @@ class Applier:
                 return await self._record_member(cluster, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
-        """At the version that was looked at, or after a read that finds the name free.
+        """At the version that was looked at, or after a read that finds the name free. Of what the
+        membership does not depend on, the one that this pass began with will do.
 
         Server-side apply takes over whatever bears the name, so both keep it from taking over an
         object that came in between, and an old view from lowering its replicas.
         """
         resource, where = _RESOURCES[step.kind], cluster.namespace
-        known = self._finder.known(resource, where, step.name)
-        live = known or await self._finder.read(resource, where, step.name)
+        live = self._finder.known(resource, where, step.name)
+        just_read = self._finder.is_just_free(resource, where, step.name)
+        if live is None and not (just_read and goes_by_objects(step)):
+            live = await self._finder.read(resource, where, step.name)
         if live is not None and reading.foreign(cluster, step.kind, live):
             return Outdated(f"{step.kind} {step.name} is another owner's now")
         manifest = dict(step.manifest)
@@ -182,7 +196,8 @@ class Applier:
             "metadata": {
                 "uid": step.uid,
                 "resourceVersion": step.resource_version,
-                "annotations": member_annotations(step.record),
+                # What it does not say, as `http`, may be there from before.
+                "annotations": {naming.PEER_SCHEME: None} | member_annotations(step.record),
             }
         }
         words = f"recorded the member on {step.kind} {step.name}"

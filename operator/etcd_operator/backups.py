@@ -19,12 +19,14 @@ from etcd_operator.kube import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     JOBS,
+    PODS,
     STATEFUL_SETS,
     Conflict,
     Json,
     Key,
     Kubernetes,
     Rejected,
+    namespace_ends,
 )
 from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.statuses import write_news
@@ -48,7 +50,7 @@ from etcd_stateful.backup.plan import (
 )
 from etcd_stateful.certificates import operator_secret
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
-from etcd_stateful.manifests.statefulset import links_of
+from etcd_stateful.manifests.statefulset import levels_in, links_of
 from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.membership import identity
 
@@ -170,9 +172,27 @@ class Backups:
         cluster = self._parsed(body)
         if cluster is None:
             return None
-        encrypted = cluster.links.client.is_encrypted
+        endpoints = self._endpoints(cluster, body)
+        encrypted = any(one.startswith("https:") for one in endpoints)
         secret = operator_secret(cluster) if encrypted else ""
-        return Target(_endpoints(cluster, body), _cluster_id(body), secret)
+        return Target(endpoints, _cluster_id(body), secret)
+
+    def _endpoints(self, cluster: EtcdCluster, body: Json) -> tuple[str, ...]:
+        """Of every member by name: behind the Service nobody could choose one."""
+        listed = (body.get("status") or {}).get("members") or {}
+        names = {*listed.get("ready", ()), *listed.get("unready", ())}
+        found = {naming.ordinal_of(cluster.name, name) for name in names}
+        ordinals = {one for one in found if one is not None} or set(range(cluster.size))
+        return tuple(self._endpoint(cluster, ordinal) for ordinal in sorted(ordinals))
+
+    def _endpoint(self, cluster: EtcdCluster, ordinal: int) -> str:
+        """With TLS where its pod has it: not every one does while that is turned on or off."""
+        name = naming.pod(cluster.name, ordinal)
+        raw = self._store.get(PODS, cluster.namespace, name) or {}
+        levels = levels_in(raw.get("spec") or {}) or cluster.links.levels
+        encrypted = cluster.links.client.is_encrypted and "https" in levels.client_schemes
+        host = cluster.host(ordinal)
+        return f"{'https' if encrypted else 'http'}://{host}:{naming.CLIENT_PORT}"
 
     def _parsed(self, body: Json) -> EtcdCluster | None:
         """With the links that it runs with; the spec may have come to say others."""
@@ -227,8 +247,9 @@ class Backups:
         except Conflict:
             return 1.0
         except Rejected as error:
-            if isinstance(step, CreateDeletion) and "being terminated" in str(error):
-                await self._let_go(body)
+            if namespace_ends(error):
+                if isinstance(step, CreateDeletion):
+                    await self._let_go(body)
                 return REJECTED_SECONDS
             words = f"the API server refuses it: {error}"
             log.warning("%s", words)
@@ -302,18 +323,6 @@ class Backups:
 
 def _finalizers(body: Json) -> list[str]:
     return list(body["metadata"].get("finalizers") or ())
-
-
-def _endpoints(cluster: EtcdCluster, body: Json) -> tuple[str, ...]:
-    """Of every member by name: behind the Service nobody could choose one."""
-    listed = (body.get("status") or {}).get("members") or {}
-    names = {*listed.get("ready", ()), *listed.get("unready", ())}
-    found = {naming.ordinal_of(cluster.name, name) for name in names}
-    ordinals = {one for one in found if one is not None} or set(range(cluster.size))
-    domain = cluster.pod.cluster_domain
-    hosts = (naming.host(cluster.name, cluster.namespace, one, domain) for one in sorted(ordinals))
-    scheme = cluster.links.client.scheme
-    return tuple(f"{scheme}://{host}:{naming.CLIENT_PORT}" for host in hosts)
 
 
 def _cluster_id(body: Json) -> int:

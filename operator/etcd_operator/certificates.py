@@ -1,6 +1,7 @@
 """Looks at the Secrets with a cluster's certificates, and keeps what the operator shows etcd.
 
-Those of ours are in the store, a user's are read at intervals (`provided.py`).
+Those of ours are in the store, a user's are read (`provided.py`); what cert-manager writes is
+looked at before it becomes one of ours (`issued.py`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,24 @@ from etcd_operator import checking, reading
 from etcd_operator.checking import Examined
 from etcd_operator.etcd import Identity
 from etcd_operator.finder import Finder
+from etcd_operator.issued import IssuedLook, Look, other_issuer
 from etcd_operator.issuing import contents
 from etcd_operator.kube import SECRETS, Json, Key, Kubernetes
-from etcd_operator.moments import rfc3339
+from etcd_operator.moments import rfc3339, seconds
+from etcd_operator.name_changes import Mark, unheard
 from etcd_operator.provided import ProvidedSecrets
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.certificates import OPERATOR_FILES, Need, managed
-from etcd_stateful.membership import rotation
+from etcd_stateful.certificates import OPERATOR_FILES, Need, as_issued, issued, managed
+from etcd_stateful.membership import rotation, switch
 from etcd_stateful.membership.certificates import needed_of_users
-from etcd_stateful.membership.observation import Certificate, Certificates, Foreign, Observation
+from etcd_stateful.membership.observation import (
+    Certificate,
+    Certificates,
+    Foreign,
+    Issued,
+    Observation,
+)
 
 
 class CertificateLook:
@@ -33,8 +43,10 @@ class CertificateLook:
         *,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        mark: Mark = unheard,
     ) -> None:
-        self._secrets = ProvidedSecrets(kube, clock)
+        self._secrets = ProvidedSecrets(kube, clock, mark)
+        self._issued = IssuedLook(kube, finder, clock, mark)
         self._finder = finder
         self._wall_clock = wall_clock
         self._examined: dict[Key, dict[Need, tuple[str, Examined]]] = {}
@@ -42,6 +54,7 @@ class CertificateLook:
 
     def forget(self, key: Key) -> None:
         self._secrets.forget(key)
+        self._issued.forget(key)
         for memory in (self._examined, self._identities):
             memory.pop(key, None)
 
@@ -52,16 +65,23 @@ class CertificateLook:
     async def onto(self, base: Observation) -> Observation:
         """The observation with the certificates that are there, and whose they are."""
         cluster = base.cluster
-        if cluster.links.are_plaintext:
+        to_come = replace(base, cluster=replace(cluster, links=switch.coming(base)))
+        if cluster.links.are_plaintext and to_come.cluster.links.are_plaintext:
             self.forget((cluster.namespace, cluster.name))
             return replace(base, certificates=Certificates(self._wall_clock()))
-        ours, theirs = managed(cluster), needed_of_users(base)
+        ours, now_theirs = (*managed(cluster), *issued(cluster)), needed_of_users(base)
+        look = await self._issued.look(cluster)
+        # Those of users are looked at before anything is made to need them.
+        theirs = (*now_theirs, *(one for one in needed_of_users(to_come) if one not in now_theirs))
+        taken = await self._taken(
+            cluster, [one for one in managed(to_come.cluster) if one not in ours]
+        )
         raws = await asyncio.gather(
             *(self._finder.find(SECRETS, cluster.namespace, need.secret) for need in ours),
             *(self._secrets.read(cluster, need.secret) for need in theirs),
         )
         now = self._wall_clock()
-        foreign: list[Foreign] = []
+        foreign: list[Foreign] = [*look.foreign]
         found: dict[str, dict[str, Certificate]] = {}
         good: dict[str, Json] = {}
         for need, raw in zip((*ours, *theirs), raws, strict=True):
@@ -75,9 +95,35 @@ class CertificateLook:
                     good[need.role] = raw
         self._keep_identity(cluster, good.get("operator"))
         self._secrets.spoil(cluster, {need.secret for need in theirs if need.role not in good})
-        certificates = Certificates(now, found)
+        certificates = Certificates(
+            now,
+            found,
+            taken=taken,
+            issued=self._made(cluster, look, now),
+            no_certificates=look.missing,
+        )
         found_all = replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
         return rotation.settled(found_all)
+
+    async def _taken(self, cluster: EtcdCluster, needs: list[Need]) -> tuple[Foreign, ...]:
+        """Those of others under names that will be needed."""
+        names = sorted({need.secret for need in needs})
+        raws = [await self._finder.find(SECRETS, cluster.namespace, name) for name in names]
+        found = (reading.foreign(cluster, "Secret", raw) for raw in raws if raw is not None)
+        return tuple(one for one in found if one is not None)
+
+    def _made(self, cluster: EtcdCluster, look: Look, now: float) -> dict[str, Issued]:
+        """What has come of each Certificate."""
+        made = {}
+        for need in map(as_issued, issued(cluster)):
+            link = cluster.links.peer if need.role == "peer" else cluster.links.client
+            found = None
+            if (raw := look.secrets.get(need.secret)) is not None:
+                found = self._certificate(cluster, need, raw, now)
+                if other := other_issuer(raw, link.issuer):
+                    found = replace(found, problem=other)
+            made[need.secret] = Issued(look.certificates.get(need.secret), found)
+        return made
 
     def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
         version = str(raw["metadata"]["resourceVersion"])
@@ -96,6 +142,8 @@ class CertificateLook:
             subject=examined.subject,
             trusts=examined.trusts,
             pinned=examined.pinned,
+            leaf=examined.leaf,
+            written=_written(raw),
             stage=examined.stage,
             generation=examined.generation,
         )
@@ -109,3 +157,7 @@ class CertificateLook:
         self._identities[key] = Identity(
             data[files.authority], data[files.certificate], data[files.key]
         )
+
+
+def _written(raw: Json) -> float:
+    return seconds((raw["metadata"].get("annotations") or {}).get(naming.WRITTEN)) or 0.0

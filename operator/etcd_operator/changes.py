@@ -22,6 +22,7 @@ from etcd_stateful.membership.steps import (
     MemberAddLearner,
     MemberPromote,
     MemberRemove,
+    MemberUpdate,
     MoveLeader,
     Voter,
 )
@@ -74,16 +75,19 @@ def _others(step: EtcdChange) -> tuple[Voter, ...]:
 
 
 def endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
-    tls = replace(identity, host=asked.host) if identity else None
+    tls = replace(identity, host=asked.host) if identity and asked.host else None
     return Endpoint(asked.address, asked.cluster_id, asked.member_id, tls=tls)
 
 
 async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:
     """Does it; returns what was done, in words."""
     match step:
-        case MemberAddLearner(peer_url=url):
-            member_id = await etcd.member_add_learner(at, url)
+        case MemberAddLearner(peer_url=url, besides=others):
+            member_id = await etcd.member_add_learner(at, url, *others)
             done = f"added learner {to_hex(member_id)} at {url}"
+        case MemberUpdate(member_id=member_id, peer_urls=urls):
+            await etcd.member_update(at, member_id, *urls)
+            done = f"member {to_hex(member_id)} goes by {' and '.join(urls)}"
         case MemberPromote(member_id=member_id):
             await etcd.member_promote(at, member_id)
             done = f"promoted member {to_hex(member_id)}"

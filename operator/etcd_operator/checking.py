@@ -55,6 +55,7 @@ class Examined:
     digest: str = ""
     """Of the authority that has signed it."""
 
+    leaf: str = ""
     subject: str = ""
     """Common name."""
     trusts: tuple[str, ...] = ()
@@ -101,6 +102,7 @@ def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:
         certificate=_validity(need.files.certificate, leaf),
         authority=_validity(need.files.authority, authority),
         digest=digest(authority),
+        leaf=digest(leaf),
         subject=_common_name(leaf),
     )
     if need.role == "authority":

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Self
 
 import aiohttp
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
+from etcd_operator import tables
 from etcd_operator.kube import (
     FIELD_MANAGER,
     STATUS_FIELD_MANAGER,
@@ -27,7 +28,8 @@ from etcd_operator.kube import (
     Unavailable,
     refusal,
 )
-from etcd_operator.transport import JSON, Transport
+from etcd_operator.tables import Change
+from etcd_operator.transport import JSON, Transport, retry_after
 
 PAGE = 500
 APPLY = "application/apply-patch+yaml"
@@ -38,7 +40,7 @@ Observe = Callable[[str, Resource, int, float], None]
 
 
 class Client:
-    """Implements `kube.Kubernetes`."""
+    """Implements `kube.Kubernetes`, and `name_changes.Tables`."""
 
     def __init__(
         self,
@@ -163,6 +165,36 @@ class Client:
             raise
         return True
 
+    async def version(self, resource: Resource, namespace: str) -> int:
+        query = tables.BARE | {"limit": "1"}
+        path = resource.path(namespace)
+        table = await self._call("list", resource, path, query=query, accept=tables.ACCEPT)
+        return tables.version(f"list {path}", table)
+
+    async def changes(
+        self, resource: Resource, namespace: str, since: int
+    ) -> AsyncGenerator[Change, None]:
+        path = resource.path(namespace)
+        call, begun = f"watch {path}", False
+        try:
+            async with self._transport.stream(
+                path,
+                tables.watch_from(since),
+                accept=tables.ACCEPT,
+                seconds=self._seconds,
+                silent=tables.SILENT_SECONDS,
+            ) as response:
+                if response.status != 200:
+                    patience = retry_after(response.headers.get("Retry-After"))
+                    raise refusal(call, response.status, _parsed(await response.read()), patience)
+                begun = True
+                async for line in response.content:
+                    yield tables.change(call, line)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            # What was told so far stands, and the next watch goes on from there.
+            if not begun:
+                raise Unavailable(f"{call}: {str(error) or type(error).__name__}") from error
+
     async def _pages(self, resource: Resource, namespace: str | None, selector: str) -> Listing:
         items: list[Json] = []
         query = {"limit": str(PAGE)}
@@ -187,6 +219,7 @@ class Client:
         query: dict[str, str] | None = None,
         body: Json | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> Json:
         started = time.monotonic()
         status = 0
@@ -198,6 +231,7 @@ class Client:
                     query=query or {},
                     body=body,
                     content_type=content_type,
+                    accept=accept,
                     seconds=self._seconds,
                 )
         except TimeoutError:

@@ -11,12 +11,17 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from etcd_operator.kube import Json, Kubernetes, Resource
+from etcd_operator.kube import Json, Kubernetes, Listing, Resource
 from etcd_operator.store import Store, version_of
 from etcd_stateful import naming
 
 ABSENT_SECONDS: Final = 10.0
-"""How long a 404 is remembered between passes. Whoever creates the object reads once more."""
+"""How long a 404 is remembered between passes. Whoever creates the object reads once more, unless
+the name `is_just_free`."""
+
+JUST_SECONDS: Final = 0.05
+"""How old a 404 may be to count as read just now: not much older than another one would be by the
+time that a write follows it."""
 
 Name = tuple[Resource, str, str]
 
@@ -29,12 +34,13 @@ class Finder:
         self._store = store
         self._clock = clock
         self._absent: dict[Name, float] = {}
+        """When the API server was asked for what it did not have."""
 
     async def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
         """The object from the store, or else from the API server."""
         if (known := self.known(resource, namespace, name)) is not None:
             return known
-        if self._clock() < self._absent.get((resource, namespace, name), 0.0):
+        if self._is_absent((resource, namespace, name), ABSENT_SECONDS):
             return None
         return await self.read(resource, namespace, name)
 
@@ -43,13 +49,18 @@ class Finder:
 
     async def read(self, resource: Resource, namespace: str, name: str) -> Json | None:
         """The object from the API server, which the store is told of."""
+        asked = self._clock()
         found = await self._kube.get(resource, namespace, name)
         if found is None:
             self._forget_dead(resource, namespace, name)
-            self._remember_absent((resource, namespace, name))
+            self._remember_absent((resource, namespace, name), asked)
         else:
             self.take(resource, found)
         return found
+
+    def is_just_free(self, resource: Resource, namespace: str, name: str) -> bool:
+        """Whether the API server was asked for the name a moment ago and had nothing."""
+        return self._is_absent((resource, namespace, name), JUST_SECONDS)
 
     def take(self, resource: Resource, obj: Json) -> None:
         """Tells the store of an object that was read or written.
@@ -79,11 +90,18 @@ class Finder:
                 uid, name = metadata["uid"], metadata["name"]
                 self._store.remove(resource, namespace, name, uid, listing.version)
 
+    def take_all(self, resource: Resource, namespace: str, listing: Listing) -> None:
+        """Tells the store of all of ours in a namespace, of a resource that is not watched."""
+        self._store.replace(resource, namespace, listing.items, listing.version)
+
     def _forget_dead(self, resource: Resource, namespace: str, name: str) -> None:
         if (known := self.known(resource, namespace, name)) is not None:
             self._store.remove(resource, namespace, name, known["metadata"]["uid"])
 
-    def _remember_absent(self, name: Name) -> None:
-        now = self._clock()
-        self._absent = {one: until for one, until in self._absent.items() if until > now}
-        self._absent[name] = now + ABSENT_SECONDS
+    def _is_absent(self, name: Name, seconds: float) -> bool:
+        return self._clock() - self._absent.get(name, float("-inf")) < seconds
+
+    def _remember_absent(self, name: Name, asked: float) -> None:
+        oldest = self._clock() - ABSENT_SECONDS
+        self._absent = {one: at for one, at in self._absent.items() if at > oldest}
+        self._absent[name] = asked

@@ -22,7 +22,7 @@ from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, 
 from etcd_operator.metrics import Metrics
 from etcd_operator.order import by_need
 from etcd_operator.settings import Settings
-from etcd_operator.store import Store, key_of, owners_of, version_of
+from etcd_operator.store import Store, key_of, others, owners_of, version_of
 from etcd_operator.watches import SELECTORS, Connection, Scope, Watches, scopes
 
 log = logging.getLogger(__name__)
@@ -110,8 +110,11 @@ class Informer:
         if news:
             # The old one too: a changed instance label moves it from one cluster to another.
             both = (each for each in (known, obj) if each is not None)
-            for owner in {owner for each in both for owner in owners_of(resource, each)}:
-                self._enqueue(*owner)
+            owners = {owner for each in both for owner in owners_of(resource, each)}
+        else:
+            owners = {*others(resource, obj)}
+        for owner in owners:
+            self._enqueue(*owner)
 
     def on_listed(self, scope: Scope) -> None:
         self._due.add(scope)

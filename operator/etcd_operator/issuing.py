@@ -7,19 +7,19 @@ is drawn anew for each certificate; nothing of it is logged or leaves the Secret
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from etcd_operator import authorities, checking, reading
 from etcd_operator.applied import Done, Outdated
 from etcd_operator.finder import Finder
-from etcd_operator.kube import SECRETS, Conflict, Json, Kubernetes
+from etcd_operator.kube import SECRETS, Conflict, Json, Kubernetes, Resource
 from etcd_operator.moments import rfc3339
 from etcd_operator.signing import CannotSign, make
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import pinned_in
 from etcd_stateful.manifests.secret import certificate_secret
-from etcd_stateful.membership.steps import IssueCertificate, RotateAuthority
+from etcd_stateful.membership.steps import IssueCertificate, RotateAuthority, TakeCertificate
 
 
 async def carry_out(
@@ -47,55 +47,82 @@ async def _issue(
         files = make(need, above, now, step.generation)
     except CannotSign as error:
         return Outdated(str(error))
-    data = {key: text for key, text in _encoded(files).items() if text}
-    try:
-        if step.resource_version:
-            version = {"resourceVersion": step.resource_version}
-            known = finder.known(SECRETS, cluster.namespace, need.secret) or {}
-            patch: Json = {"metadata": version, "data": _without_unused(step, known) | data}
-            written = await kube.merge_patch(SECRETS, cluster.namespace, need.secret, patch)
-        else:
-            written = await kube.create(SECRETS, certificate_secret(cluster, need, data))
-    except Conflict as error:
-        await finder.read(SECRETS, cluster.namespace, need.secret)
-        return Outdated(f"Secret {need.secret} has changed in between: {error}")
-    finder.take(SECRETS, written)
+    return await put(kube, finder, cluster, step, files, "wrote")
+
+
+async def put(
+    kube: Kubernetes,
+    finder: Finder,
+    cluster: EtcdCluster,
+    step: IssueCertificate | TakeCertificate,
+    files: Mapping[str, bytes],
+    verb: str,
+    notes: Mapping[str, str] | None = None,
+) -> Done | Outdated:
+    """Into the Secret of the resourceVersion that the step names, or into a new one.
+
+    Args:
+        verb: of what was done with the certificate, in the past.
+        notes: annotations of the Secret.
+    """
+    need, where = step.need, (SECRETS, cluster.namespace, step.need.secret)
+    data, metadata = _encoded(files), {"annotations": dict(notes)} if notes else {}
+    if step.resource_version:
+        unused = _unmounted(step, finder.known(*where) or {})
+        version = {"resourceVersion": step.resource_version}
+        patch: Json = {"metadata": version | metadata, "data": dict.fromkeys(unused) | data}
+        writing = kube.merge_patch(*where, patch)
+    else:
+        manifest = certificate_secret(cluster, need, data)
+        manifest["metadata"] |= metadata
+        writing = kube.create(SECRETS, manifest)
+    if outdated := await _write(finder, where, writing):
+        return outdated
     ends = rfc3339(checking.examine(need, files).certificate.ends)
-    words = f"wrote a certificate that is good until {ends} into Secret {need.secret}"
+    words = f"{verb} a certificate that is good until {ends} into Secret {need.secret}"
     return Done(words, created=not step.resource_version)
 
 
 async def _rotate(
     kube: Kubernetes, finder: Finder, cluster: EtcdCluster, step: RotateAuthority, now: float
 ) -> Done | Outdated:
-    name, where = step.need.secret, cluster.namespace
-    known = finder.known(SECRETS, where, name)
+    name = step.need.secret
+    where = (SECRETS, cluster.namespace, name)
+    known = finder.known(*where)
     if known is None:
         return Outdated(f"Secret {name} is gone")
     made = make(step.need, {}, now, step.generation) if step.turn == "begin" else {}
     try:
-        data = authorities.turned(step.turn, contents(known), step.generation, made)
+        turned = authorities.turned(step.turn, contents(known), step.generation, made)
     except KeyError as error:
         return Outdated(f"Secret {name} lacks {error}")
     version = {"resourceVersion": step.resource_version}
-    patch: Json = {"metadata": version, "data": _encoded(data)}
+    data = dict.fromkeys(turned) | _encoded({key: one for key, one in turned.items() if one})
+    patch: Json = {"metadata": version, "data": data}
+    return await _write(finder, where, kube.merge_patch(*where, patch)) or Done(step.reason)
+
+
+async def _write(
+    finder: Finder, where: tuple[Resource, str, str], writing: Awaitable[Json]
+) -> Outdated | None:
+    """None once it is written."""
     try:
-        finder.take(SECRETS, await kube.merge_patch(SECRETS, where, name, patch))
+        finder.take(SECRETS, await writing)
     except Conflict as error:
-        await finder.read(SECRETS, where, name)
-        return Outdated(f"Secret {name} has changed in between: {error}")
-    return Done(step.reason)
+        await finder.read(*where)
+        return Outdated(f"Secret {where[2]} has changed in between: {error}")
+    return None
 
 
-def _without_unused(step: IssueCertificate, known: Json) -> Json:
-    """The files that pods of before had mounted, and none does any more, to be taken out."""
+def _unmounted(step: IssueCertificate | TakeCertificate, known: Json) -> list[str]:
+    """The files that pods of before had mounted, and none does any more."""
     bundle = step.need.files.authority
     found = ((key, pinned_in(bundle, key)) for key in known.get("data") or {})
-    return {key: None for key, trust in found if trust and trust not in step.mounted}
+    return [key for key, trust in found if trust and trust not in step.mounted]
 
 
-def _encoded(files: Mapping[str, bytes | None]) -> dict[str, str | None]:
-    return {key: base64.b64encode(one).decode() if one else None for key, one in files.items()}
+def _encoded(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: base64.b64encode(one).decode() for key, one in files.items()}
 
 
 def contents(secret: Mapping[str, Any]) -> dict[str, bytes]:

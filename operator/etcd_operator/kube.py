@@ -68,6 +68,7 @@ EVENTS = Resource("", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
@@ -113,6 +114,16 @@ def refusal(
     if status < 400 or status in (401, 408, 429) or status >= 500:
         return Unavailable(message, status=status, reason=reason, retry_after=retry_after)
     return Rejected(message, status=status, reason=reason)
+
+
+def namespace_ends(error: Rejected) -> bool:
+    """Whether nothing can be made any more, as the namespace is being deleted or gone.
+
+    What is in it goes one by one, so nobody needs to be told, and nothing needs to be put back.
+    """
+    words = str(error)
+    gone = error.status == 404 and 'namespaces "' in words
+    return gone or (error.status == 403 and "being terminated" in words)
 
 
 def _is_of_another_uid(told: Json) -> bool:

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, TextIO
 
-from pythonjsonlogger.json import JsonFormatter
-
 _about: ContextVar[dict[str, str] | None] = ContextVar("about", default=None)
 
 SELDOM_SECONDS = 30.0
@@ -37,7 +35,7 @@ def about(**fields: str) -> Iterator[None]:
 
 def setup(level: str, form: str, stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
-    handler.setFormatter(_Json() if form == "json" else _Text())
+    handler.setFormatter(_json() if form == "json" else _Text())
     handler.addFilter(_add_context)
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -49,6 +47,13 @@ def setup(level: str, form: str, stream: TextIO | None = None) -> None:
     logging.getLogger("kopf._core.reactor.running").addFilter(
         lambda record: "OS signals are ignored" not in record.getMessage()
     )
+
+
+def _json() -> logging.Formatter:
+    # Loaded here alone: the Jobs write text, and each of them starts anew.
+    from etcd_operator.logs_json import Json  # noqa: PLC0415
+
+    return Json()
 
 
 class _Seldom(logging.Filter):
@@ -77,7 +82,7 @@ def _add_context(record: logging.LogRecord) -> bool:
     return True
 
 
-def _time(record: logging.LogRecord) -> str:
+def time_of(record: logging.LogRecord) -> str:
     at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -91,23 +96,7 @@ class _Text(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f"{name}={value} " for name, value in _fields(record).items())
-        line = f"{record.levelname:<7} {_time(record)} {fields}{record.getMessage()}"
+        line = f"{record.levelname:<7} {time_of(record)} {fields}{record.getMessage()}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
-
-
-class _Json(JsonFormatter):
-    def __init__(self) -> None:
-        super().__init__()
-
-    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
-        return log_data
-
-    def add_fields(
-        self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
-    ) -> None:
-        log_data["level"] = record.levelname
-        log_data["time"] = _time(record)
-        super().add_fields(log_data, record, message_dict)
-        log_data["logger"] = record.name

@@ -24,11 +24,13 @@ from etcd_stateful.membership.steps import (
     MemberAddLearner,
     MemberPromote,
     MemberRemove,
+    MemberUpdate,
     MoveLeader,
     PushTicket,
     RotateAuthority,
     Settled,
     Step,
+    TakeCertificate,
     Wait,
     Write,
     WriteBootstrap,
@@ -44,11 +46,13 @@ _REASONS: Final[Mapping[type[Write], str]] = {
     MemberAddLearner: "MemberAdded",
     MemberPromote: "MemberPromoted",
     MemberRemove: "MemberRemoved",
+    MemberUpdate: "MemberUpdated",
     MoveLeader: "LeaderMoved",
     DisarmAlarm: "AlarmDisarmed",
     EnableDowngrade: "DowngradeEnabled",
     CancelDowngrade: "DowngradeCancelled",
     IssueCertificate: "CertificateIssued",
+    TakeCertificate: "CertificateTaken",
     RotateAuthority: "AuthorityRotates",
 }
 """What is always worth an Event."""
@@ -109,6 +113,8 @@ def _of_record(step: WriteBootstrap, seen: Observation) -> str | None:
         return "Formed"
     if before is not None and before.version != step.record.version:
         return "VersionChange"
+    if before is not None and before.links != step.record.links:
+        return "TLSChanges"
     if before is not None and before.survivor != step.record.survivor:
         return "RecoveryBegun" if step.record.survivor else "Recovered"
     return _of_replacement(before, step.record) if before is not None else None

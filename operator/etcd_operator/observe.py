@@ -3,7 +3,7 @@
 The store costs nothing, so it is read on every pass. The network is asked as rarely as the question
 allows: of `start` only in pods that wait in it, of etcd on every pass while something is going on
 and at most 0.1 times a second once nothing is. A view that is used again is marked as such: nothing
-may be written on its word.
+may be written on its word, but what no member has a say in.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class Observer:
             base = await self._recoveries.onto(base)
         key, now, shape = (cluster.namespace, cluster.name), self._clock(), shape_of(base)
         last = self._sweeps.get(key)
-        if quiet and last and last.of == shape and now - last.at < last.interval:
+        same = last is not None and last.of == shape and self._passwords_since(cluster) <= last.at
+        if quiet and last and same and now - last.at < last.interval:
             left = last.interval - (now - last.at)
             return Seen(last.onto(base), fresh=False, next_sweep=left, shape=shape)
         secret = children.secret if base.secret else None
@@ -158,6 +159,9 @@ class Observer:
             shape=shape,
             answered=sweep.answered,
         )
+
+    def _passwords_since(self, cluster: EtcdCluster) -> float:
+        return self._passwords.since(cluster) if self._passwords else float("-inf")
 
     async def confirm(self, key: Key) -> Confirmed | None:
         """The cluster as the API server itself and its members have it now, nothing remembered.

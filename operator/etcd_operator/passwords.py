@@ -13,6 +13,7 @@ from typing import Final
 
 from etcd_operator.issuing import contents
 from etcd_operator.kube import Json, Key, Kubernetes
+from etcd_operator.name_changes import Mark, unheard
 from etcd_operator.provided import ProvidedSecrets
 from etcd_stateful.api.auth import SecretKey
 from etcd_stateful.api.cluster import EtcdCluster
@@ -27,17 +28,30 @@ class _Unusable(ValueError):
 
 
 class PasswordLook:
-    def __init__(self, kube: Kubernetes, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._secrets = ProvidedSecrets(kube, clock)
+    def __init__(
+        self,
+        kube: Kubernetes,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        mark: Mark = unheard,
+    ) -> None:
+        self._secrets = ProvidedSecrets(kube, clock, mark)
+        self._clock = clock
         self._found: dict[Key, Mapping[str, str]] = {}
+        self._since: dict[Key, float] = {}
 
     def forget(self, key: Key) -> None:
         self._secrets.forget(key)
         self._found.pop(key, None)
+        self._since.pop(key, None)
 
     def of(self, cluster: EtcdCluster) -> Mapping[str, str]:
         """Usable ones by user, of the last look."""
         return self._found.get((cluster.namespace, cluster.name), {})
+
+    def since(self, cluster: EtcdCluster) -> float:
+        """When they were first seen to be as they are; what etcd said before is of other ones."""
+        return self._since.get((cluster.namespace, cluster.name), float("-inf"))
 
     async def onto(self, base: Observation) -> Observation:
         """The observation with what is wrong with each password."""
@@ -56,7 +70,8 @@ class PasswordLook:
                 found[user.name] = _password(user.secret, by_name[user.secret.name])
             except _Unusable as error:
                 problems[user.name] = str(error)
-        self._found[key] = found
+        if found != self._found.get(key):
+            self._found[key], self._since[key] = found, self._clock()
         self._secrets.spoil(
             cluster, {user.secret.name for user in auth.users if user.name in problems}
         )

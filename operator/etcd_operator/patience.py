@@ -11,7 +11,7 @@ from typing import Final
 from etcd_operator.brake import Brake
 from etcd_operator.observe import Seen
 from etcd_operator.provided import MENDED_SECONDS
-from etcd_stateful.membership import authentication
+from etcd_stateful.membership import authentication, issued
 from etcd_stateful.membership.certificates import UNUSABLE
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
@@ -50,6 +50,9 @@ class Memory:
     declined: int = 0
     failures: int = 0
     traceback: str = ""
+    still_until: float = float("-inf")
+    """Until then nothing is looked at: its namespace ends."""
+
     brake: Brake = field(default_factory=Brake)
 
     @property
@@ -92,6 +95,8 @@ def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float |
             return None
         case Hold(reason=reason) if reason in (UNUSABLE, authentication.UNUSABLE):
             return MENDED_SECONDS
+        case Hold(reason=issued.MISSING):
+            return FOREIGN_SECONDS
         case Hold() if seen.observation.foreign:
             return FOREIGN_SECONDS
         case Settled() | Hold():

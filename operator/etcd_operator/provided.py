@@ -1,7 +1,7 @@
 """Secrets that users provide, as last read.
 
-They carry no label of ours, so nothing is heard of them, and they are read at intervals, and at
-once when the spec has changed.
+They carry no label of ours, so the store does not have them. They are read again when the spec has
+changed or they have, as far as that is heard of (`name_changes.py`); otherwise at intervals.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from etcd_operator.kube import SECRETS, Json, Key, Kubernetes
+from etcd_operator.name_changes import Mark, unheard
 from etcd_stateful.api.cluster import EtcdCluster
 
 MENDED_SECONDS: Final = 2.0
@@ -26,11 +27,18 @@ class _Read:
     at: float
     generation: int
     raw: Json | None
+    mark: int | None
 
 
 class ProvidedSecrets:
-    def __init__(self, kube: Kubernetes, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        clock: Callable[[], float] = time.monotonic,
+        mark: Mark = unheard,
+    ) -> None:
         self._kube = kube
+        self._mark = mark
         self._clock = clock
         self._reads: dict[Key, dict[str, _Read]] = {}
 
@@ -38,12 +46,14 @@ class ProvidedSecrets:
         self._reads.pop(key, None)
 
     async def read(self, cluster: EtcdCluster, name: str) -> Json | None:
-        reads = self._reads.setdefault((cluster.namespace, cluster.name), {})
-        last, now = reads.get(name), self._clock()
-        if last and last.generation == cluster.generation and now - last.at < GOOD_SECONDS:
+        key = (cluster.namespace, cluster.name)
+        reads = self._reads.setdefault(key, {})
+        # Before it is read: what changes meanwhile has another one.
+        last, now, mark = reads.get(name), self._clock(), self._mark(SECRETS, key, name)
+        if last and last.generation == cluster.generation and _stands(last, mark, now):
             return last.raw
         raw = await self._kube.get(SECRETS, cluster.namespace, name)
-        reads[name] = _Read(now, cluster.generation, raw)
+        reads[name] = _Read(now, cluster.generation, raw, mark)
         return raw
 
     def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
@@ -53,3 +63,9 @@ class ProvidedSecrets:
         for name in bad:
             if name in reads:
                 reads[name] = replace(reads[name], at=min(reads[name].at, earlier))
+
+
+def _stands(last: _Read, mark: int | None, now: float) -> bool:
+    if mark is not None:
+        return last.mark == mark
+    return now - last.at < GOOD_SECONDS

@@ -17,6 +17,7 @@ from etcd_operator.moments import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
+from etcd_stateful.manifests.statefulset import levels_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
@@ -57,7 +58,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         resource_version=metadata["resourceVersion"],
         address=status.get("podIP") or "",
         deleting="deletionTimestamp" in metadata,
-        ready=_is_ready(status),
+        ready=is_ready(status),
         in_start="running" in (start.get("state") or {}),
         etcd_started=_has_run(etcd),
         trouble=flaw or trouble.trouble(raw, claim, age, now),
@@ -73,6 +74,8 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         ran_as=_ran_as(start),
         overdue=is_overdue(raw, now),
         trust=trust_in(raw.get("spec") or {}),
+        labelled=_labels(raw).get(naming.MEMBER_ID, ""),
+        levels=levels_in(raw.get("spec") or {}),
     )
 
 
@@ -225,7 +228,8 @@ def _container(status: Object, field: str, name: str) -> Object:
     return next(found, {})
 
 
-def _is_ready(status: Object) -> bool:
+def is_ready(status: Object) -> bool:
+    """By the condition that pods and cert-manager's Certificates have alike."""
     conditions = status.get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 

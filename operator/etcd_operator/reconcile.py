@@ -18,9 +18,19 @@ from etcd_operator.certificates import CertificateLook
 from etcd_operator.etcd import Etcd, GrpcEtcd
 from etcd_operator.events import Events
 from etcd_operator.finder import Finder
-from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, Rejected
+from etcd_operator.kube import (
+    ETCD_CLUSTERS,
+    Json,
+    Key,
+    KubeError,
+    Kubernetes,
+    Rejected,
+    namespace_ends,
+)
+from etcd_operator.labelling import Labels
 from etcd_operator.latency import StepDelay
 from etcd_operator.metrics import Metrics
+from etcd_operator.name_changes import Mark, unheard
 from etcd_operator.news import news_of
 from etcd_operator.observe import Observer, Seen
 from etcd_operator.passwords import PasswordLook
@@ -51,6 +61,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     Write,
     WriteBootstrap,
+    goes_by_objects,
     is_final,
 )
 
@@ -81,6 +92,7 @@ class Reconciler:
         etcd: Etcd | None = None,
         accounts: Accounts | None = None,
         events: Events | None = None,
+        mark: Mark = unheard,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -91,8 +103,10 @@ class Reconciler:
         self._metrics = metrics
         self._delay = StepDelay(metrics.registry)
         self._clock = clock
-        self._certificates = CertificateLook(kube, finder, wall_clock=wall_clock, clock=clock)
-        self._passwords = PasswordLook(kube, clock=clock)
+        self._certificates = CertificateLook(
+            kube, finder, wall_clock=wall_clock, clock=clock, mark=mark
+        )
+        self._passwords = PasswordLook(kube, clock=clock, mark=mark)
         self._observer = Observer(
             store,
             finder,
@@ -122,10 +136,12 @@ class Reconciler:
             wall_clock=wall_clock,
             clock=clock,
         )
+        self._labels = Labels(kube, finder)
         self._memories: dict[Key, Memory] = {}
 
     async def drain(self) -> None:
         """Waits for what runs beside the passes; for a graceful stop."""
+        await self._labels.drain()
         await self._reporter.drain()
 
     async def reconcile(self, key: Key) -> float | None:
@@ -138,6 +154,8 @@ class Reconciler:
             self._forget(key)
             return None
         memory = self._remember(key, body)
+        if (pause := memory.still_until - self._clock()) > 0:
+            return pause
         try:
             delay = await self._pass(body, memory)
         except KubeError:
@@ -155,19 +173,21 @@ class Reconciler:
             return None
         since = self._delay.begin()
         seen, step = await self._decide(body, cluster, memory)
+        self._labels.write(seen.observation)
         turn = _Turn(body, cluster, memory, seen, since)
         if isinstance(step, Wait | Hold | Settled):
             return await self._idle(turn, step)
         return await self._write(turn, step)
 
     async def _decide(self, body: Json, cluster: EtcdCluster, memory: Memory) -> tuple[Seen, Step]:
-        """The step, from a view that is fresh unless it only confirms the last step."""
+        """The step, from a view that is fresh unless it only confirms the last step, or is nothing
+        that members have a say in."""
         if cluster.paused:
             seen = Seen(self._observer.from_store(body, cluster), fresh=True, next_sweep=0.0)
             return seen, decide(seen.observation)
         seen = await self._observer.observe(body, cluster, quiet=memory.quiet)
         step = decide(seen.observation)
-        if not seen.fresh and step != memory.step:
+        if not (seen.fresh or step == memory.step or goes_by_objects(step)):
             seen = await self._observer.observe(body, cluster, quiet=False)
             step = decide(seen.observation)
         return seen, step
@@ -204,14 +224,18 @@ class Reconciler:
         try:
             applied = await self._applier.apply(turn.cluster, step)
         except Rejected as error:
-            if _namespace_ends(error):
-                self._reporter.decision(
-                    turn.body, step, "the namespace is being deleted", always=False
-                )
-                return REJECTED_SECONDS
+            if namespace_ends(error):
+                return self._leave(turn)
             words = f"{step.reason}: rejected by the API server: {error}"
             return await self._fail(turn, step, words, REJECTED_SECONDS)
         return await self._applied(turn, step, applied)
+
+    def _leave(self, turn: _Turn) -> float:
+        """Each object that goes asks for a pass, and each would be refused what it puts back."""
+        step = Wait("the namespace to be gone, which is being deleted: nothing is put back in it")
+        self._reporter.decision(turn.body, step, _in_words(step), always=False)
+        turn.memory.still_until = self._clock() + REJECTED_SECONDS
+        return REJECTED_SECONDS
 
     async def _confirm(self, turn: _Turn, step: Write) -> tuple[_Turn, Write] | None:
         """The same step from a second look that trusts nothing remembered; None if it is another.
@@ -339,10 +363,3 @@ def _enabled_at(turn: _Turn, step: Write) -> float:
     if isinstance(step, WriteBootstrap) and step.record.latched:
         return max(turn.since, turn.seen.answered)
     return turn.since
-
-
-def _namespace_ends(error: Rejected) -> bool:
-    """Then nothing can be made in it, and nothing needs to be said: its objects go one by one."""
-    words = str(error)
-    gone = error.status == 404 and 'namespaces "' in words
-    return gone or (error.status == 403 and "being terminated" in words)

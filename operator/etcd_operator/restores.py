@@ -20,6 +20,7 @@ from etcd_operator.kube import (
     Key,
     Kubernetes,
     Rejected,
+    namespace_ends,
 )
 from etcd_operator.moments import rfc3339
 from etcd_operator.statuses import write_news
@@ -75,16 +76,17 @@ class Restores:
         except RefusedRestore as refused:
             await self._write(body, status.refused(body, str(refused), self._now()))
             return None
-        step = restores.decide(await self._look(body, restore))
+        seen = await self._look(body, restore)
+        step = restores.decide(seen)
         if isinstance(step, Say):
-            return await self._say(body, step)
-        return await self._do(body, restore, step)
+            return await self._say(body, seen, step)
+        return await self._do(body, seen, step)
 
     async def _look(self, body: Json, restore: EtcdRestore) -> Seen:
         stored: Json = body.get("status") or {}
         cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
         if cluster is not None:
-            return Seen(restore, stored, _born(cluster))
+            return Seen(restore, stored, _born(cluster), backup=await self._backup(restore))
         name = naming.backup_job(restore.name, restores.description(restore).id)
         job = await self._jobs.find(restore, name)
         backup = await self._backup(restore) if job is None else None
@@ -97,10 +99,8 @@ class Restores:
         body = await self._finder.find(ETCD_BACKUPS, restore.namespace, name)
         return named.stored_last(name, body)
 
-    async def _do(
-        self, body: Json, restore: EtcdRestore, step: CreateDescription | CreateCluster
-    ) -> float:
-        image = self._operator_image
+    async def _do(self, body: Json, seen: Seen, step: CreateDescription | CreateCluster) -> float:
+        image, restore = self._operator_image, seen.restore
         try:
             match step:
                 case CreateDescription(store=store):
@@ -112,20 +112,26 @@ class Restores:
         except Conflict:
             return 1.0
         except Rejected as error:
+            if namespace_ends(error):
+                return REJECTED_SECONDS
             words = f"the API server refuses it: {error}"
             log.warning("%s", words)
             said = Say("Refused", words, "False")
-            await self._write(body, status.of_restore(body, {}, said, self._now()))
+            await self._write(body, self._told(body, seen, said))
             return REJECTED_SECONDS
         return 0.0
 
-    async def _say(self, body: Json, said: Say) -> float | None:
-        told = status.of_restore(body, restores.status(said), said, self._now())
-        if await self._write(body, told) and (said.failed or said.status == "True"):
+    async def _say(self, body: Json, seen: Seen, said: Say) -> float | None:
+        if await self._write(body, self._told(body, seen, said)) and (
+            said.failed or said.status == "True"
+        ):
             about = ETCD_RESTORES.named(body)
             kind: Any = "Warning" if said.failed else "Normal"
             await self._events.emit(about, kind, said.reason, said.message)
         return said.after
+
+    def _told(self, body: Json, seen: Seen, said: Say) -> Json:
+        return status.of_restore(body, restores.status(seen, said), said, self._now())
 
     async def _write(self, body: Json, told: Json) -> bool:
         return await write_news(self._kube, self._store, ETCD_RESTORES, body, told)

@@ -35,6 +35,7 @@ from etcd_operator.kube import (
     Resource,
 )
 from etcd_operator.metrics import Metrics
+from etcd_operator.name_changes import Mark, NameChanges
 from etcd_operator.reconcile import Reconciler
 from etcd_operator.restores import Restores
 from etcd_operator.schedules import Schedules
@@ -60,11 +61,13 @@ class Work:
     """Waits for what the passes left running."""
 
 
-MakeWork = Callable[[Kubernetes, Store, Metrics, Settings], Work]
+MakeWork = Callable[[Kubernetes, Store, Metrics, Settings, Mark], Work]
 
 
-def make_work(kube: Kubernetes, store: Store, metrics: Metrics, settings: Settings) -> Work:
-    reconciler = Reconciler(kube, store, metrics, settings)
+def make_work(
+    kube: Kubernetes, store: Store, metrics: Metrics, settings: Settings, mark: Mark
+) -> Work:
+    reconciler = Reconciler(kube, store, metrics, settings, mark=mark)
     events = Events(kube, instance=settings.identity)
     backups = Backups(kube, store, events, operator_image=settings.operator_image)
     restores = Restores(kube, store, events, operator_image=settings.operator_image)
@@ -102,6 +105,7 @@ class Operator:
             enqueue=self._enqueue,
             first_round=self.queues[ETCD_CLUSTERS].all_taken_up,
         )
+        self.name_changes = NameChanges(client, self.queues[ETCD_CLUSTERS].add)
         self.health.ready = self.informer.not_ready
         self.lock = lease.Lock(
             client,
@@ -117,13 +121,15 @@ class Operator:
     async def run(self, make: MakeWork, stop: asyncio.Event) -> int:
         """Until `stop` (0), or until a part ends or the Lease is lost (1)."""
         leading = asyncio.Event()
-        work = make(self.client, self.store, self.metrics, self.settings)
+        mark = self.name_changes.mark
+        work = make(self.client, self.store, self.metrics, self.settings, mark)
         watchdog = _task(self.health.beat(self.metrics), "loop lag")
         informer = _task(self.informer.run(), "informer")
+        listening = _task(self.name_changes.run(), "watches of names")
         election = _task(lease.hold(self.lock, leading.set), "election")
         working = _task(self._work(work, leading), "queues")
         stopping = _task(stop.wait(), "stop")
-        parts = [watchdog, informer, election, working, stopping]
+        parts = [watchdog, informer, listening, election, working, stopping]
         await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         asked = stopping.done()
         _say_why(parts, asked=asked)
@@ -132,7 +138,7 @@ class Operator:
         # No pass may begin or go on once the Lease is given up.
         await _cancel(working, election)
         await self.lock.release()
-        await _cancel(informer, watchdog, stopping)
+        await _cancel(informer, listening, watchdog, stopping)
         return 0 if asked else 1
 
     async def _work(self, work: Work, leading: asyncio.Event) -> None:

@@ -21,6 +21,7 @@ from etcd_operator.kube import (
     Key,
     Kubernetes,
     Rejected,
+    namespace_ends,
 )
 from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.statuses import write_news
@@ -137,6 +138,8 @@ class Schedules:
         except Conflict:
             return AGAIN_SECONDS
         except Rejected as error:
+            if namespace_ends(error):
+                return REJECTED_SECONDS
             words = f"the API server refuses it: {error}"
             log.warning("%s", words)
             told = schedule_status.failing(body, words, rfc3339(self._wall_clock()))

@@ -67,6 +67,12 @@ def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
     return (Owner(ETCD_CLUSTERS, (namespace, cluster)),) if cluster else ()
 
 
+def others(resource: Resource, obj: Json) -> tuple[Owner, ...]:
+    """Who looks at a custom resource besides itself. Where the store has it from our own write,
+    nobody has told them yet: it was made in the pass over the resource."""
+    return owners_of(resource, obj)[1:] if resource.group == naming.GROUP else ()
+
+
 @dataclass(slots=True)
 class _Shelf:
     """The objects of one resource."""

@@ -6,6 +6,7 @@ Whatever does not answer is left out of the result, so that the planner sees it 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -19,7 +20,7 @@ from etcd_operator.auth_look import Looked
 from etcd_operator.corruption import Suspicion
 from etcd_operator.etcd import Endpoint, Etcd, Identity
 from etcd_operator.tickets import Start
-from etcd_stateful.membership import authentication
+from etcd_stateful.membership import authentication, links
 from etcd_stateful.membership.observation import (
     EtcdView,
     MemberStatus,
@@ -69,9 +70,12 @@ class Sweep:
     answered: float = 0.0
     """The loop's time at which the last of them had answered."""
 
+    stagger: float = 0.0
+    """The part of its interval that it is good for beyond it."""
+
     @property
     def interval(self) -> float:
-        return max(SHORTEST_INTERVAL, SECONDS_PER_CALL * self.calls)
+        return max(SHORTEST_INTERVAL, SECONDS_PER_CALL * self.calls) * (1 + self.stagger)
 
     def onto(self, base: Observation) -> Observation:
         pods = tuple(replace(pod, answer=self.answers.get(pod.uid)) for pod in base.pods)
@@ -156,6 +160,7 @@ class Network:
             members.denied,
             members.looked,
             answered=asyncio.get_running_loop().time(),
+            stagger=_share(base.cluster.uid) if last is None else 0.0,
         )
 
     async def _ask_starts(
@@ -243,16 +248,19 @@ def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, 
     """Where members may answer, and as whom, by ordinal.
 
     Without a record of the cluster's ID nobody is asked: there would be no telling who answers.
-    Without a certificate to show no member with TLS is.
+    Without a certificate to show no member is that serves TLS alone.
     """
     bootstrap = base.secret.bootstrap if base.secret else None
-    encrypted = base.cluster.links.client.is_encrypted
-    if bootstrap is None or (encrypted and identity is None):
+    if bootstrap is None:
         return {}
     places: dict[int, Endpoint] = {}
     for pod in base.pods:
         # One that is on its way out is counted on no more, and may let a question hang.
         if pod.deleting or not pod.etcd_started or pod.in_start or not pod.address:
+            continue
+        served = links.levels_of(base, pod).client_schemes
+        encrypted = identity is not None and "https" in served
+        if not encrypted and "http" not in served:
             continue
         claim = base.claim(pod.ordinal) if base.cluster.durable else None
         record = claim.record if claim else pod.record
@@ -262,6 +270,16 @@ def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, 
         tls = replace(identity, host=host) if identity and encrypted else None
         places[pod.ordinal] = Endpoint(pod.address, bootstrap.cluster_id, member_id, tls=tls)
     return places
+
+
+def _share(uid: str) -> float:
+    """Of each cluster another one, below 1.
+
+    An operator that begins anew looks at its whole fleet at once. What it looks at next is due at
+    moments spread over an interval, or the fleet would be asked at one moment for ever.
+    """
+    digest = hashlib.sha256(uid.encode()).digest()
+    return int.from_bytes(digest[:4]) / 2**32
 
 
 def _has_silent_learner(

@@ -8,6 +8,9 @@ without being told otherwise wait five minutes.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import NamedTuple, Self
 
 import aiohttp
@@ -48,6 +51,7 @@ class Transport:
         self._api = ApiClient(configuration)
         self._api.rest_client = self._rest
         self._api.user_agent = FIELD_MANAGER
+        self._streams: aiohttp.ClientSession | None = None
 
     @classmethod
     async def connect(cls, kubeconfig: str | None = None) -> Self:
@@ -90,7 +94,27 @@ class Transport:
             trust_env=True,
         )
 
+    @contextlib.asynccontextmanager
+    async def stream(
+        self, path: str, query: dict[str, str], *, accept: str, seconds: float, silent: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that goes on: `seconds` until it begins, at most `silent` between its parts."""
+        if self._streams is None:
+            self._streams = self.session()
+        async with contextlib.AsyncExitStack() as stack:
+            async with asyncio.timeout(seconds):
+                asked = self._streams.get(
+                    f"{self.server}{path}",
+                    params=query,
+                    headers={"Accept": accept},
+                    timeout=aiohttp.ClientTimeout(total=None, sock_read=silent),
+                )
+                response = await stack.enter_async_context(asked)
+            yield response
+
     async def close(self) -> None:
+        if self._streams is not None:
+            await self._streams.close()
         await self._api.close()  # type: ignore[no-untyped-call]
 
     async def send(
@@ -101,21 +125,22 @@ class Transport:
         query: dict[str, str],
         body: Json | None,
         content_type: str,
+        accept: str,
         seconds: float,
     ) -> Answer:
         _, url, headers, sent, _ = await self._api.param_serialize(
             method,
             path,
             query_params=list(query.items()),
-            header_params={"Accept": JSON, "Content-Type": content_type},
+            header_params={"Accept": accept, "Content-Type": content_type},
             body=body,
             auth_settings=["BearerToken"],
         )
         timeout = aiohttp.ClientTimeout(total=seconds)
         response = await self._api.call_api(method, url, headers, sent, _request_timeout=timeout)
         data: bytes = await response.read()  # type: ignore[no-untyped-call]
-        return Answer(response.status, _seconds(response.headers.get("Retry-After")), data)
+        return Answer(response.status, retry_after(response.headers.get("Retry-After")), data)
 
 
-def _seconds(retry_after: str | None) -> float | None:
-    return float(retry_after) if retry_after and retry_after.isdigit() else None
+def retry_after(header: str | None) -> float | None:
+    return float(header) if header and header.isdigit() else None

@@ -52,6 +52,7 @@ def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
         return ""
     return (
         _claim(claim, _unscheduled(status))
+        or _gated(pod)
         or _unscheduled(status)
         or _containers(status)
         or _setup(status, age)
@@ -116,6 +117,15 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
         whose = f"of storage class {chosen}" if chosen else "that was made by hand"
         return f"claim {name} waits for a volume {whose}, and none is provided"
     return ""
+
+
+def _gated(pod: Object) -> str:
+    """The scheduler does not look at it, and says no more than that."""
+    gates = (pod.get("spec") or {}).get("schedulingGates") or ()
+    if not gates:
+        return ""
+    names = ", ".join(str(gate.get("name")) for gate in gates)
+    return _short(f"held back by scheduling gates until whoever set them removes them: {names}")
 
 
 def _unscheduled(status: Object) -> str:

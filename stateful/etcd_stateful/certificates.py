@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from etcd_stateful import naming
@@ -26,6 +26,9 @@ DAY: Final = 86400.0
 AUTHORITY_SECONDS: Final = 3650 * DAY
 LEAF_SECONDS: Final = 365 * DAY
 """Renewed at two thirds of it, so an operator may be away for four months."""
+
+ISSUED_SECONDS: Final = 90 * DAY
+"""Asked of an issuer, who may give less. As cert-manager's own default."""
 
 USUAL_DOMAIN: Final = ".cluster.local"
 
@@ -98,6 +101,19 @@ def managed(cluster: EtcdCluster) -> tuple[Need, ...]:
             _application(cluster),
         ]
     return tuple(found)
+
+
+def issued(cluster: EtcdCluster) -> tuple[Need, ...]:
+    """What an issuer of cert-manager makes: the same, without authorities of ours."""
+    found = [_peer(cluster)] if cluster.links.peer.mode == "Issued" else []
+    if cluster.links.client.mode == "Issued":
+        found += [_server(cluster), _operator(cluster), _application(cluster)]
+    return tuple(replace(one, signed_by="", seconds=ISSUED_SECONDS) for one in found)
+
+
+def as_issued(need: Need) -> Need:
+    """The same certificate in the Secret that cert-manager writes."""
+    return replace(need, secret=naming.issued(need.secret), files=APPLICATION_FILES)
 
 
 def provided(cluster: EtcdCluster, members: int) -> tuple[Need, ...]:

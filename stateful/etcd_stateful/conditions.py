@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.tls import Level, Link
 from etcd_stateful.changing import recovering, scaling, upgrading
 from etcd_stateful.disruptions import drains_blocked
+from etcd_stateful.membership import issued, links, switch
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rotation import under_way
@@ -126,33 +127,52 @@ def paused(outcome: Outcome) -> Condition | None:
 def plaintext(outcome: Outcome) -> Condition | None:
     """There only where traffic is not encrypted: by choice, or since before TLS was the default."""
     seen = outcome.observation
-    words = why_plaintext(seen.cluster) if seen else ""
+    words = why_plaintext(seen) if seen else ""
     return Condition("Plaintext", "True", "NotEncrypted", words) if words else None
 
 
-def why_plaintext(cluster: EtcdCluster) -> str:
-    """Which links are in plaintext, and at whose word; empty for none."""
-    wished, links = cluster.wished_links, cluster.links
-    bare = {
-        name: wish == link
-        for name, link, wish in (
-            ("members", links.peer, wished.peer),
-            ("clients", links.client, wished.client),
-        )
-        if not link.is_encrypted
-    }
-    said = []
-    if asked := [name for name, is_asked in bare.items() if is_asked]:
-        said.append(f"{_exposed(asked)}, as spec.TLS asks")
-    if kept := [name for name, is_asked in bare.items() if not is_asked]:
-        said.append(f"{_exposed(kept)}: the cluster began without TLS, and goes on as it began")
-    return "; ".join(said)
+def why_plaintext(seen: Observation) -> str:
+    """Which links are in plaintext, for some pod at least, and at whose word; empty for none."""
+    wished, now = seen.cluster.wished_links, links.least(seen)
+    said: dict[str, list[str]] = {}
+    for name, level, wish in (
+        ("members", now.peer, wished.peer),
+        ("clients", now.client, wished.client),
+    ):
+        if level is not Level.TLS:
+            said.setdefault(_at_whose_word(level, wish), []).append(name)
+    return "; ".join(f"{_exposed(said[why])}{why}" for why in _REASONS if why in said)
+
+
+_ASKED: Final = ", as spec.TLS asks"
+_ALLOWED: Final = " where they connect without TLS, as spec.TLS.allowPlaintextClients asks"
+_FOR_NOW: Final = " until every pod has changed to TLS"
+_KEPT: Final = ": the cluster began without TLS, and goes on as it began"
+_REASONS: Final = (_ASKED, _ALLOWED, _FOR_NOW, _KEPT)
+
+
+def _at_whose_word(level: Level, wish: Link | None) -> str:
+    if wish is None:
+        return _KEPT if level is Level.PLAINTEXT else _FOR_NOW
+    if not wish.is_encrypted:
+        return _ASKED
+    return _ALLOWED if wish.between and level is Level.BETWEEN else _FOR_NOW
+
+
+def changing_tls(outcome: Outcome) -> Condition | None:
+    """There only while TLS is turned on or off, with how far that is."""
+    seen = outcome.observation
+    words = switch.under_way(seen) if seen else ""
+    if not words:
+        return None
+    reason = outcome.step.reason if isinstance(outcome.step, Hold) else "TLSChanges"
+    return Condition("ChangingTLS", "True", reason, words)
 
 
 def rotating(outcome: Outcome) -> Condition | None:
-    """There only while a managed authority is replaced, with how far that is."""
+    """There only while an authority is replaced, with how far that is."""
     seen = outcome.observation
-    said = under_way(seen) if seen else {}
+    said = under_way(seen) | issued.under_way(seen) if seen else {}
     if not said:
         return None
     return Condition("Rotating", "True", "AuthorityRotates", "; ".join(said.values()))
@@ -174,6 +194,7 @@ _ALL: Final = (
     paused,
     drains_blocked,
     plaintext,
+    changing_tls,
     rotating,
 )
 

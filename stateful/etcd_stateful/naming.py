@@ -80,12 +80,19 @@ SCHEDULED_TIME = f"{GROUP}/scheduled-time"
 RESTORED_BY = f"{GROUP}/restored-by"
 """On an EtcdCluster: UID of the EtcdRestore that made it."""
 
+WRITTEN = f"{GROUP}/written"
+"""On a Secret with what an issuer has made: when the operator wrote it there, RFC 3339."""
+
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
 
 SPEC_HASH = f"{GROUP}/spec-hash"
 """On the pods: what of the spec they were made from. Another operator that renders it differently
 makes another template with the same one, and no pod is restarted for that alone."""
+
+MEMBER_ID = f"{GROUP}/member-id"
+"""Label of a pod: the member that serves in it, as etcd itself names it, `8e9e05c52164694d`. For
+people and for the kubelet (`membership.labels`); nothing is ever decided by it."""
 
 LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"
@@ -187,6 +194,12 @@ def operator_certificate(cluster: str) -> str:
 def client_certificate(cluster: str) -> str:
     """Name of the Secret for applications."""
     return f"{cluster}-client-tls"
+
+
+def issued(secret: str) -> str:
+    """Name of the Certificate, and of the Secret that cert-manager writes it into, whose content
+    comes into this Secret of ours."""
+    return f"{secret.removesuffix('-tls')}-issued"
 
 
 def host(cluster: str, namespace: str, ordinal: int, domain: str = "") -> str:

@@ -157,7 +157,7 @@ def config(order: Order, *, force: bool) -> bytes:
 
     Without `force` for a volume that is finished: etcd runs on it, and nothing comes of it.
     """
-    settings = replace(order.settings, options={}, listen_host=LOOPBACK)
+    settings = replace(order.settings, options={}, listen_host=LOOPBACK, plaintext_clients=False)
     content: dict[str, Any] = json.loads(run_config(settings))
     # Loopback needs no TLS, whatever the URLs say that the members know each other by.
     for key in ("listen-client-urls", "listen-peer-urls"):

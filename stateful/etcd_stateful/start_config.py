@@ -68,6 +68,8 @@ class Settings:
     host: str
     client_scheme: str = "http"
     peer_scheme: str = "http"
+    plaintext_clients: bool = False
+    """Whether clients are served without TLS as well, on the same port."""
     dns_timeout: float = DNS_TIMEOUT
     options: Mapping[str, object] = field(default_factory=dict)
     listen_host: str = "0.0.0.0"  # noqa: S104 - a pod serves its whole network
@@ -96,6 +98,7 @@ def parse_settings(environment: Mapping[str, str]) -> Settings:
         host=f"{member}.{_text(given, 'domain')}",
         client_scheme=_text(given, "clientScheme"),
         peer_scheme=_text(given, "peerScheme"),
+        plaintext_clients=given.get("plaintextClients") is True,
         dns_timeout=_count(given, "dnsTimeoutSeconds") or DNS_TIMEOUT,
         options=_options(given.get("etcd", {})),
         listen_host="[::]" if ":" in pod_ip else "0.0.0.0",  # noqa: S104
@@ -125,8 +128,15 @@ def ticket_config(settings: Settings, taken: ticket.Ticket) -> bytes:
             "initial-cluster": taken.initial_cluster,
             "initial-cluster-state": taken.state,
             "initial-cluster-token": taken.token,
+            "initial-advertise-peer-urls": _own_urls(settings, taken.initial_cluster),
         },
     )
+
+
+def _own_urls(settings: Settings, initial_cluster: str) -> str:
+    """What etcd holds against the list: more than the one it listens on while TLS is turned on."""
+    entries = (entry.partition("=") for entry in initial_cluster.split(","))
+    return ",".join(url for name, _, url in entries if name == settings.member)
 
 
 def own_entry(settings: Settings) -> str:
@@ -156,18 +166,24 @@ def _config(settings: Settings, bootstrap: dict[str, object]) -> bytes:
 
 
 def _own_options(settings: Settings) -> dict[str, object]:
-    client, peer, host = settings.client_scheme, settings.peer_scheme, settings.listen_host
+    peer, host = settings.peer_scheme, settings.listen_host
     return {
         "name": settings.member,
         "data-dir": settings.data_directory,
-        "listen-client-urls": f"{client}://{host}:{settings.client_port}",
+        "listen-client-urls": _client_urls(settings, host),
         "listen-peer-urls": f"{peer}://{host}:{settings.peer_port}",
         # Plain: the kubelet's probes have no certificate.
         "listen-metrics-urls": f"http://{host}:{settings.metrics_port}",
-        "advertise-client-urls": f"{client}://{settings.host}:{settings.client_port}",
+        "advertise-client-urls": _client_urls(settings, settings.host),
         "initial-advertise-peer-urls": _peer_url(settings),
         "strict-reconfig-check": True,
     }
+
+
+def _client_urls(settings: Settings, host: str) -> str:
+    schemes = ["http"] if settings.plaintext_clients and settings.client_scheme != "http" else []
+    every = (*schemes, settings.client_scheme)
+    return ",".join(f"{scheme}://{host}:{settings.client_port}" for scheme in every)
 
 
 def _peer_url(settings: Settings) -> str:

@@ -38,7 +38,11 @@ Deed = Callable[[], float]
 
 
 class Operations:
-    """One cluster on each side lives through all deeds, run after run, and the sides take turns."""
+    """One cluster on each side lives through all deeds, and the sides take turns.
+
+    Members are replaced last: one that took their place leads without the beginning of the log, so
+    that whoever joins it begins with a snapshot, and is silent for etcd's seven seconds at times.
+    """
 
     def __init__(self, bench: Bench, runs: int) -> None:
         self.bench = bench
@@ -51,27 +55,39 @@ class Operations:
         return found | {"under load": self._under_load(3 * found["pod_cycle_seconds"] + 3)}
 
     def _side_by_side(self, ours: Ours, hand: ByHand) -> Json:
-        deeds: dict[str, tuple[int, Deed, Deed | None]] = {
-            CYCLE: (SIZE, ours.cycle, None),
-            BACK: (SIZE, hand.back, None),
-            "3 -> 5": (3, lambda: ours.scale(5), lambda: hand.scale(5)),
-            "5 -> 3": (5, lambda: ours.scale(3), lambda: hand.scale(3)),
-            "3 -> 7": (3, lambda: ours.scale(7), lambda: hand.scale(7)),
-            "lost volume of ordinal 1": (SIZE, lambda: ours.replace(1), lambda: hand.replace(1)),
-            "lost volume of the leader": (SIZE, lambda: ours.replace(ours.leader()), None),
-            "rolling restart of 3": (SIZE, ours.restart, hand.roll),
-        }
-        took: dict[str, tuple[list[float], list[float]]] = {what: ([], []) for what in deeds}
-        for run in range(self.runs):
-            for what, (size, *sides) in deeds.items():
-                ours.settle(size)
-                hand.settle(size)
-                time.sleep(by_hand.HEALTH_SECONDS)
-                for seconds, side in zip(took[what], sides, strict=True):
-                    if side is not None:
-                        seconds.append(round(side(), 2))
-                last = " / ".join(f"{one[-1]:.2f} s" for one in took[what] if one)
-                say(f"  {what} {run + 1}/{self.runs}: {last}")
+        stages: list[dict[str, tuple[int, Deed, Deed | None]]] = [
+            {
+                "3 -> 5": (3, lambda: ours.scale(5), lambda: hand.scale(5)),
+                "5 -> 3": (5, lambda: ours.scale(3), lambda: hand.scale(3)),
+            },
+            {"3 -> 7": (3, lambda: ours.scale(7), lambda: hand.scale(7))},
+            {
+                CYCLE: (SIZE, ours.cycle, None),
+                "rolling restart of 3": (SIZE, ours.restart, hand.roll),
+            },
+            {
+                BACK: (SIZE, hand.back, None),
+                "lost volume of ordinal 1": (
+                    SIZE,
+                    lambda: ours.replace(1),
+                    lambda: hand.replace(1),
+                ),
+            },
+            {"lost volume of the leader": (SIZE, lambda: ours.replace(ours.leader()), None)},
+        ]
+        took: dict[str, tuple[list[float], list[float]]] = {}
+        for stage in stages:
+            for run in range(self.runs):
+                for what, (size, *sides) in stage.items():
+                    ours.settle(size)
+                    hand.settle(size)
+                    time.sleep(by_hand.HEALTH_SECONDS)
+                    times = took.setdefault(what, ([], []))
+                    for seconds, side in zip(times, sides, strict=True):
+                        if side is not None:
+                            seconds.append(round(side(), 2))
+                    last = " / ".join(f"{one[-1]:.2f} s" for one in times if one)
+                    say(f"  {what} {run + 1}/{self.runs}: {last}")
         return self._held_against(took)
 
     def _held_against(self, took: dict[str, tuple[list[float], list[float]]]) -> Json:

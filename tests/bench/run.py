@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from fleet import Fleet  # noqa: E402
 from harness.api import Kube  # noqa: E402
 from harness.operator import Operator  # noqa: E402
 from harness.reach import Reach  # noqa: E402
+from harness.verdicts import commit  # noqa: E402
 from measure import Bench, say  # noqa: E402
 from operations import Operations  # noqa: E402
 from throughput import Throughput  # noqa: E402
@@ -57,12 +57,9 @@ def main() -> int:
     report: dict[str, Any] = {"machine": machine(kube)}
     for name in options.only or parts:
         report[name] = measured(name, parts[name], options.wait)
+        put_down(report, keep=options.keep)
     reach.close()
-    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    OUTPUT.write_text(json.dumps(report, indent=1) + "\n")
     say(f"\n{document.summary(report)}\n\nreport: {OUTPUT.relative_to(ROOT)}")
-    if options.keep:
-        keep(report)
     return 0
 
 
@@ -82,12 +79,17 @@ def measured(name: str, part: Callable[[], dict[str, Any]], wait: int) -> dict[s
     return {**figures, "how": how}
 
 
-def keep(report: dict[str, Any]) -> None:
+def put_down(report: dict[str, Any], *, keep: bool) -> None:
+    """After each part: what breaks off later takes nothing of it away."""
+    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+    OUTPUT.write_text(json.dumps(report, indent=1) + "\n")
+    if not keep:
+        return
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     kept.update(report)
     KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     document.write(kept, ROOT / "docs")
-    say("kept, with docs/benchmarks.md made anew")
+    say("   kept, with docs/benchmarks.md made anew")
 
 
 def parse() -> argparse.Namespace:
@@ -100,7 +102,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fleet", type=int, default=20, help="clusters for the memory; 1: skip")
     parser.add_argument("--fleet-size", type=int, default=100, help="clusters at a restart")
     parser.add_argument("--fleet-runs", type=int, default=5, help="restarts after each change")
-    parser.add_argument("--gib", type=float, nargs="*", default=[0.1, 1.0], help="backed up")
+    parser.add_argument("--gib", type=float, nargs="*", default=[0.1, 1.0, 4.0], help="backed up")
     parser.add_argument("--throughput", type=int, default=3, help="backups and restores, each side")
     parser.add_argument("--wait", type=int, default=QUIET_SECONDS, help="seconds for quiet")
     parser.add_argument("--only", nargs="*", help="parts; all by default")
@@ -117,17 +119,6 @@ def machine(kube: Kube) -> dict[str, Any]:
         "kubernetes": kube.request("GET", "/version")["gitVersion"],
         "nodes": len(kube.request("GET", "/api/v1/nodes")["items"]),
     }
-
-
-def commit() -> str:
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip()
 
 
 def quiet(seconds: int) -> float:

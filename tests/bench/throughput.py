@@ -10,42 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from aetcd import rpc
-from throughput_job import SECRET
-
-from etcd_stateful import naming, restore
-from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.order import Order
-from etcd_stateful.membership import identity
-from localkube.s3 import S3Server, free_port
-from localkube.versions import etcd_versions
+from throughput_stage import GIB, Job, Stage
 
 Json = dict[str, Any]
+Way = Callable[[], Job]
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-BINARIES = ROOT / "build" / "bin"
 MEMORY = Path("/dev/shm")
-MIB, GIB = 2**20, 2**30
+ROOM = 3.7
+"""Of how many times the size there has to be room: the database, and what becomes of it."""
+
+MIB = 2**20
 SIDES = ("ours", "by hand")
-TOKEN = "bench"
-BUCKET = "bench"
 IDLE_SECONDS = 3.0
+LOG_SECONDS = 60.0
 TARGET_RATIO, TARGET_MEMORY = 0.9, 128
 
 
@@ -61,6 +49,11 @@ class Throughput:
         }
 
     def _of(self, gib: float) -> Json:
+        free, needed = available(), int(ROOM * gib * GIB)
+        if free < needed:
+            words = f"{needed // MIB} MiB of memory are needed, and {free // MIB} were left"
+            print(f"  {gib} GiB: left out, {words}", flush=True)
+            return {"gib": gib, "left_out": words}
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             stage = Stage(Path(folder))
             try:
@@ -69,160 +62,68 @@ class Throughput:
                 stage.stop()
 
 
-@dataclass
-class Stage:
-    """One etcd, one S3 server, and a folder that a restore goes to."""
-
-    folder: Path
-    client_port: int = field(default_factory=free_port)
-    peer_port: int = field(default_factory=free_port)
-    counted: float = 0.0
-    """Seconds of the last backup by its own clock, without the start of its program."""
-
-    def __post_init__(self) -> None:
-        (self.folder / "s3").mkdir()
-        self.s3 = S3Server(self.folder / "s3").start()
-        self.s3.bucket(BUCKET)
-        self.secret = self.folder / "secret"
-        self.secret.mkdir()
-        for name, content in self.s3.secret.items():
-            (self.secret / name).write_text(content)
-        flags = {
-            "name": "etcd",
-            "data-dir": self.folder / "data",
-            "listen-client-urls": self.endpoint,
-            "advertise-client-urls": self.endpoint,
-            "listen-peer-urls": self.peer_url,
-            "initial-advertise-peer-urls": self.peer_url,
-            "initial-cluster": f"etcd={self.peer_url}",
-            "quota-backend-bytes": 8 * GIB,
-            "log-level": "error",
-        }
-        told = [f"--{name}={value}" for name, value in flags.items()]
-        self.etcd = subprocess.Popen([str(BINARIES / "etcd"), *told])
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.client_port}"
-
-    @property
-    def peer_url(self) -> str:
-        return f"http://127.0.0.1:{self.peer_port}"
-
-    @property
-    def target(self) -> Path:
-        return self.folder / "restored"
-
-    def stop(self) -> None:
-        self.etcd.kill()
-        self.etcd.wait()
-        self.s3.stop()
-
-    def clean(self) -> None:
-        shutil.rmtree(self.target, ignore_errors=True)
-        self.target.mkdir()
-
-    # Ours.
-
-    def back_up(self) -> int:
-        """Peak of the Job's memory, in MiB."""
-        store = self._store()
-        told = Order("ns/b", "uid-b", (self.endpoint,), "spec", store, timeout=600)
-        return self._job("backup", {orders.VARIABLE: orders.serialise(told)})
-
-    def restore(self) -> int:
-        member = identity.member_id([self.peer_url], TOKEN)
-        cluster = identity.cluster_id([member])
-        version = etcd_versions()[-1]
-        told = {
-            "POD_NAME": "etcd-0",
-            "POD_UID": "uid",
-            "POD_IP": "127.0.0.1",
-            "START_SETTINGS": json.dumps(
-                {"clusterUID": "uid", "epoch": 1, "domain": "etcd.ns.svc", "clientScheme": "http",
-                 "peerScheme": "http", "dnsTimeoutSeconds": 0, "etcd": {}}
-            ),
-            "RESTORE": restore.serialise(member, cluster, self._store(), version),
-        }  # fmt: skip
-        peak = self._job("fetch", told)
-        words = restore.etcdutl("etcd-0", self.peer_url, TOKEN)
-        here = [word.replace(naming.VOLUME_PATH, str(self.target)) for word in words[1:]]
-        run("etcdutl", *here)
-        return max(peak, self._job("finish", told))
-
-    def _store(self) -> Store:
-        return Store("S3", BUCKET, "ours", "aws", self.s3.endpoint, path_style=True)
-
-    def _job(self, what: str, told: dict[str, str]) -> int:
-        environment = {**os.environ, **told, SECRET: str(self.secret)}
-        command = [sys.executable, str(HERE / "throughput_job.py"), what, str(self.target)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"{what}: {done.stdout}{done.stderr}")
-        peak, seconds = done.stdout.split()[-2:]
-        self.counted = float(seconds)
-        return int(peak)
-
-    # By hand.
-
-    def save_and_upload(self) -> int:
-        file = self.folder / "snapshot.db"
-        run("etcdctl", f"--endpoints={self.endpoint}", "snapshot", "save", str(file))
-        self._curl("--upload-file", str(file))
-        file.unlink()
-        return 0
-
-    def download_and_restore(self) -> int:
-        file = self.target / "snapshot.db"
-        self._curl("--output", str(file))
-        words = restore.etcdutl("etcd-0", self.peer_url, TOKEN)
-        here = [word.replace(naming.VOLUME_PATH, str(self.target)) for word in words[1:]]
-        at = next(number for number, word in enumerate(here) if word.endswith(restore.SNAPSHOT))
-        run("etcdutl", *here[:at], str(file), *here[at + 1 :])
-        return 0
-
-    def _curl(self, *words: str) -> None:
-        keys = f"{self.s3.access_key}:{self.s3.secret_key}"
-        signed = ("--aws-sigv4", "aws:amz:us-east-1:s3", "--user", keys)
-        url = f"{self.s3.endpoint}/{BUCKET}/by-hand"
-        header = ("--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD")
-        command = ["curl", "--silent", "--show-error", "--fail", *signed, *header, *words, url]
-        subprocess.run(command, check=True, capture_output=True)
-
-
-def run(tool: str, *words: str) -> None:
-    subprocess.run([str(BINARIES / tool), *words], check=True, capture_output=True)
+def available() -> int:
+    """Bytes that a folder in memory can take without anybody going short."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    return min(free * 1024, shutil.disk_usage(MEMORY).free)
 
 
 def measured(stage: Stage, gib: float, runs: int) -> Json:
     size = asyncio.run(fill(stage, int(gib * GIB)))
-    ways: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
-        "backup": (stage.back_up, stage.save_and_upload),
-        "restore": (stage.restore, stage.download_and_restore),
-    }
+    settle(stage)
     told: Json = {"gib": gib, "bytes": size}
-    for what, sides in ways.items():
-        seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-        peaks, counted = list[int](), list[float]()
-        for number in range(runs):
-            pairs = list(zip(SIDES, sides, strict=True))
-            for side, way in pairs if number % 2 == 0 else reversed(pairs):
-                stage.clean()
-                began = time.monotonic()
-                peaks.append(way())
-                seconds[side].append(round(time.monotonic() - began, 3))
-            counted.append(stage.counted)
-        both = {side: round(size / MIB / median(seconds[side]), 1) for side in SIDES}
-        ratio = round(both["ours"] / both["by hand"], 2)
-        told[what] = {
-            "seconds": seconds, "mib_per_second": both, "ratio": ratio, "job_mib": max(peaks)
-        }  # fmt: skip
-        if what == "backup":
-            told[what]["once_started_seconds"] = counted
-        print(f"  {gib} GiB, {what}: {both} MiB/s, ratio {ratio}, Job {max(peaks)} MiB", flush=True)
+    ways: tuple[Way, Way] = (stage.back_up, stage.save_and_upload)
+    told["backup"] = compared(stage, size, ways, runs, stored=True)
+    _say(gib, "backup", told["backup"])
     told["write_ms"] = latencies(stage)
     print(f"  {gib} GiB, writes meanwhile: {told['write_ms']}", flush=True)
+    stage.clean(stored=True)
+    stage.back_up()
+    stage.end_etcd()
+    ways = (stage.restore, stage.download_and_restore)
+    told["restore"] = compared(stage, size, ways, runs, stored=False)
+    _say(gib, "restore", told["restore"])
     return told
+
+
+def compared(stage: Stage, size: int, ways: tuple[Way, Way], runs: int, *, stored: bool) -> Json:
+    """In turns, and each side first in every other one."""
+    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    cpu: dict[str, list[Json]] = {side: [] for side in SIDES}
+    parts: dict[str, list[Json]] = {side: [] for side in SIDES}
+    peak = 0
+    for number in range(runs):
+        pairs = list(zip(SIDES, ways, strict=True))
+        for side, way in pairs if number % 2 == 0 else reversed(pairs):
+            stage.clean(stored=stored)
+            before, began = stage.cpu(), time.monotonic()
+            job = way()
+            seconds[side].append(round(time.monotonic() - began, 3))
+            after = stage.cpu()
+            cpu[side].append({name: after[name] - before[name] for name in after})
+            parts[side].append(job.seconds)
+            peak = max(peak, job.mib)
+    both = {side: round(size / MIB / median(seconds[side]), 1) for side in SIDES}
+    return {
+        "seconds": seconds,
+        "mib_per_second": both,
+        "ratio": round(both["ours"] / both["by hand"], 2),
+        "job_mib": peak,
+        "cpu_seconds": {side: _medians(cpu[side]) for side in SIDES},
+        "part_seconds": {side: _medians(parts[side]) for side in SIDES},
+    }
+
+
+def _medians(found: list[Json]) -> Json:
+    return {name: round(median(one[name] for one in found), 2) for name in found[0]}
+
+
+def _say(gib: float, what: str, told: Json) -> None:
+    both, ratio, peak = told["mib_per_second"], told["ratio"], told["job_mib"]
+    print(f"  {gib} GiB, {what}: {both} MiB/s, ratio {ratio}, Job {peak} MiB", flush=True)
+    print(f"    seconds of the processor {told['cpu_seconds']}", flush=True)
+    print(f"    parts {told['part_seconds']}", flush=True)
 
 
 async def fill(stage: Stage, size: int) -> int:
@@ -251,6 +152,16 @@ async def answers(kv: Any) -> bool:
     return True
 
 
+def settle(stage: Stage) -> None:
+    """Until etcd has let go of the log of what it was filled with; it looks every 30 seconds."""
+    ends = time.monotonic() + LOG_SECONDS
+    while time.monotonic() < ends:
+        logs = sum(path.stat().st_size for path in (stage.data / "member" / "wal").glob("*.wal"))
+        if logs < GIB // 2:
+            return
+        time.sleep(1)
+
+
 def latencies(stage: Stage) -> Json:
     """Of small writes, one after the other: at rest, and while a backup is made."""
     told: Json = {}
@@ -258,6 +169,7 @@ def latencies(stage: Stage) -> Json:
         time.sleep(IDLE_SECONDS)
     told["at rest"] = percentiles(found)
     for side, way in zip(SIDES, (stage.back_up, stage.save_and_upload), strict=True):
+        stage.clean(stored=True)
         with writing(stage) as found:
             way()
         told[side] = percentiles(found)

@@ -6,10 +6,11 @@ in MiB, and the seconds that a backup itself has counted.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
+
+from etcd_operator.leaving import leave
 
 SECRET = "SECRET_FOLDER"
 
@@ -17,6 +18,8 @@ SECRET = "SECRET_FOLDER"
 def main(what: str, root: str) -> int:
     secret, seconds = os.environ[SECRET], 0.0
     if what == "backup":
+        import asyncio
+
         from etcd_operator.backup.__main__ import back_up
         from etcd_stateful.backup import order as orders
         from etcd_stateful.backup.outcome import Stored
@@ -45,4 +48,4 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    leave(main(*sys.argv[1:3]))

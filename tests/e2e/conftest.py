@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the harness, which the benchmarks share
 
-from harness import machines
+from harness import backups, machines
 from harness.api import KUBECONFIG, LOCAL_KUBECONFIG, NODES, ROOT, Kube
 from harness.audit import Audit, Suite
 from harness.invariants import Ledger
@@ -24,14 +24,17 @@ from harness.place import Place
 from harness.reach import Reach
 from harness.release import Release
 from harness.report import write_report
+from harness.verdicts import Verdicts
+
+from localkube.s3 import S3Server
 
 HERE = Path(__file__).parent
 
 
 AUDIT_LOG = KUBECONFIG.resolve().parent / "logs" / "audit.log"
 
-PARTS = ("1", "2")
-"""Halves that run at once, before those tests that need the cluster for themselves."""
+PARTS = ("1", "2", "3")
+"""These run at once, before those tests that need the cluster for themselves."""
 
 ALONE = frozenset({"audit", "release", "without_operator"})
 """Fixtures whose tests touch what all share: the operator, a node, the API server's log."""
@@ -41,14 +44,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part",
         choices=(*PARTS, "alone"),
-        help="half of the tests that can run beside others, or those that cannot",
+        help="a third of the tests that can run beside others, or those that cannot",
     )
+    parser.addoption("--report", type=Path, help="file for what came of each test, as JSON")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "verify: too long for every run; chosen by `-m verify`")
     config.addinivalue_line("markers", "last: of all tests of its part")
     config.addinivalue_line("markers", "alone: nothing else may run on the cluster meanwhile")
+    if config.option.report:
+        config.pluginmanager.register(Verdicts(config.option.report))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -70,7 +76,7 @@ def part_of(item: pytest.Item) -> str:
     """Whole files, so that what they share is made once."""
     if item.get_closest_marker("alone") or ALONE & set(getattr(item, "fixturenames", ())):
         return "alone"
-    return str(1 + sorted(HERE.glob("test_*.py")).index(item.path) % 2)
+    return PARTS[sorted(HERE.glob("test_*.py")).index(item.path) % len(PARTS)]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -171,6 +177,15 @@ def whole_audit(local_node: None, suite: Suite, operator: Operator) -> Audit:
     if whole is None:
         pytest.skip("NOT RUN: needs all parts of the suite, run with this build of the operator")
     return whole
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A store that pods reach, with the bucket that the examples name."""
+    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
+    server.bucket("mybucket")
+    yield server
+    server.stop()
 
 
 @pytest.fixture

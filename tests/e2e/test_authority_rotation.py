@@ -13,10 +13,10 @@ from harness.etcd import EtcdError
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import Place
+from harness.renewal import KUBELET_SECONDS
 from harness.waiting import eventually, steadily
 
 ROLL_SECONDS = 90
-KUBELET_SECONDS = 150
 LONGEST_GAP = 5.0
 """Seconds without an acknowledged put: every write is done within them, with ordinary retries."""
 

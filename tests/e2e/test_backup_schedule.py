@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from harness import backups
 from harness.api import BACKUPS, SCHEDULES, Json
+from harness.conditions import condition
 from harness.place import Place
 from harness.waiting import eventually
 
@@ -16,19 +16,6 @@ from localkube.s3 import S3Server
 pytestmark = pytest.mark.usefixtures("local_node")
 
 LABEL = "etcd.database.coreos.com/schedule"
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
-    server.bucket("mybucket")
-    yield server
-    server.stop()
-
-
-def condition(body: Json | None, kind: str) -> Json:
-    found = ((body or {}).get("status") or {}).get("conditions") or ()
-    return next((one for one in found if one["type"] == kind), {})
 
 
 @pytest.mark.timeout(300)

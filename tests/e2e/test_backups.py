@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from harness import backups
-from harness.api import BACKUPS, PODS, SECRETS, Kind
+from harness.api import BACKUPS, JOBS, PODS, SECRETS
 from harness.load import under_load
 from harness.node import volume_path
 from harness.place import Place
@@ -19,16 +18,7 @@ from localkube.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("local_node")
 
-JOBS = Kind("jobs", "batch/v1", "Job")
 VERSION = "3.7.3"
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
-    server.bucket("mybucket")
-    yield server
-    server.stop()
 
 
 @pytest.mark.timeout(300)

@@ -88,6 +88,7 @@ def test_a_version_two_minors_away_is_refused_with_the_way_there(
     assert unsaid.member(0).status()["version"] == runs
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(180)
 def test_a_shrink_beside_a_dead_member_waits_for_it_to_come_back(place: Place, local_node: None):
     """3 -> 1 would end without a quorum half-way: the one that is down is counted on until then."""

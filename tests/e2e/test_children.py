@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness.api import BUDGETS, PODS, POLICIES, SECRETS, SERVICES, STATEFUL_SETS, Json, Kind
+from harness.api import (
+    BUDGETS,
+    NAMESPACES,
+    PODS,
+    POLICIES,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Json,
+    Kind,
+)
+from harness.audit import Audit, in_words
 from harness.clusters import Cluster
 from harness.place import Place
 from harness.waiting import eventually, steadily
@@ -228,3 +239,30 @@ def someone_elses(kind: Kind, name: str) -> Json:
             },
         },
     }
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(240)
+def test_in_a_namespace_that_is_deleted_nothing_is_put_back_in_vain(place: Place, audit: Audit):
+    """Each object that goes asks for a pass, and each would be refused what it makes."""
+    kube, user = place.kube, place.operator.user
+    going = Place.make(kube, place.reach, place.operator, place.ledger, "goes")
+    going.declare(size=3).comes_up()
+    quiet = Audit(audit.path)
+
+    going.leave()
+    eventually(
+        "the namespace is gone",
+        lambda: kube.get(NAMESPACES, None, going.namespace),
+        lambda found: found is None,
+        seconds=100,
+    )
+
+    refused = [
+        in_words(one)
+        for one in quiet.entries(user)
+        if one["objectRef"].get("namespace") == going.namespace
+        and one["responseStatus"]["code"] >= 400
+        and one["verb"] in ("create", "patch")
+    ]
+    assert len([one for one in refused if not one.endswith(" events")]) <= 1, refused

@@ -6,8 +6,10 @@ import pytest
 from harness.api import CLUSTERS, SLICES
 from harness.clusters import Cluster, is_ready
 from harness.place import PLAINTEXT, Place
+from harness.waiting import eventually
 
 NEWEST = "3.7.3"
+MEMBER_ID = "etcd.database.coreos.com/member-id"
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, pytest.param(7, marks=pytest.mark.verify)])
@@ -54,19 +56,23 @@ def test_the_client_service_leads_to_ready_members_only(place: Place):
     cluster = place.declare(size=3).comes_up()
 
     ready = {pod["status"]["podIP"] for pod in cluster.pods().values() if is_ready(pod)}
-    slices = place.kube.list(
-        SLICES, place.namespace, f"kubernetes.io/service-name={cluster.name}-client"
+
+    assert len(ready) == 3
+    eventually("the Service leads to them", lambda: served(cluster) == ready, seconds=10)
+
+
+def served(cluster: Cluster) -> set[str]:
+    """Addresses that the client Service leads to; its slices follow the pods a moment later."""
+    slices = cluster.kube.list(
+        SLICES, cluster.namespace, f"kubernetes.io/service-name={cluster.name}-client"
     )
-    served = {
+    return {
         address
         for one in slices
         for endpoint in one.get("endpoints") or ()
         if endpoint["conditions"]["ready"]
         for address in endpoint["addresses"]
     }
-
-    assert served == ready
-    assert len(served) == 3
 
 
 def test_columns_and_scale_show_the_cluster(place: Place):
@@ -111,3 +117,5 @@ def assert_status_agrees_with_etcd(cluster: Cluster, size: int, version: str, **
         **more,
     }
     assert {cluster.member(one).status()["version"] for one in range(size)} == {version}
+    labels = {name: pod["metadata"]["labels"] for name, pod in cluster.pods().items()}
+    assert {name: one[MEMBER_ID] for name, one in labels.items()} == listed.ids

@@ -23,7 +23,7 @@ SOON = 10
     ("sizes", "spec"),
     [
         pytest.param((1, 3, 5, 3, 1), {}, id="1-3-5-3-1"),
-        pytest.param((1, 3, 1), {"TLS": PLAINTEXT}, id="1-3-1-plaintext"),
+        pytest.param((1, 3, 1), {"TLS": PLAINTEXT}, marks=pytest.mark.verify, id="1-3-1-plaintext"),
         pytest.param((1, 7, 1), {}, marks=pytest.mark.verify, id="1-7-1"),
         pytest.param((2, 4, 6, 5, 2), {}, marks=pytest.mark.verify, id="2-4-6-5-2"),
     ],

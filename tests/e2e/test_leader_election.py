@@ -22,7 +22,13 @@ def two_operators(operator: Operator, place: Place) -> Iterator[Place]:
     operator.scale(1)
 
 
-@pytest.mark.parametrize("options", [{}, {"gracePeriodSeconds": 0}], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, marks=pytest.mark.verify, id="stopped"),
+        pytest.param({"gracePeriodSeconds": 0}, id="killed"),
+    ],
+)
 def test_the_other_operator_goes_on(two_operators: Place, options: dict[str, Any]):
     place, operator = two_operators, two_operators.operator
     first = eventually("a leader", operator.leader, seconds=30)

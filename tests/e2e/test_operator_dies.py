@@ -42,8 +42,9 @@ def without_operator(operator: Operator, place: Place) -> Iterator[Place]:
     operator.scale(1)
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("when", ["after", pytest.param("before", marks=pytest.mark.verify)])
+@pytest.mark.parametrize("when", ["after", "before"])
 async def test_dying_at_any_write_of_a_creation_leaves_no_trace(
     without_operator: Place, when: When
 ):

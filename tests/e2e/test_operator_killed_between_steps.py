@@ -110,6 +110,8 @@ async def lives(place: Place, plans: dict[str, tuple[str, Iterator[Fate]]]) -> d
     for cluster in clusters.values():
         place.may_lose |= {f"data-{cluster.name}-{ordinal}" for ordinal in range(3)}
         cluster.comes_up(seconds=120)
+        # Otherwise some clusters would have to change their leader on the way and some not.
+        cluster.is_led_by(len(cluster.pods()) - 1)
     place.operator.scale(0)
     mirror, client = Mirror(place.kube, place.namespace), await connect()
     turns = asyncio.Semaphore(AT_ONCE)

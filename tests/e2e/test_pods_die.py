@@ -12,7 +12,13 @@ from harness.place import Place
 from harness.waiting import eventually
 
 
-@pytest.mark.parametrize("options", [{}, {"gracePeriodSeconds": 0}], ids=["gracefully", "at-once"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, marks=pytest.mark.verify, id="gracefully"),
+        pytest.param({"gracePeriodSeconds": 0}, id="at-once"),
+    ],
+)
 def test_each_pod_dies_in_turn(place: Place, options: dict[str, Any]):
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members()
@@ -26,7 +32,7 @@ def test_each_pod_dies_in_turn(place: Place, options: dict[str, Any]):
     assert [cluster.client.get(f"before-{ordinal}") for ordinal in range(3)] == ["kept"] * 3
 
 
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.verify), 3])
 def test_all_pods_die_at_once(place: Place, size: int):
     cluster = place.declare(size=size).comes_up()
     before = cluster.client.members()

@@ -73,6 +73,7 @@ def test_two_deleted_claims_end_in_words_and_in_nothing_else(place: Place):
     assert unready(cluster) == ["etcd-0", "etcd-1", "etcd-2"]
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(300)
 def test_pods_that_cannot_mount_their_volumes_are_waited_for(place: Place, local_node: None):
     """Down is not lost, however many are down."""

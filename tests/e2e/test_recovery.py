@@ -6,7 +6,7 @@ import json
 
 import pytest
 from harness import machines
-from harness.api import NODES, PODS, Kind
+from harness.api import JOBS, NODES, PODS
 from harness.clusters import PREFIX, Cluster
 from harness.machines import node_of
 from harness.membership import lose_two, settles
@@ -15,7 +15,6 @@ from harness.waiting import eventually, steadily
 
 pytestmark = pytest.mark.alone
 
-JOBS = Kind("jobs", "batch/v1", "Job")
 WRITES = 100
 SAYS_SECONDS = 40
 RECOVERS_SECONDS = 120

@@ -11,6 +11,7 @@ import time
 import pytest
 import yaml
 from harness.api import CLUSTERS, PODS, ROOT, SECRETS, SERVICES, STATEFUL_SETS, Json
+from harness.conditions import condition
 from harness.place import Place
 from harness.waiting import eventually
 
@@ -38,21 +39,19 @@ def test_every_spec_of_the_table_is_answered_soon_and_makes_nothing(place: Place
 def unanswered(place: Place) -> dict[str, Json]:
     """The conditions of those whose answer is not the one of the table, by case."""
     stored = {one["metadata"]["name"]: one for one in place.kube.list(CLUSTERS, place.namespace)}
-    said = {case["case"]: accepted(stored[f"case-{number}"]) for number, case in enumerate(CASES)}
+    said = {
+        case["case"]: condition(stored[f"case-{number}"], "Accepted")
+        for number, case in enumerate(CASES)
+    }
     return {
         case["case"]: said[case["case"]] for case in CASES if not answers(case, said[case["case"]])
     }
 
 
-def answers(case: Json, condition: Json) -> bool:
-    message = condition.get("message", "")
+def answers(case: Json, accepted: Json) -> bool:
+    message = accepted.get("message", "")
     return (
-        condition.get("status") == "False"
-        and condition.get("reason") == case["reason"]
+        accepted.get("status") == "False"
+        and accepted.get("reason") == case["reason"]
         and all(str(word) in message for word in case["says"])
     )
-
-
-def accepted(body: Json) -> Json:
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == "Accepted"), {})

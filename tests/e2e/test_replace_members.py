@@ -81,8 +81,8 @@ WAYS: dict[str, Way] = {
     "way",
     [
         "claim-deleted",
-        "volume-emptied",
-        "removed-by-hand",
+        pytest.param("volume-emptied", marks=pytest.mark.verify),
+        pytest.param("removed-by-hand", marks=pytest.mark.verify),
         pytest.param("claim-and-pod-deleted", marks=pytest.mark.verify),
     ],
 )
@@ -100,6 +100,7 @@ def test_every_ordinal_is_replaced_the_leader_first(place: Place, local_node: No
     assert load.gap().seconds < LONGEST_GAP
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(120)
 def test_a_member_without_tls_is_replaced(place: Place, local_node: None):
     place.may_lose |= {"data-etcd-1"}
@@ -117,7 +118,11 @@ DAMAGES = {"log": break_log, "head-of-log": break_log_head, "database": break_da
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "what",
-    [("log", "database"), pytest.param(("head-of-log",), marks=pytest.mark.verify)],
+    [
+        ("log",),
+        pytest.param(("database",), marks=pytest.mark.verify),
+        pytest.param(("head-of-log",), marks=pytest.mark.verify),
+    ],
     ids="-".join,
 )
 def test_a_member_that_refuses_its_damaged_data_is_replaced(
@@ -177,6 +182,7 @@ def test_the_member_whose_data_differs_is_replaced_and_the_alarm_taken_back(
     )
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(180)
 def test_of_five_members_two_are_replaced(place: Place, local_node: None):
     """Quorum gates repair, not unanimity."""
@@ -246,6 +252,7 @@ async def test_a_learner_that_loses_its_volume_is_dropped_and_added_again(
     assert cluster.client.members().ids["etcd-3"] != learner
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(300)
 async def test_a_learner_that_cannot_start_gives_way_to_a_replacement(
     without_operator: Place, operator: Operator, local_node: None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from harness import backups
-from harness.api import BACKUPS, CLAIMS, CLUSTERS, PODS, RESTORES, Json, Kind
+from harness.api import BACKUPS, CLAIMS, CLUSTERS, JOBS, PODS, RESTORES, Json
+from harness.conditions import condition
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import PLAINTEXT, Place
@@ -16,17 +15,8 @@ from localkube.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("local_node")
 
-JOBS = Kind("jobs", "batch/v1", "Job")
 VERSION = "3.7.3"
 RESTORED_SECONDS = 120
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
-    server.bucket("mybucket")
-    yield server
-    server.stop()
 
 
 @pytest.mark.alone
@@ -67,6 +57,7 @@ def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
     assert new.client.members().ids == members.ids
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(300)
 def test_a_backup_that_cannot_be_had_is_told_and_taken_once_it_can(
     place: Place, s3: S3Server
@@ -135,9 +126,7 @@ def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
     spec = {"etcdCluster": {"name": "lost"}, "backupStorageType": "S3", "s3": at}
 
     def complete() -> Json:
-        body = place.kube.get(RESTORES, place.namespace, "lost") or {}
-        told = (body.get("status") or {}).get("conditions", ())
-        return next((one for one in told if one["type"] == "Complete"), {})
+        return condition(place.kube.get(RESTORES, place.namespace, "lost"), "Complete")
 
     place.kube.create(RESTORES, {"metadata": {"name": "lost"}, "spec": spec}, place.namespace)
     eventually("it holds", complete, lambda one: one.get("reason") == "ClusterExists")
@@ -157,6 +146,7 @@ def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
     assert int(lost.client.status()["header"]["revision"]) > last
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(240)
 def test_a_cluster_without_tls_is_backed_up_and_born_again_with_it(
     place: Place, s3: S3Server
@@ -224,3 +214,11 @@ def test_a_backup_by_its_name_is_waited_for_and_may_go_once_it_is_taken(
 
     assert lost.client.get("key") == "value"
     assert lost.body()["spec"]["bootstrap"]["restore"]["s3"] == once["s3"]
+
+    def columns() -> dict[str, str]:
+        shown = place.kube.kubectl("-n", place.namespace, "get", "etcdrestore", "lost")
+        header, row = (line.split() for line in shown.strip().splitlines())
+        return dict(zip(header, row, strict=False))
+
+    eventually("it says so", columns, lambda one: one.get("SUCCEEDED") == "true")
+    assert columns()["STORAGE"] == "S3"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from harness import backups
-from harness.api import BACKUPS, CLAIMS, PODS, RESTORES, SCHEDULES, Json, Kind
+from harness.api import BACKUPS, CLAIMS, JOBS, PODS, RESTORES, SCHEDULES, Json
 from harness.clusters import Cluster, is_waiting_in_start
+from harness.conditions import condition
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import Place
@@ -17,18 +16,9 @@ from localkube.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("local_node")
 
-JOBS = Kind("jobs", "batch/v1", "Job")
 VERSION = "3.7.3"
 SAYS_SECONDS = 40
 RESTORED_SECONDS = 150
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    server = S3Server(tmp_path_factory.mktemp("s3"), host=backups.HOST).start()
-    server.bucket("mybucket")
-    yield server
-    server.stop()
 
 
 def ask(place: Place, **spec: object) -> None:
@@ -46,8 +36,7 @@ def status(place: Place) -> Json:
 
 
 def complete(place: Place) -> Json:
-    told = status(place).get("conditions", ())
-    return next((one for one in told if one["type"] == "Complete"), {})
+    return condition(place.kube.get(RESTORES, place.namespace, "etcd"), "Complete")
 
 
 def succeeds(place: Place) -> None:

@@ -53,6 +53,7 @@ def test_edits_restart_every_pod_one_at_a_time_and_the_leader_last(place: Place)
     assert etcd["resources"]["requests"]["memory"] == "32Mi"
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(120)
 def test_a_cluster_without_tls_is_restarted_in_turn(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from harness.api import PODS
 from harness.clusters import PREFIX, Cluster
 from harness.membership import settles
@@ -75,6 +76,7 @@ def test_another_uid_neither_adopts_nor_discards(place: Place):
     assert cluster.claim_uids() == old.claims
 
 
+@pytest.mark.verify
 def test_a_smaller_cluster_of_the_same_name_adopts_all_members_and_then_shrinks(place: Place):
     """Members go by the rules, with a quorum that agrees; never because they were left out."""
     old = deleted(place)

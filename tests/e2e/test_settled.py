@@ -1,4 +1,7 @@
-"""A settled cluster costs the API server no write, and no read beside watches and the Lease."""
+"""A settled cluster costs the API server no write, and no read beside watches and the Lease.
+
+Secrets of a user are no exception, though the operator has no watch of what is in them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,23 @@ import time
 from collections import Counter
 
 import pytest
+from harness.api import SECRETS, ApiError
 from harness.audit import Audit, Entry, in_words
+from harness.authority import Authority
+from harness.clusters import Cluster, is_up
 from harness.place import Place
+from harness.waiting import eventually
 
 pytestmark = pytest.mark.alone
 
 SECONDS = 60
 """The benchmarks look for ten minutes."""
+
+UNREAD_SECONDS = 40
+"""Longer than Secrets of a user are left alone where nobody tells of their changes."""
+
+BEGIN_SECONDS = 3
+"""What was read before its changes were listened to is read once more."""
 
 
 @pytest.mark.timeout(180)
@@ -31,6 +44,57 @@ def test_a_settled_cluster_costs_no_requests(place: Place, audit: Audit):
     assert all(one.startswith("list ") and count == 1 for one, count in fleet.items()), fleet
     assert resource_versions(place) == before
     cluster.comes_up(seconds=1)
+
+
+@pytest.mark.timeout(180)
+def test_secrets_of_a_user_are_not_read_before_they_change_and_then_at_once(
+    place: Place, audit: Audit
+):
+    home = f"etcd.{place.namespace}.svc"
+    peers = Authority().secret("peers", "peer", f"*.{home}", f"*.{home}.cluster.local")
+    root = {"metadata": {"name": "root"}, "stringData": {"password": "r-1"}}
+    for secret in (peers, root):
+        place.kube.create(SECRETS, secret, place.namespace)
+    static, auth = {"member": {"peerSecret": "peers"}}, {"rootSecret": {"name": "root"}}
+    cluster = place.declare(size=1, TLS={"static": static}, auth=auth)
+    guarded(cluster, seconds=60)
+    time.sleep(BEGIN_SECONDS)
+    quiet = Audit(audit.path)
+
+    time.sleep(UNREAD_SECONDS)
+
+    assert asked(place, quiet) == []
+    place.kube.patch(SECRETS, place.namespace, "root", {"stringData": {"password": "r-2"}})
+    eventually("root has its new password", lambda: logs_in(place, "r-2"), seconds=5)
+    assert [one for one in asked(place, quiet) if one.endswith(" secrets")] == ["get secrets"]
+    cluster.change(auth=None)
+    cluster.comes_up()
+
+
+def guarded(cluster: Cluster, seconds: float) -> None:
+    eventually(
+        "it is up, with authentication",
+        lambda: cluster.body() or {},
+        lambda body: is_up(body) and body["status"].get("auth", {}).get("enabled"),
+        seconds,
+    )
+
+
+def logs_in(place: Place, password: str) -> bool:
+    """In a pod, whose environment names the member's certificate."""
+    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", "get", "x")
+    try:
+        place.kube.kubectl("-n", place.namespace, *run, "--user", f"root:{password}")
+    except ApiError:
+        return False
+    return True
+
+
+def asked(place: Place, audit: Audit) -> list[str]:
+    """What the operator has asked for in this namespace, beside watches."""
+    entries = audit.entries(place.operator.user)
+    ours = (one for one in entries if namespace_of(one) == place.namespace)
+    return [in_words(one) for one in ours if one["verb"] != "watch"]
 
 
 def namespace_of(entry: Entry) -> str:

@@ -61,6 +61,7 @@ def test_a_member_whose_pod_is_late_starts_as_who_it_is(place: Place):
     assert cluster.client.members().ids == recorded
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(180)
 def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
     """The volume stays on it, so the member does as well."""
@@ -130,6 +131,7 @@ def test_a_drain_of_the_only_member_waits_and_says_what_to_do(place: Place):
     assert cluster.client.get("before") == "kept"
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(240)
 def test_a_node_that_fails_and_comes_back_loses_nobody(place: Place):
     cluster = place.declare(size=3).comes_up()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from harness.api import PODS, SECRETS, Json
 from harness.authority import Authority
-from harness.clusters import Cluster, restarts
+from harness.clusters import restarts
 from harness.credentials import Credentials
 from harness.etcd import EtcdError
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import PLAINTEXT, Place
+from harness.renewal import all_show_another, serials
 from harness.waiting import eventually, steadily
 
-MANAGED = {"peer": "Managed", "client": "Managed"}
 STATIC = {
     "static": {
         "member": {"peerSecret": "peers", "serverSecret": "servers"},
@@ -21,8 +21,6 @@ STATIC = {
     }
 }
 SOON = 5
-KUBELET_SECONDS = 150
-"""For a kubelet to bring an altered Secret into a pod: it looks once a minute, and a bit more."""
 
 
 def test_managed_tls_lets_in_who_has_a_certificate_and_nobody_else(place: Place):
@@ -58,6 +56,7 @@ def test_etcdctl_in_a_pod_is_let_in_without_a_flag(place: Place):
         assert etcdctl(*where, "get", "greeting", "--print-value-only").strip() == "hello"
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(300)
 def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
     cluster = place.declare(size=3).comes_up()
@@ -65,12 +64,7 @@ def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
     with under_load(cluster):
         for name in ("etcd-server-tls", "etcd-peer-tls", "etcd-client-tls"):
             place.kube.delete(SECRETS, place.namespace, name)
-        eventually(
-            "every member shows its new certificate",
-            lambda: serials(cluster),
-            lambda now: len(set(now)) == 1 and not set(now) & set(before),
-            seconds=KUBELET_SECONDS,
-        )
+        all_show_another(cluster, before)
     assert cluster.pod_uids() == uids
     assert not sum(restarts(pod) for pod in cluster.pods().values())
     # Its peers take one that comes back with the new one, too.
@@ -88,6 +82,7 @@ def test_certificates_of_a_user_serve(place: Place):
     assert made == {"etcd-start", "peers", "servers", "operators"}
 
 
+@pytest.mark.verify
 def test_certificates_of_a_user_between_members_leave_clients_with_managed_ones(place: Place):
     bring(place)
     place.credentials = None
@@ -154,15 +149,15 @@ def test_a_bad_certificate_does_not_touch_a_running_cluster(place: Place):
     settles(cluster, 3)
 
 
-def test_another_mode_is_declined_while_a_cluster_runs(place: Place):
+def test_other_certificates_are_declined_while_a_cluster_runs(place: Place):
     cluster = place.declare(size=3).comes_up()
     uids = cluster.pod_uids()
 
-    cluster.change(TLS={"peer": "Managed", "client": "Plaintext"})
+    cluster.change(TLS={"static": {"member": {"peerSecret": "peers"}}})
 
-    cluster.holds("TLSCannotChange", "clients are TLS with managed", seconds=SOON)
+    cluster.holds("TLSCannotChange", "peers are TLS with managed", seconds=SOON)
     assert cluster.pod_uids() == uids
-    cluster.change(TLS=MANAGED)
+    cluster.change(TLS=None)
     settles(cluster, 3)
 
 
@@ -189,12 +184,3 @@ def names_of(place: Place) -> tuple[str, ...]:
 
 def alter(place: Place, secret: Json) -> None:
     place.kube.patch(SECRETS, place.namespace, secret["metadata"]["name"], secret)
-
-
-def serials(cluster: Cluster) -> list[int]:
-    """Of the certificates that the members show, each."""
-    found = []
-    for name in sorted(cluster.pods()):
-        where = cluster.reach.pod(cluster.namespace, name, 2379)
-        found.append(cluster.credentials().shown_at(where).serial_number)
-    return found

@@ -18,8 +18,10 @@ PULL_SECONDS = 40
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "versions",
-    [("3.5.35", "3.6.16", "3.7.3"), ("3.6.16", "3.7.3", "3.6.16")],
-    ids=["up-two-minors", "up-and-down-again"],
+    [
+        pytest.param(("3.5.35", "3.6.16", "3.7.3"), marks=pytest.mark.verify, id="up-two-minors"),
+        pytest.param(("3.6.16", "3.7.3", "3.6.16"), id="up-and-down-again"),
+    ],
 )
 def test_one_minor_after_the_other_under_load(place: Place, versions: tuple[str, ...]):
     cluster = place.declare(size=3, version=versions[0]).comes_up()
@@ -35,11 +37,12 @@ def test_one_minor_after_the_other_under_load(place: Place, versions: tuple[str,
     assert cluster.client.members() == before
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(180)
 def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
+    """Alone, as on a machine that is short of time etcd elects leaders of its own accord too."""
     cluster = place.declare(size=3, version="3.7.2").comes_up()
-    leader, term = cluster.leader(), int(cluster.member(0).status()["raftTerm"])
-    uids = cluster.pod_uids()
+    leader, uids = cluster.leader(), cluster.pod_uids()
 
     with under_load(cluster) as load, story_of(cluster) as story:
         goes_to(cluster, "3.7.3")
@@ -47,7 +50,9 @@ def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
     assert sorted(story.stopped) == sorted(uids)
     assert story.stopped[-1] == f"etcd-{leader}"
     assert story.most_down == 1
-    assert int(cluster.member(0).status()["raftTerm"]) == term + 1
+    moved = [one["message"] for one in cluster.events() if one["reason"] == "LeaderMoved"]
+    assert len(moved) == 1, moved
+    assert f"etcd-{leader} is to be restarted" in moved[0]
     assert load.gap().seconds < LONGEST_GAP
 
 

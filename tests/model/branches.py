@@ -142,6 +142,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "rotation": "the model's links are in plaintext: tests/unit",
     "authentication": "a human's spec.auth, and its links are in plaintext: tests/unit",
     "links": "the model's links are in plaintext: tests/unit",
+    "issued": "the model's links are in plaintext: tests/unit/test_issued_passes.py",
+    "switch": "the model's links are in plaintext: tests/unit/test_membership_switch.py",
     "blocked.cannot_form": "most volumes emptied while it forms, and not all: tests/unit",
     "bootstrap._begin: Hold SplitBrain": "claims of two etcd clusters: tests/unit",
     "roll._in_turn: Wait": "a guard; a vacancy is filled before anyone is restarted: tests/unit",

@@ -79,4 +79,28 @@ MUTANTS: Final = [
         "    if False:\n",
         "a line break becomes part of a password",
     ),
+    Mutant(
+        "operator/etcd_operator/provided.py",
+        "        return last.mark == mark\n",
+        "        return True\n",
+        "a Secret of a user is read once and never again",
+    ),
+    Mutant(
+        "operator/etcd_operator/name_changes.py",
+        "            place.hears = False\n",
+        "",
+        "what changes while nobody listens is never heard of",
+    ),
+    Mutant(
+        "operator/etcd_operator/name_changes.py",
+        "        place.marks.pop(name, None)\n",
+        "",
+        "a Secret that changes has the mark of before, so it is not read",
+    ),
+    Mutant(
+        "operator/etcd_operator/tables.py",
+        '"includeObject": "None"',
+        '"includeObject": "Metadata"',
+        "annotations of all Secrets of a namespace come into the process",
+    ),
 ]

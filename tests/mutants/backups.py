@@ -37,6 +37,18 @@ MUTANTS: Final = [
         "if self.size <= TAIL:",
         "the size is no matter: etcdutl would take the file for one without a hash",
     ),
+    Mutant(
+        "operator/etcd_operator/backup/source.py",
+        "        if left:\n",
+        "        if False:\n",
+        "a snapshot that ended early is handed on as a whole one",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/ahead.py",
+        "            stop()\n",
+        "",
+        "a member that stalls holds a Job that was told to end",
+    ),
     Mutant(_CHOICE, "if not one.learner]", "]", "a learner that is behind is backed up"),
     Mutant(_CHOICE, '"CORRUPT" in words', '"CORRUPTED" in words', "a corrupt member is backed up"),
     Mutant(
@@ -238,19 +250,19 @@ MUTANTS: Final = [
         "a file that was read back is called restored",
     ),
     Mutant(
-        "backup/trial.py",
+        "backup/measurement.py",
         "    if now < revision:\n",
         "    if False:\n",
         "an older snapshot is called the backup",
     ),
     Mutant(
-        "backup/trial.py",
+        "backup/measurement.py",
         "    elif keys != restored.keys:\n",
         "    elif False:\n",
         "keys are missing and nobody says so",
     ),
     Mutant(
-        "backup/trial.py",
+        "backup/measurement.py",
         "    elif all(had[one] == found[one] for one in both):\n",
         "    elif both:\n",
         "other values are called the same",

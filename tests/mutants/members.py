@@ -385,8 +385,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/changes.py",
-        "if seat.serves and seat is not leads]",
-        "if seat is not leads]",
+        "if seat.serves and seat.ordinal != ordinal)",
+        "if seat.ordinal != ordinal)",
         "a voter that does not serve is asked beside the leader",
     ),
     Mutant(

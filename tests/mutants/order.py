@@ -155,14 +155,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    if formed:\n        wanted += [",
+        "    if is_latched(seen):\n        wanted += [",
         "    if True:\n        wanted += [",
         "clients are let in before the latch",
     ),
     Mutant(
         _PLANNER,
-        "wanted = [one for one in wanted if _kind_and_name(one[1]) not in taken]",
-        "del taken",
+        "        if _kind_and_name(manifest) not in taken\n",
+        "",
         "another cluster's Service is taken over (I10)",
     ),
     Mutant(

@@ -122,7 +122,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _every_pod_serves,\n    blocked.unformed,\n    roll.next_pod,\n",
+        "    _every_pod_serves,\n    blocked.unformed,\n    switch.addresses,\n",
         "    blocked.unformed,\n    roll.next_pod,\n    _every_pod_serves,\n",
         "the next pod is restarted before the last one serves",
     ),
@@ -317,8 +317,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _STEPS,
-        "        case ApplyChild(final=final) | WriteBootstrap(final=final):\n",
-        "        case WriteBootstrap(final=final):\n",
+        "ApplyChild(final=final) | WriteBootstrap(final=final) | TakeCertificate(final=final):\n",
+        "WriteBootstrap(final=final) | TakeCertificate(final=final):\n",
         "replicas are lowered on the word of an old view (I5)",
     ),
     Mutant(
@@ -368,5 +368,17 @@ MUTANTS: Final = [
         "            self._finder.read_all(PODS, where, cluster.name),\n",
         "",
         "the second look sees pods of before",
+    ),
+    Mutant(
+        _STEPS,
+        'return isinstance(step, ApplyChild) and step.kind in {"Service", "NetworkPolicy"}',
+        "return isinstance(step, ApplyChild)",
+        "replicas and budgets go by what members said before (I5)",
+    ),
+    Mutant(
+        "operator/etcd_operator/finder.py",
+        "JUST_SECONDS: Final = 0.05\n",
+        "JUST_SECONDS: Final = 5.0\n",
+        "whoever took a name in the last seconds loses what he made (I10)",
     ),
 ]

@@ -35,7 +35,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROTATION,
-        "    return step if step and _is_at_rest(seen) else None\n",
+        "    return step if step and is_at_rest(seen) else None\n",
         "    return step\n",
         "a rotation goes on while members are away",
     ),

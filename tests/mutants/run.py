@@ -40,6 +40,7 @@ MODULES = (
     "tls",
     "auth",
     "rotation",
+    "issued",
     "backups",
     "by_name",
     "in_place",

@@ -37,6 +37,8 @@ TESTS: Final = (
     "test_tls_passes.py",
     "test_auth_passes.py",
     "test_rotation_passes.py",
+    "test_issued_passes.py",
+    "test_switch_passes.py",
     "test_membership_walk.py",
 )
 
@@ -48,12 +50,15 @@ _UPGRADE = "test_membership_upgrade.py"
 _CONFIRM = "test_reconcile_confirm.py"
 _MANIFESTS = ("test_manifests_golden.py",)
 _ROTATION = ("test_membership_rotation.py", "test_rotation_passes.py")
+_ISSUED = ("test_issued_passes.py",)
 _TLS = (
     "test_membership_certificates.py",
     "test_membership_links.py",
     "test_certificates.py",
     "test_tls_passes.py",
 )
+
+_SWITCH = ("test_membership_switch.py", "test_switch_passes.py")
 
 _BACKUPS = ("test_backup.py", "test_backups.py", "test_backup_job.py", "test_backup_trial.py")
 _SCHEDULES = (
@@ -86,6 +91,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,
     "backup/status.py": _BACKUPS,
+    "backup/measurement.py": _BACKUPS,
     "backup/trial.py": _BACKUPS,
     "manifests/backup_job.py": _BACKUPS,
     "manifests/trial_job.py": _BACKUPS,
@@ -94,6 +100,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/origin.py": _BY_NAME,
     "membership/replacement.py": _IN_PLACE,
     "membership/restore.py": _RESTORES,
+    "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
+    "operator/etcd_operator/backup/source.py": ("test_backup_stream.py",),
     "operator/etcd_operator/backup_jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/cron.py": _SCHEDULES,
     "operator/etcd_operator/restores.py": _RESTORES,
@@ -107,13 +115,20 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/auth_look.py": _AUTH,
     "operator/etcd_operator/sweep.py": ("test_observe_sweep.py",),
     "operator/etcd_operator/passwords.py": _AUTH,
+    "operator/etcd_operator/finder.py": ("test_apply.py",),
+    "operator/etcd_operator/provided.py": (*_AUTH, *_TLS),
+    "operator/etcd_operator/name_changes.py": ("test_name_changes.py",),
+    "operator/etcd_operator/tables.py": ("test_tables.py",),
     "manifests/tls.py": (*_MANIFESTS, *_ROTATION),
-    "membership/certificates.py": (*_TLS, *_ROTATION),
-    "membership/links.py": _TLS,
+    "membership/certificates.py": (*_TLS, *_ROTATION, *_SWITCH),
+    "membership/links.py": (*_TLS, *_SWITCH),
+    "membership/issued.py": _ISSUED,
     "membership/rotation.py": _ROTATION,
+    "operator/etcd_operator/issued.py": _ISSUED,
+    "operator/etcd_operator/taking.py": _ISSUED,
     "operator/etcd_operator/authorities.py": _ROTATION,
     "api/options.py": ("test_api_options.py", *_MANIFESTS),
-    "conditions.py": ("test_conditions.py", "test_tls_passes.py"),
+    "conditions.py": ("test_conditions.py", "test_tls_passes.py", "test_switch_passes.py"),
     "disruptions.py": ("test_conditions.py",),
     "manifests/disruption_budget.py": ("test_membership_budget.py",),
     "manifests/drift.py": ("test_manifests_drift.py", "test_manifests_network_policy.py"),
@@ -140,8 +155,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_inplace_plan.py",
     ),
     "membership/budget.py": ("test_membership_budget.py",),
-    "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE),
-    "membership/grow.py": (_GROW,),
+    "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
+    "membership/grow.py": (_GROW, *_SWITCH),
     "membership/learner.py": ("test_membership_learner.py",),
     "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK, _GROW),
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
@@ -172,7 +187,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/roll.py": (_ROLL,),
     "membership/roster.py": ("test_membership_roster.py",),
     "membership/shrink.py": (_SHRINK, *_IN_PLACE),
-    "membership/steps.py": (_CONFIRM, _SHRINK, "test_auth_passes.py"),
+    "membership/steps.py": (_CONFIRM, "test_apply.py", _SHRINK, "test_auth_passes.py"),
+    "membership/switch.py": _SWITCH,
     "membership/successor.py": _IN_PLACE,
     "membership/survivor.py": (
         "test_restore_plan.py",
@@ -182,7 +198,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/takeover.py": _IN_PLACE,
     "membership/upgrade.py": (_UPGRADE,),
     "membership/versions.py": ("test_membership_versions.py",),
-    "operator/etcd_operator/apply.py": ("test_apply.py",),
+    "operator/etcd_operator/apply.py": ("test_apply.py", "test_switch_passes.py"),
+    "operator/etcd_operator/backups.py": _BACKUPS,
     "operator/etcd_operator/observe.py": (
         _CONFIRM,
         "test_observe.py",

@@ -18,6 +18,7 @@ from typing import Any
 from etcd_operator import etcd, tickets
 from etcd_operator.etcd import Endpoint
 from etcd_operator.kube import (
+    CERTIFICATES,
     CLAIMS,
     ETCD_CLUSTERS,
     PODS,
@@ -30,6 +31,7 @@ from etcd_operator.kube import (
 )
 from etcd_operator.store import Store
 from etcd_stateful import naming
+from etcd_stateful.manifests.statefulset import levels_in
 from etcd_stateful.membership import identity
 from etcd_stateful.membership.observation import Alarm, EtcdView, Member, MemberStatus
 from etcd_stateful.ticket import Answer, Finding, Receipt, Ticket
@@ -70,6 +72,9 @@ class FakeKube:
         self.failures: dict[str, list[Exception]] = {}
         """Raised instead of serving such a call, one after the other."""
 
+        self.unserved: set[Resource] = set()
+        """Whose CRDs are not installed."""
+
         self._versions = itertools.count(100)
         self._uids = itertools.count(1)
 
@@ -91,7 +96,7 @@ class FakeKube:
 
     def remove(self, resource: Resource, namespace: str, name: str) -> None:
         gone = self.objects.pop((resource, namespace, name))
-        if self.store is not None and self.watching:
+        if self.store is not None and self.watching and resource != CERTIFICATES:
             self.store.remove(
                 resource, namespace, name, gone["metadata"]["uid"], next(self._versions)
             )
@@ -200,6 +205,8 @@ class FakeKube:
             hook()
         if self.failures.get(call):
             raise self.failures[call].pop(0)
+        if resource in self.unserved and verb != "get":
+            raise Rejected("404 page not found", status=404)
 
     def _check(self, known: Json | None, wanted: Mapping[str, Any]) -> None:
         for key in ("uid", "resourceVersion"):
@@ -224,9 +231,9 @@ class FakeKube:
 
     def publish(self, name: Name) -> None:
         """What the watch, which selects by our label, tells of the object."""
-        if self.store is None or not self.watching:
-            return
         resource, namespace, called = name
+        if self.store is None or not self.watching or resource == CERTIFICATES:
+            return
         obj = self.objects[name]
         labels = obj["metadata"].get("labels") or {}
         if resource.group == naming.GROUP or labels.get(naming.LABEL_MANAGED_BY) == naming.MANAGER:
@@ -313,6 +320,9 @@ class FakeEtcd:
     silent: set[str] = field(default_factory=set)
     """Addresses that answer the status and not the list."""
 
+    served: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By address, the schemes that clients are served with, where that matters."""
+
     calls: list[str] = field(default_factory=list)
     patience: dict[str, float] = field(default_factory=dict)
     """How long the last question for a status would have waited."""
@@ -356,12 +366,16 @@ class FakeEtcd:
             raise etcd.NoAnswer("no quorum")
         return EtcdView(self.cluster_id, tuple(self.listed.values()))
 
-    async def member_add_learner(self, at: Endpoint, peer_url: str) -> int:
-        self._changed("add", at, peer_url)
+    async def member_add_learner(self, at: Endpoint, *peer_urls: str) -> int:
+        self._changed("add", at, " ".join(peer_urls))
         member_id = max(self.listed, default=0) + 1
-        self.listed[member_id] = Member(member_id, "", (peer_url,), learner=True)
+        self.listed[member_id] = Member(member_id, "", peer_urls, learner=True)
         self.learners.add(member_id)
         return member_id
+
+    async def member_update(self, at: Endpoint, member_id: int, *peer_urls: str) -> None:
+        self._changed("update", at, f"{member_id} {' '.join(peer_urls)}")
+        self.listed[member_id] = replace(self.listed[member_id], peer_urls=peer_urls)
 
     async def member_promote(self, at: Endpoint, member_id: int) -> None:
         self._changed("promote", at, member_id)
@@ -407,13 +421,16 @@ class FakeEtcd:
         member = self._member(at)
         if self.answers:
             raise self.answers.pop(0)
-        if what not in ("add", "remove") and member.member_id != self._leader():
+        if what not in ("add", "remove", "update") and member.member_id != self._leader():
             raise etcd.Refused("not leader")
 
     def _member(self, at: Endpoint) -> Member:
         member = self.members.get(at.address)
         if member is None:
             raise etcd.NoAnswer(f"{at.address}: connection refused")
+        spoken = "https" if at.tls else "http"
+        if spoken not in self.served.get(at.address, (spoken,)):
+            raise etcd.NoAnswer(f"{at.address}: does not speak {spoken}")
         if self.denies:
             raise etcd.Denied(self.denies)
         if at.cluster_id not in (None, self.cluster_id):
@@ -523,6 +540,8 @@ class Nodes:
             for first, url in urls.items():
                 member_id = identity.member_id([url], ticket.token)
                 self.etcd.listed[member_id] = Member(member_id, first, (url,), learner=False)
+        if levels := levels_in(pod["spec"]):
+            self.etcd.served[address] = levels.client_schemes
         self.etcd.members[address] = Member(
             ticket.member_id, name, (urls.get(name, ""),), learner=False
         )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
 
-from etcd_operator.kube import ETCD_CLUSTERS, Json, Key
+from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, Resource, Unavailable
 from etcd_operator.metrics import Metrics
 from etcd_operator.reconcile import Reconciler
 from etcd_operator.settings import Settings
@@ -39,6 +39,9 @@ class Bench:
         self.accounts = FakeAccounts()
         self.nodes = Nodes(self.kube, self.start, self.etcd)
         self.events = FakeEvents()
+        self.marks: dict[str, int] | None = None
+        """Of what changes would be heard of, by name; None: of nothing."""
+
         self.begin_process()
 
     def begin_process(self) -> None:
@@ -56,6 +59,7 @@ class Bench:
             etcd=self.etcd,
             accounts=self.accounts,
             events=self.events,
+            mark=lambda _, __, name: None if self.marks is None else self.marks.get(name, 0),
             clock=self.clock,
             wall_clock=self.clock,
         )
@@ -80,6 +84,34 @@ class Bench:
                 return delay
             self.clock.now += delay if delay is not None else 1.0
         raise AssertionError(f"no rest after {passes} passes: {self.kube.log[-12:]}")
+
+    async def rest(self, seconds: float) -> None:
+        """Passes when they are due, in a world where nothing happens."""
+        ends = self.clock.now + seconds
+        while self.clock.now < ends:
+            delay = await self.once()
+            assert delay is not None, "nobody would look again"
+            self.clock.now += delay
+
+    def forget(self) -> None:
+        """What was asked, changed and told so far."""
+        for memory in (self.kube.calls, self.kube.log, self.etcd.calls, self.etcd.changes):
+            memory.clear()
+        self.events.posted.clear()
+
+    def dies_at_creation(self, name: str, *, after: bool) -> list[Json | None]:
+        """The API server loses the answer to the creation of this name, or never gets it; what is
+        returned is empty until then."""
+        create, killed = self.kube.create, list[Json | None]()
+
+        async def dies(resource: Resource, manifest: Json) -> Json:
+            if manifest["metadata"]["name"] == name and not killed:
+                killed.append(await create(resource, manifest) if after else None)
+                raise Unavailable("killed")
+            return await create(resource, manifest)
+
+        self.kube.create = dies  # type: ignore[method-assign]
+        return killed
 
     async def _nothing_new(self) -> bool:
         before = self.kube.writes()

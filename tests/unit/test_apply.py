@@ -42,6 +42,7 @@ from etcd_stateful.membership.steps import (
     MemberAddLearner,
     MemberPromote,
     MemberRemove,
+    MemberUpdate,
     MoveLeader,
     PushTicket,
     RecordMember,
@@ -136,6 +137,27 @@ class TestChild:
         )
         assert isinstance(await world.apply(service_step()), Outdated)
         assert world.kube.live(SERVICES, "a") == before
+
+    async def test_of_a_name_that_was_free_a_moment_ago_needs_no_other_read(self, world):
+        await world.finder.find(SERVICES, "default", "a")
+        await world.apply(service_step())
+        assert world.kube.log == ["get Service a", "apply Service a"]
+
+    async def test_of_a_name_that_was_free_a_while_ago_is_not_taken_over(self, world):
+        await world.finder.find(SERVICES, "default", "a")
+        world.clock.now += 0.1
+        theirs = {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
+        before = world.kube.put(SERVICES, theirs)
+        assert isinstance(await world.apply(service_step()), Outdated)
+        assert world.kube.live(SERVICES, "a") == before
+
+    async def test_that_members_depend_on_is_read_however_short_the_moment(self, world):
+        """I5: an operator that just gave up the Lease may have made it, with other replicas."""
+        await world.finder.find(STATEFUL_SETS, "default", "a")
+        manifest = stateful_set(CLUSTER, replicas=3, operator_image="operator:1")
+        world.kube.log.clear()
+        await world.apply(ApplyChild("StatefulSet", "a", manifest, "is not there"))
+        assert world.kube.log == ["get StatefulSet a", "apply StatefulSet a"]
 
     async def test_that_someone_replaced_in_between_is_not_taken_over(self, world):
         await world.apply(service_step())
@@ -469,6 +491,14 @@ class TestChange:
         ("step", "asked"),
         [
             (MemberAddLearner(LEADER, "http://a-3:2380", "x"), "add 10.0.0.1 http://a-3:2380"),
+            (
+                MemberAddLearner(LEADER, "http://b", "x", ("https://b",)),
+                "add 10.0.0.1 http://b https://b",
+            ),
+            (
+                MemberUpdate(LEADER, 7, ("http://b", "https://b"), "x"),
+                "update 10.0.0.1 7 http://b https://b",
+            ),
             (PROMOTE, "promote 10.0.0.1 8"),
             (MemberRemove(LEADER, 8, "x"), "remove 10.0.0.1 8"),
             (MoveLeader(LEADER, 8, "x"), "move leader 10.0.0.1 8"),

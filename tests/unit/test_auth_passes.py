@@ -78,6 +78,21 @@ async def test_a_password_follows_its_secret(on):
     assert "PasswordChanged" in on.events.reasons()
 
 
+async def test_at_rest_no_secret_is_read_and_one_that_changes_is_followed_at_once(on):
+    on.marks = {}
+    await on.run()
+    on.kube.calls.clear()
+    await on.rest(600)
+    assert not on.kube.calls
+
+    on.clock.now += 1
+    put_password(on, "web", "web-secret-2", "pw")
+    on.marks["web"] = 1
+    for _ in range(3):
+        await on.once()
+    assert on.accounts.passwords["web"] == "web-secret-2"
+
+
 async def test_off_by_hand_is_on_again_within_a_round(on):
     on.accounts.enabled = False
     minutes(on)

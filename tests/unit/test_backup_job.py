@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.plan import Run, Target
-from etcd_stateful.manifests.backup_job import backup_job, order
+from etcd_stateful.manifests.backup_job import RECEIVING, backup_job, order
 
 GOLDEN = Path(__file__).parent / "golden" / "backups"
 METADATA = {"namespace": "ns", "name": "b", "uid": "uid-b", "generation": 1}
@@ -141,3 +144,16 @@ def test_a_secret_is_named_and_nothing_of_it_is_said() -> None:
 
     assert text.count("secretName: aws") == 1
     assert "secretKeyRef" not in text
+
+
+def test_grpc_knows_what_it_is_told() -> None:
+    """Of a word that it does not know it says so, and goes on, as slowly as without it."""
+    told = {one["name"]: one["value"] for one in RECEIVING}
+    code = "import grpc; grpc.insecure_channel('127.0.0.1:1').close()"
+
+    def errors(environment: dict[str, str]) -> bytes:
+        command, merged = [sys.executable, "-c", code], os.environ | environment
+        return subprocess.run(command, env=merged, capture_output=True, check=False).stderr
+
+    assert errors(told) == b""
+    assert b"Unknown experiment" in errors({"GRPC_EXPERIMENTS": "-of_another_version"})

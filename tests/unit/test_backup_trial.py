@@ -14,11 +14,11 @@ from test_manifests_golden import text_of
 from etcd_operator.kube import ETCD_CLUSTERS, JOBS, PODS
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.backup import measurement, outcome, trial
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup import outcome, trial
+from etcd_stateful.backup.measurement import Hash, Measured, Verdict
 from etcd_stateful.backup.outcome import Failure, Proven
 from etcd_stateful.backup.plan import Run
-from etcd_stateful.backup.trial import Hash, Measured, Verdict
 from etcd_stateful.manifests.backup_job import order
 from etcd_stateful.manifests.trial_job import trial_job
 
@@ -31,15 +31,15 @@ VERIFICATION = "b-backup-vg1"
 
 class TestCompare:
     def wrong(self, now: int, restored: Measured) -> str:
-        return "; ".join(trial.compare(42, CLUSTER, now, restored).wrong)
+        return "; ".join(measurement.compare(42, CLUSTER, now, restored).wrong)
 
     def test_the_same_at_the_revision_of_the_backup(self) -> None:
-        verdict = trial.compare(42, CLUSTER, 42, CLUSTER)
+        verdict = measurement.compare(42, CLUSTER, 42, CLUSTER)
 
         assert verdict == Verdict((), ("revision 42", "12 keys", "etcd's hash"))
 
     def test_writes_that_came_meanwhile_are_no_difference(self) -> None:
-        assert trial.compare(42, CLUSTER, 50, CLUSTER).wrong == ()
+        assert measurement.compare(42, CLUSTER, 50, CLUSTER).wrong == ()
 
     def test_fewer_writes_are(self) -> None:
         assert self.wrong(41, CLUSTER) == "it is at revision 41, and the backup is of 42"
@@ -55,17 +55,17 @@ class TestCompare:
         assert told == "etcd's hash at revision 42 is not the cluster's"
 
     def test_hashes_after_another_compaction_say_nothing(self) -> None:
-        verdict = trial.compare(42, CLUSTER, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
+        verdict = measurement.compare(42, CLUSTER, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
 
         assert verdict.wrong == ()
         assert verdict.unknown == ("etcd's hash could not be compared",)
         between = replace(CLUSTER, hashes=(*CLUSTER.hashes, Hash(40, 0xAD)))
-        told = trial.compare(42, between, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
+        told = measurement.compare(42, between, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
         assert told.wrong
 
     @pytest.mark.parametrize("cluster", [None, Measured(None, ())])
     def test_what_was_not_measured_is_said(self, cluster: Measured | None) -> None:
-        verdict = trial.compare(42, cluster, 42, CLUSTER)
+        verdict = measurement.compare(42, cluster, 42, CLUSTER)
 
         assert (verdict.wrong, len(verdict.unknown)) == ((), 2)
 
@@ -278,7 +278,7 @@ class TestThePasses:
 
 
 def test_what_is_measured_is_in_the_manifest_and_what_is_found_in_the_end() -> None:
-    assert trial.from_json(trial.to_json(CLUSTER)) == CLUSTER
-    assert trial.from_json(trial.to_json(Measured())) == Measured()
+    assert measurement.from_json(measurement.to_json(CLUSTER)) == CLUSTER
+    assert measurement.from_json(measurement.to_json(Measured())) == Measured()
     assert outcome.parse(outcome.serialise(PROVEN)).proven == PROVEN
     assert outcome.parse(outcome.serialise(MADE)).stored == MADE

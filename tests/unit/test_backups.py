@@ -413,6 +413,33 @@ class TestByTheNameOfACluster:
         mounted = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"]}
         assert mounted["client"] == secret
 
+    async def test_while_tls_is_turned_on_each_member_is_asked_as_its_pod_speaks(
+        self, world: World
+    ) -> None:
+        cluster = cluster_body(3, TLS={"client": "Managed", "allowPlaintextClients": True})
+        cluster["metadata"] |= {"namespace": "default", "name": "c"}
+        live = stateful_set(parse_cluster(cluster), replicas=3, operator_image="operator:1")
+        off = cluster | {"spec": cluster["spec"] | {"TLS": PLAINTEXT}}
+        before = stateful_set(parse_cluster(off), replicas=3, operator_image="operator:1")
+        world.kube.put(ETCD_CLUSTERS, cluster)
+        world.kube.put(STATEFUL_SETS, live)
+        for ordinal, made_by in enumerate((before, live, live)):
+            metadata = live["metadata"] | {"name": f"c-{ordinal}"}
+            pod = {"metadata": metadata, "spec": made_by["spec"]["template"]["spec"]}
+            world.kube.put(PODS, pod)
+        world.declare(etcdEndpoints=None, clusterRef={"name": "c"})
+        await world.settle()
+
+        pod = world.kube.live(JOBS, "b-backup-g1")["spec"]["template"]["spec"]
+        told = order.parse(pod["containers"][0]["env"][0]["value"])
+        hosts = [f"c-{n}.c.default.svc:2379" for n in range(3)]
+        assert list(told.endpoints) == [
+            f"http://{hosts[0]}",
+            f"https://{hosts[1]}",
+            f"https://{hosts[2]}",
+        ]
+        assert told.client_secret == "c-operator-tls"
+
     async def test_a_cluster_that_began_without_tls_is_asked_without(self, world: World) -> None:
         """Its spec does not speak of it, and TLS has become the default since."""
         cluster = cluster_body(3, TLS=PLAINTEXT)

@@ -15,7 +15,8 @@ from worlds import World, drive, labels
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
 from etcd_stateful.api.options import _READERS
-from etcd_stateful.certificates import peer_secret, server_secret
+from etcd_stateful.certificates import issued, peer_secret, server_secret
+from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.disruption_budget import disruption_budget
 from etcd_stateful.manifests.network_policy import OperatorPods, network_policy
 from etcd_stateful.manifests.recovery_job import recovery_job
@@ -94,6 +95,12 @@ def accepted(body: Json) -> EtcdCluster | None:
         return None
 
 
+def certificates(cluster: EtcdCluster) -> list[Json]:
+    links = (cluster.links.peer, cluster.links.client)
+    issuers = {link.issuer for link in links if link.issuer}
+    return [certificate(cluster, need, one) for one in issuers for need in issued(cluster)]
+
+
 def check(case: str, cluster: EtcdCluster) -> None:
     made = stateful_set(cluster, replicas=cluster.size, operator_image=IMAGE)
     record = records.first_attempt(
@@ -106,6 +113,7 @@ def check(case: str, cluster: EtcdCluster) -> None:
         client_service(cluster),
         disruption_budget(cluster, least=2),
         network_policy(cluster, OPERATOR),
+        *certificates(cluster),
         recovery_job(cluster, record, 1, operator_image=IMAGE),
     ]
     for one in (made, *others):
@@ -185,10 +193,11 @@ def check_configuration(cluster: EtcdCluster, start: Json) -> None:
         assert found["name"] == pod
         assert found["data-dir"] == naming.DATA_DIRECTORY
         peer, client = cluster.links.peer, cluster.links.client
-        assert found["initial-cluster"] == f"{pod}={peer.scheme}://{host}:2380"
-        assert found["advertise-client-urls"] == f"{client.scheme}://{host}:2379"
-        assert found["initial-advertise-peer-urls"] == f"{peer.scheme}://{host}:2380"
-        assert found["listen-peer-urls"] == f"{peer.scheme}://0.0.0.0:2380"
+        by, served = (("https" if one.is_encrypted else "http") for one in (peer, client))
+        assert found["initial-cluster"] == f"{pod}={by}://{host}:2380"
+        assert found["advertise-client-urls"] == f"{served}://{host}:2379"
+        assert found["initial-advertise-peer-urls"] == f"{by}://{host}:2380"
+        assert found["listen-peer-urls"] == f"{by}://0.0.0.0:2380"
         for link, key in ((peer, "peer"), (client, "client")):
             asked = found.get(f"{key}-transport-security", {}).get("client-cert-auth", False)
             assert asked is link.is_encrypted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,42 @@ def test_start_does_not_load_what_it_does_not_need() -> None:
         name for name in loaded if name.startswith("etcd_stateful.m") and "marker" not in name
     }
     assert not {"asyncio", "ssl", "http.client"} & set(found.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "words"),
+    [("backup", 3, "BACKUP is not an order"), ("restore", 2, "START_SETTINGS is not set")],
+)
+def test_a_job_says_why_it_ends_before_it_does(module: str, code: int, words: str) -> None:
+    environment = {"PYTHONPATH": os.pathsep.join(_roots())}
+    found = subprocess.run(
+        [sys.executable, "-m", f"etcd_operator.{module}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert found.returncode == code
+    assert words in found.stdout + found.stderr
+
+
+@pytest.mark.parametrize(
+    ("job", "spared"),
+    [
+        ("backup", {"cryptography", "pythonjsonlogger", "etcd_stateful.api.cluster", "kopf"}),
+        ("restore", {"asyncio", "obstore", "grpc", "etcd_stateful.api.cluster"}),
+    ],
+)
+def test_a_job_does_not_load_what_it_seldom_needs(job: str, spared: set[str]) -> None:
+    """A small backup takes less time than these do."""
+    code = f"import sys, etcd_operator.{job}.__main__; print(*sys.modules)"
+    environment = {"PYTHONPATH": os.pathsep.join(_roots())}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert not spared & set(found.stdout.split())
 
 
 @pytest.mark.parametrize("path", modules(CORE), ids=lambda path: str(path.relative_to(CORE)))

@@ -17,6 +17,8 @@ from worlds import body, with_defaults
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
+from etcd_stateful.certificates import issued
+from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import client_service, headless_service
@@ -113,6 +115,7 @@ CASES: dict[str, dict[str, Any]] = {
     "size-7": body(7),
     "plaintext": body(3, TLS=PLAINTEXT),
     "tls-static": body(3, TLS=STATIC),
+    "tls-issued": body(3, TLS={"issuerRef": {"name": "etcd-ca", "kind": "ClusterIssuer"}}),
     "tls-of-peers": body(3, TLS={"client": "Plaintext"}, pod={"emptyDir": {}}),
 }
 
@@ -132,6 +135,11 @@ def rendered(cluster: EtcdCluster) -> list[dict[str, Any]]:
     ]
 
 
+def certificates(cluster: EtcdCluster) -> list[dict[str, Any]]:
+    issuers = {one.issuer for one in (cluster.links.peer, cluster.links.client) if one.issuer}
+    return [certificate(cluster, need, one) for one in issuers for need in issued(cluster)]
+
+
 class _Plain(yaml.SafeDumper):
     """Without anchors: each object reads by itself."""
 
@@ -146,7 +154,8 @@ def text_of(manifests: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_rendered_is_what_it_was(case: str, update_golden: bool) -> None:
     path = GOLDEN / f"{case}.yaml"
-    text = text_of(rendered(parse_cluster(CASES[case])))
+    cluster = parse_cluster(CASES[case])
+    text = text_of([*rendered(cluster), *certificates(cluster)])
     if update_golden:
         path.write_text(text)
 
@@ -301,6 +310,9 @@ class TestStatefulSet:
         assert "ETCDCTL_ENDPOINTS" not in self.environment()
         for tls in (PLAINTEXT, STATIC):
             assert set(self.environment(TLS=tls)) == {"GOTRACEBACK"}
+
+    def test_etcdctl_is_let_in_with_certificates_of_an_issuer_too(self) -> None:
+        assert "ETCDCTL_CERT" in self.environment(TLS={"issuerRef": {"name": "ca"}})
 
     def test_what_the_spec_gives_etcdctl_and_go_stays(self) -> None:
         given = {"ETCDCTL_CERT": "/mine.crt", "ETCDCTL_KEY": "/mine.key", "GOTRACEBACK": "all"}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from worlds import OLD, UID, World, body, drive, formed
 
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.api.tls import (
     MANAGED,
     NO_TLS,
@@ -21,12 +23,13 @@ from etcd_stateful.api.tls import (
 )
 from etcd_stateful.membership import links, records
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import BadRecord
 from etcd_stateful.membership.steps import Hold, Settled
 
 BOTH = Links(MANAGED, MANAGED)
+HALF = Link("Managed", between=True)
 STATIC = Links(Link("Static", "p"), Link("Static", "s", "o"))
+ISSUED = Link("Issued", issuer=Issuer("ca", "Issuer", "cert-manager.io"))
 OFF = {"peer": "Plaintext", "client": "Plaintext"}
 
 
@@ -142,16 +145,66 @@ def test_links_that_cannot_be_read_do_not_pass_for_plaintext(bad: dict) -> None:
         load_links(bad)
 
 
-def test_an_edit_is_told_of_last_when_all_else_is_done() -> None:
-    seen = links.settled(began_with(NO_TLS, TLS=OFF))
-    asked = replace(seen.cluster, wished_links=Wishes(MANAGED, STATIC.client))
-    step = decide(replace(seen, cluster=asked))
+def test_an_edit_to_other_certificates_is_told_of_last_when_all_else_is_done() -> None:
+    seen = links.settled(began_with(BOTH))
+    asked = replace(seen.cluster, wished_links=Wishes(None, STATIC.client))
+    step = links.changed(replace(seen, cluster=asked))
     assert isinstance(step, Hold)
     assert step.reason == "TLSCannotChange"
-    assert "peers are plaintext, and spec.TLS asks for TLS with managed certificates" in (
-        step.message
-    )
+    assert "clients are TLS with managed certificates, and spec.TLS asks for" in step.message
     assert "TLS with the certificates in Secret s and o" in step.message
+    assert "turn TLS off in between" in step.message
+
+
+@pytest.mark.parametrize(
+    ("has", "asked"),
+    [(Links(), Wishes(ISSUED, ISSUED)), (Links(ISSUED, ISSUED), Wishes(PLAINTEXT))],
+)
+def test_an_issuer_is_neither_taken_up_nor_left_while_members_run(
+    has: Links, asked: Wishes
+) -> None:
+    """Nothing would look at what it has issued before members need it."""
+    seen = links.settled(began_with(has))
+    step = links.changed(replace(seen, cluster=replace(seen.cluster, wished_links=asked)))
+    assert isinstance(step, Hold)
+    assert step.reason == "TLSCannotChange"
+    assert "TLS with certificates of Issuer ca" in step.message
+    assert "take the edit back" in step.message
+
+
+@pytest.mark.parametrize(
+    ("has", "wished", "following"),
+    [
+        (PLAINTEXT, MANAGED, HALF),
+        (HALF, MANAGED, MANAGED),
+        (MANAGED, PLAINTEXT, HALF),
+        (HALF, PLAINTEXT, PLAINTEXT),
+        (MANAGED, HALF, HALF),
+        (PLAINTEXT, HALF, HALF),
+        (MANAGED, MANAGED, None),
+        (HALF, HALF, None),
+        (PLAINTEXT, PLAINTEXT, None),
+        (MANAGED, STATIC.peer, None),
+        (HALF, STATIC.peer, None),
+        (PLAINTEXT, STATIC.peer, replace(STATIC.peer, between=True)),
+        (STATIC.peer, Link("Static", "q"), None),
+        (PLAINTEXT, ISSUED, None),
+        (ISSUED, PLAINTEXT, None),
+        (MANAGED, ISSUED, None),
+    ],
+)
+def test_a_link_changes_by_one_level_at_a_time(
+    has: Link, wished: Link, following: Link | None
+) -> None:
+    assert has.towards(wished) == following
+
+
+def test_half_way_is_kept_and_an_operator_that_knows_nothing_of_it_cannot_read_it() -> None:
+    half = Links(HALF, replace(STATIC.client, between=True))
+    assert load_links(json.loads(dump_links(half))) == half
+    assert '"mode": "ManagedAndPlaintext"' in dump_links(half)
+    with pytest.raises(ValueError, match="no mode of a link"):
+        load_links({"peer": {"mode": "PlaintextAndPlaintext"}, "client": {"mode": "Managed"}})
 
 
 def test_a_spec_that_does_not_speak_of_tls_gets_it_managed_and_recorded() -> None:

@@ -451,6 +451,26 @@ def test_a_claim_that_nobody_shows_is_waited_for() -> None:
     assert step == Wait("claim data-c-0 of pod c-0 to be seen")
 
 
+def test_a_pod_that_nobody_schedules_and_whose_claim_is_gone_is_named_with_what_it_waits_for() -> (
+    None
+):
+    """Its controller makes the claim again only when the pod changes, and held back it does not."""
+    seen = formed(3).observe()
+    held = replace(
+        seen.pods[1],
+        etcd_started=False,
+        ready=False,
+        trouble="held back by scheduling gates until whoever set them removes them: a.b/c",
+    )
+    claims = tuple(claim for claim in seen.claims if claim.ordinal != 1)
+    statuses = {ordinal: one for ordinal, one in seen.statuses.items() if ordinal != 1}
+    pods = (seen.pods[0], held, seen.pods[2])
+
+    step = decide(replace(seen, pods=pods, claims=claims, statuses=statuses))
+
+    assert step == Wait(f"pod c-1: {held.trouble}; its claim data-c-1 is not there")
+
+
 def test_a_late_first_member_on_a_claim_that_is_being_deleted_is_replaced() -> None:
     """F7: neither the claim goes while the pod holds it, nor the pod gets anywhere with it."""
     world = World(body(3))

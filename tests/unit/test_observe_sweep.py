@@ -10,9 +10,10 @@ from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
 
 from etcd_operator.corruption import SECONDS_BETWEEN
-from etcd_operator.etcd import READ_SECONDS, Hash
+from etcd_operator.etcd import READ_SECONDS, Hash, Identity
 from etcd_operator.sweep import LIST_TRIES, YOUNG_PATIENCE, Network, endpoints
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.tls import Level, Levels
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import (
     Alarm,
@@ -89,6 +90,28 @@ def network(start, etcd):
     return Network(start, etcd, FakeClock())
 
 
+class TestWhileTlsChanges:
+    async def test_each_member_is_asked_as_its_pod_speaks(self, network, etcd):
+        levels = (Level.PLAINTEXT, Level.BETWEEN, Level.TLS)
+        pods = tuple(
+            replace(pod(n), levels=Levels(Level.PLAINTEXT, level)) for n, level in enumerate(levels)
+        )
+        asked = []
+        ask = etcd.status
+
+        async def status(at, seconds=1.0):
+            asked.append((at.address, at.tls is not None))
+            return await ask(at, seconds)
+
+        etcd.status = status
+        mine = Identity(b"authority", b"certificate", b"key")
+        await network.ask(observation(pods=pods), KEY, identity=mine)
+        assert sorted(asked) == [("10.0.0.0", False), ("10.0.0.1", True), ("10.0.0.2", True)]
+        asked.clear()
+        await network.ask(observation(pods=pods), KEY)
+        assert sorted(asked) == [("10.0.0.0", False), ("10.0.0.1", False)]
+
+
 class TestAuthentication:
     async def test_a_refusal_is_told_from_silence(self, network, etcd):
         etcd.denies = "user name is empty"
@@ -118,9 +141,24 @@ async def test_every_member_and_one_list_of_the_leader(network, etcd):
         "list 10.0.0.1",
     ]
     assert sweep.calls == 4
-    assert sweep.interval == 40
+    assert (await network.ask(observation(), KEY, sweep)).interval == 40
     assert {status.member_id for status in sweep.statuses.values()} == set(IDS)
     assert sweep.etcd.cluster_id == BOOTSTRAP.cluster_id
+
+
+async def test_after_a_restart_the_fleet_is_not_asked_at_one_moment_for_ever(network):
+    fleet = [replace(make_cluster(), uid=f"uid-{number}") for number in range(100)]
+    first = [await network.ask(observation(cluster=one), KEY) for one in fleet]
+    due = sorted(sweep.interval for sweep in first)
+    assert due[0] >= 40, "never more often than a settled cluster may be asked"
+    assert due[-1] < 80
+    assert max(sum(at <= one < at + 4 for one in due) for at in range(40, 80)) <= 25
+
+    after = [
+        await network.ask(observation(cluster=one), KEY, sweep)
+        for one, sweep in zip(fleet, first, strict=True)
+    ]
+    assert {sweep.interval for sweep in after} == {40.0}
 
 
 async def test_a_member_that_is_down_is_left_out(network, etcd):
@@ -222,7 +260,7 @@ class TestAlarms:
         assert etcd.calls[-1] == "alarms 10.0.0.1"
         assert sweep.onto(observation()).alarms == etcd.raised
         assert not [call for call in etcd.calls if call.startswith("hash")]
-        assert (sweep.calls, sweep.interval) == (5, 50)
+        assert sweep.calls == 5
 
     async def test_without_a_quorum_are_unknown(self, network, etcd):
         etcd.raised = (self.CORRUPT,)

@@ -54,6 +54,17 @@ def test_unschedulable_in_the_words_of_the_scheduler():
     )
 
 
+def test_a_pod_that_the_scheduler_does_not_look_at_names_its_gates():
+    gated = pod({"conditions": [{"type": "PodScheduled", "status": "False"}]})
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": "example.com/b"}]
+    words = trouble(gated, None, OLD, NOW)
+    assert words == (
+        "held back by scheduling gates until whoever set them removes them: example.com/quota, "
+        "example.com/b"
+    )
+    assert trouble(gated, None, GRACE_SECONDS - 1, NOW) == ""
+
+
 @pytest.mark.parametrize(
     "status", [UNSCHEDULABLE, waiting("ErrImagePull"), waiting("CreateContainerConfigError")]
 )

@@ -11,7 +11,9 @@ from reconcile_bench import KEY, Bench
 from etcd_operator import patience
 from etcd_operator.kube import (
     CLAIMS,
+    DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,
+    NETWORK_POLICIES,
     PODS,
     SERVICES,
     STATEFUL_SETS,
@@ -30,10 +32,7 @@ async def settled():
     bench = Bench()
     bench.declare()
     await bench.run()
-    bench.kube.calls.clear()
-    bench.kube.log.clear()
-    bench.etcd.calls.clear()
-    bench.events.posted.clear()
+    bench.forget()
     return bench
 
 
@@ -62,6 +61,7 @@ class TestCreation:
             "apply NetworkPolicy": 1,
             "patch Secret": 2,
             "patch PersistentVolumeClaim": 3,
+            "patch Pod": 3,
         }
         assert status <= 4
 
@@ -76,7 +76,7 @@ class TestCreation:
         bench.declare(pod={"emptyDir": {}})
         await bench.run()
         assert bench.status["phase"] == "Running"
-        assert bench.kube.calls["patch Pod"] == 3
+        assert bench.kube.calls["patch Pod"] == 6, "three records and three labels"
         assert bench.kube.calls["patch PersistentVolumeClaim"] == 0
 
     async def test_tells_what_a_user_wants_to_read(self, bench):
@@ -199,9 +199,7 @@ async def test_killed_between_ticket_and_receipt_the_cluster_still_forms():
 
 class TestRest:
     async def test_ten_minutes_cost_no_call_of_the_api(self, settled):
-        began = settled.clock.now
-        while settled.clock.now < began + 600:
-            settled.clock.now += await settled.once()
+        await settled.rest(600)
         assert not settled.kube.calls
         assert 0 < len(settled.etcd.calls) <= 60
 
@@ -219,9 +217,30 @@ class TestRest:
 
     async def test_a_write_is_never_based_on_an_old_view(self, settled):
         """The pods look the same; only etcd knows better, and is asked before anything is done."""
-        settled.kube.remove(SERVICES, "default", "a")
+        settled.kube.remove(DISRUPTION_BUDGETS, "default", "a")
         await settled.once()
         assert settled.etcd.calls
+        await settled.run()
+        settled.etcd.calls.clear()
+        settled.kube.remove(STATEFUL_SETS, "default", "a")
+        _orphan_pods(settled)
+        await settled.once()
+        assert settled.etcd.calls
+
+    @pytest.mark.parametrize(
+        ("resource", "name"), [(SERVICES, "a"), (SERVICES, "a-client"), (NETWORK_POLICIES, "a")]
+    )
+    async def test_clients_do_not_wait_for_members_that_have_no_say_nor_for_a_second_read(
+        self, settled, resource, name
+    ):
+        settled.kube.remove(resource, "default", name)
+        settled.kube.log.clear()
+        assert await settled.once() == 0
+        kind = resource.kind
+        assert settled.kube.log[:2] == [f"get {kind} {name}", f"apply {kind} {name}"]
+        assert not settled.etcd.calls
+        await settled.run()
+        assert settled.etcd.calls, "whatever else may have to be done"
 
     @pytest.mark.parametrize("name", ["a", "a-client"])
     async def test_a_deleted_service_is_put_back_in_one_pass(self, settled, name):

@@ -22,6 +22,7 @@ from etcd_stateful.membership.steps import (
     MemberAddLearner,
     MemberPromote,
     MemberRemove,
+    MemberUpdate,
     MoveLeader,
     Settled,
 )
@@ -40,10 +41,7 @@ async def settled():
     bench = Bench()
     bench.declare()
     await bench.run()
-    bench.kube.calls.clear()
-    bench.kube.log.clear()
-    bench.etcd.calls.clear()
-    bench.events.posted.clear()
+    bench.forget()
     return bench
 
 
@@ -98,10 +96,11 @@ class TestReads:
             lambda seen: MemberRemove(leader(seen), 1, "is removed"),
             lambda seen: MemberPromote(leader(seen), 1, "has caught up"),
             lambda seen: MoveLeader(leader(seen), 1, "leads"),
+            lambda seen: MemberUpdate(leader(seen), 1, ("https://a-1:2380",), "is found"),
             lambda _: DeleteClaim("data-a-1", "u", "1", "is deleted"),
             add,
         ],
-        ids=["remove", "promote", "move leader", "delete claim", "add"],
+        ids=["remove", "promote", "move leader", "update", "delete claim", "add"],
     )
     async def test_of_every_step_that_is_not_undone(self, settled, planned, step):
         asked = planned(step)

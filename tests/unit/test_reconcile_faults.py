@@ -12,9 +12,11 @@ from etcd_operator import patience, reconcile
 from etcd_operator.brake import BURST, SECONDS_PER_WRITE, Brake
 from etcd_operator.kube import (
     ETCD_CLUSTERS,
+    NETWORK_POLICIES,
     PODS,
     SECRETS,
     SERVICES,
+    STATEFUL_SETS,
     Conflict,
     Rejected,
     Unavailable,
@@ -40,9 +42,7 @@ def bench():
 @pytest.fixture
 async def settled(bench):
     await bench.run()
-    bench.kube.calls.clear()
-    bench.kube.log.clear()
-    bench.events.posted.clear()
+    bench.forget()
     return bench
 
 
@@ -74,9 +74,45 @@ class TestRejected:
         bench.kube.failures["create Secret"] = [error] * 3
         for _ in range(3):
             assert await bench.once() == patience.REJECTED_SECONDS
+            bench.clock.now += patience.REJECTED_SECONDS
         assert bench.events.posted == []
         assert not bench.status
         assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+    async def test_each_object_that_goes_with_its_namespace_is_not_put_back_in_vain(
+        self, bench, caplog
+    ):
+        caplog.set_level(logging.INFO)
+        bench.declare(size=1)
+        await bench.run()
+        caplog.clear()
+        error = Rejected("cannot create: namespace default is being terminated", status=403)
+        for call in ("apply Service", "apply StatefulSet", "apply NetworkPolicy", "create Secret"):
+            bench.kube.failures[call] = [error] * 99
+        bench.kube.calls.clear()
+        bench.etcd.calls.clear()
+        kinds = (SERVICES, NETWORK_POLICIES, STATEFUL_SETS, SECRETS)
+        for resource, namespace, name in list(bench.kube.objects):
+            if resource in kinds:
+                bench.kube.remove(resource, namespace, name)
+                delay = await bench.once()
+                bench.clock.now += 0.1
+
+        assert 0 < delay <= patience.REJECTED_SECONDS
+        assert sum(bench.kube.writes().values()) == 1
+        [said] = [one.getMessage() for one in caplog.records if one.name.endswith("report")]
+        assert "the namespace to be gone" in said
+
+    async def test_because_the_namespace_went_does_not_hold_up_the_next_cluster_of_the_name(
+        self, bench
+    ):
+        error = Rejected("namespace default is being terminated", status=403)
+        bench.kube.failures["create Secret"] = [error]
+        await bench.once()
+        bench.kube.remove(ETCD_CLUSTERS, "default", "a")
+        bench.declare()
+        await bench.run()
+        assert bench.status["phase"] == "Running"
 
     async def test_is_no_traceback(self, bench, caplog):
         bench.kube.failures["apply StatefulSet"] = [Rejected("no", status=422)] * 3
@@ -364,7 +400,8 @@ class TestStatus:
             bench.nodes.turn()
             bench.clock.now += 1.1
             if bench.kube.writes().total() > before:
-                assert bench.kube.log[-1].startswith("apply EtcdCluster/status")
+                log = [one for one in bench.kube.log if not one.startswith("patch Pod")]
+                assert log[-1].startswith("apply EtcdCluster/status")
 
     async def test_that_differs_in_its_details_is_written_once_a_second(self, settled):
         await _touch(settled, "one")

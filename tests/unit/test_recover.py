@@ -164,12 +164,15 @@ class TestTheOrder:
         with pytest.raises(BadSettings):
             parse_order(self.environment(RECOVERY=text))
 
-    def test_loopback_needs_no_certificate_and_the_member_s_urls_stay(self) -> None:
-        secured = replace(ORDER.settings, client_scheme="https", peer_scheme="https")
+    @pytest.mark.parametrize("both", [False, True])
+    def test_loopback_needs_no_certificate_and_the_member_s_urls_stay(self, *, both: bool) -> None:
+        secured = replace(
+            ORDER.settings, client_scheme="https", peer_scheme="https", plaintext_clients=both
+        )
         given = json.loads(config(replace(ORDER, settings=secured), force=True))
 
         for key in ("listen-client-urls", "listen-peer-urls"):
-            assert given[key].startswith("http://127.0.0.1:")
+            assert given[key].count("http://127.0.0.1:") == len(given[key].split(",")) == 1
         assert given["initial-cluster"] == "c-1=https://c-1.c.ns.svc:2380"
         assert given["initial-advertise-peer-urls"] == "https://c-1.c.ns.svc:2380"
         assert given["advertise-client-urls"] == "https://c-1.c.ns.svc:2379"

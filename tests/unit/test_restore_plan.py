@@ -11,6 +11,7 @@ from restore_world import RESTORE, RestoreWorld, born
 from worlds import body, drive, is_write, labels
 
 from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.manifests.common import REUSING
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
 from etcd_stateful.membership import records, restore
@@ -328,6 +329,12 @@ class TestTheManifests:
         mounts = {one["name"]: [m["name"] for m in one["volumeMounts"]] for one in every}
         assert mounts == {"fetch": ["data", "store"], "etcdutl": ["data"], "finish": ["data"]}
         assert pod["automountServiceAccountToken"] is False
+
+    def test_what_the_file_streams_through_uses_its_memory_again(self) -> None:
+        pod = self.job()["spec"]["template"]["spec"]
+
+        assert all(one in pod["initContainers"][0]["env"] for one in REUSING)
+        assert not any(one in pod["containers"][0]["env"] for one in REUSING)
 
     def test_etcdutl_is_the_clusters_own_and_revisions_only_grow(self) -> None:
         pod = self.job()["spec"]["template"]["spec"]

@@ -238,6 +238,14 @@ async def test_a_refused_cluster_is_told(world: World) -> None:
     assert "1 to 7" in world.condition()["message"]
 
 
+async def test_that_the_namespace_goes_is_no_fault_of_the_restore(world: World) -> None:
+    words = "unable to create: namespace default is being terminated"
+    world.kube.failures["create Job"] = [Rejected(words, status=403)]
+
+    assert await world.settle() == 30.0
+    assert not world.kube.live(ETCD_RESTORES, "c").get("status")
+
+
 async def test_another_name_than_its_own_is_refused(world: World) -> None:
     body = world.kube.live(ETCD_RESTORES, "c")
     body["spec"] = SPEC | {"etcdCluster": {"name": "other"}}
@@ -285,6 +293,28 @@ class TestABackupByName:
         await world.settle()
 
         assert parse_cluster(world.kube.live(ETCD_CLUSTERS, "c")).restore == STORED
+
+    async def test_the_column_of_the_store_says_what_it_was_found_in(self, world: World) -> None:
+        await world.settle()
+        assert "backupStorageType" not in world.status
+        world.kube.put(ETCD_BACKUPS, backup())
+        await world.settle()
+        assert world.status["backupStorageType"] == "S3"
+
+        world.kube.remove(ETCD_BACKUPS, "default", "nightly-1")
+        world.end(Described(OLD, "3.7.3", 42))
+        await world.settle()
+        world.serve()
+        await world.settle()
+        assert world.status["succeeded"] is True
+        assert world.status["backupStorageType"] == "S3"
+
+    async def test_the_column_of_the_store_follows_an_edit(self, world: World) -> None:
+        world.kube.put(ETCD_BACKUPS, backup())
+        await world.settle()
+        world.edit({**BY_NAME, "backupRef": {"name": "another"}})
+        await world.settle()
+        assert "backupStorageType" not in world.status
 
     @pytest.mark.parametrize("then", ["deleted", "changed", "failed"])
     async def test_what_becomes_of_it_in_the_middle_is_no_matter(
@@ -391,6 +421,13 @@ class TestInPlace:
         told = world.condition()
         assert told["reason"] == "ClusterExists"
         assert f'set spec.replace.clusterID to "{self.ID}"' in told["message"]
+
+    @pytest.mark.parametrize("spec", [SPEC, BY_NAME], ids=["by place", "by name"])
+    async def test_the_column_of_the_store_is_filled(self, world: World, spec: Json) -> None:
+        world.kube.put(ETCD_BACKUPS, backup())
+        world.edit({**spec, "replace": {"clusterID": self.ID}})
+        await world.settle()
+        assert world.status["backupStorageType"] == "S3"
 
     async def test_another_id_is_refused_in_words(self, world: World) -> None:
         self.confirm(world, "00000000000000cd")

@@ -60,9 +60,7 @@ async def settled(size=3):
     bench.declare(size=size, TLS={"rotation": {"overlapSeconds": OVERLAP}})
     await bench.run()
     await bench.run()
-    bench.kube.calls.clear()
-    bench.kube.log.clear()
-    bench.events.posted.clear()
+    bench.forget()
     return bench
 
 

@@ -414,6 +414,17 @@ async def test_a_spec_that_is_mended_goes_on(world: World) -> None:
     assert world.backups() == ["03:00", "03:01"]
 
 
+async def test_that_the_namespace_goes_is_no_fault_of_the_schedule(world: World) -> None:
+    await world.until("02:59:59")
+    before = world.condition("Scheduled")
+    words = "unable to create: namespace default is being terminated"
+    world.kube.failures["create EtcdBackup"] = [Rejected(words, status=403)]
+    world.clock.now += 1
+
+    assert await world.settle() == REJECTED_SECONDS
+    assert world.condition("Scheduled") == before
+
+
 async def test_what_the_api_server_refuses_is_told_and_tried_again(world: World) -> None:
     await world.until("02:59:59")
     world.kube.failures["create EtcdBackup"] = [Rejected("exceeded quota", status=403)]

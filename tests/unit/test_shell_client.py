@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import incluster_config
+from listening import listening
 
 from etcd_operator.client import Client
 from etcd_operator.kube import (
@@ -55,16 +56,9 @@ class Server:
 @pytest.fixture
 async def server():
     server = Server()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", server.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    server.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
-    server.stop = runner.cleanup
-    yield server
-    await runner.cleanup()
+    async with listening(server.handle) as served:
+        server.url, server.stop = served
+        yield server
 
 
 @pytest.fixture

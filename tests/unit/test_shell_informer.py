@@ -13,6 +13,8 @@ from etcd_operator.informer import Informer
 from etcd_operator.kube import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
     PODS,
     SECRETS,
     SERVICES,
@@ -206,6 +208,28 @@ def test_a_backup_asks_for_its_schedule_too(informer, keys):
     informer.on_event(ETCD_BACKUPS, "ADDED", made)
 
     assert sorted(keys) == [("etcdbackups", ("ns", "s-100")), ("etcdbackupschedules", ("ns", "s"))]
+
+
+@pytest.mark.parametrize(
+    ("resource", "labels", "other"),
+    [
+        (ETCD_RESTORES, {}, (ETCD_CLUSTERS.plural, ("ns", "r"))),
+        (ETCD_BACKUPS, {naming.SCHEDULE: "s"}, (ETCD_SCHEDULES.plural, ("ns", "s"))),
+    ],
+    ids=["restore", "backup"],
+)
+def test_a_status_that_was_written_here_reaches_whoever_waits_for_it(
+    informer, keys, resource, labels, other
+):
+    """The answer to the write may come before the event: a cluster that waited for the end of its
+    restore then slept for up to a minute."""
+    written = thing(7, "r", cluster=None)
+    written["metadata"]["labels"] = labels
+    informer._store.put(resource, written)
+
+    informer.on_event(resource, "MODIFIED", written)
+
+    assert keys == [other]
 
 
 def test_an_object_of_nobodys_asks_for_nothing(informer, keys):

@@ -10,6 +10,7 @@ import aiohttp
 import kopf
 import pytest
 from aiohttp import web
+from listening import listening
 
 from etcd_operator import watches as watches_module
 from etcd_operator.kube import ETCD_CLUSTERS, PODS, SECRETS
@@ -127,15 +128,9 @@ def version(group):
 @pytest.fixture
 async def api():
     api = Api()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", api.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    api.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield api
-    await runner.cleanup()
+    async with listening(api.handle) as served:
+        api.url = served.url
+        yield api
 
 
 @pytest.fixture

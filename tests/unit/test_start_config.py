@@ -101,6 +101,23 @@ def test_a_first_start_is_configured_by_the_ticket() -> None:
     assert text == start_config.ticket_config(SETTINGS, replace(TICKET, state="existing"))
 
 
+def test_who_joins_while_tls_is_turned_on_goes_by_every_url_that_the_list_has_of_it() -> None:
+    """etcd refuses to join a list that says other URLs of it than it does."""
+    urls = [f"{scheme}://c-1.c.ns.svc:2380" for scheme in ("http", "https")]
+    initial = ",".join([f"c-0={urls[0].replace('c-1', 'c-0')}", *(f"c-1={url}" for url in urls)])
+    ticket = replace(TICKET, state="existing", initial_cluster=initial)
+    found = json.loads(start_config.ticket_config(SETTINGS, ticket))
+    assert found["initial-advertise-peer-urls"] == ",".join(urls)
+    assert found["listen-peer-urls"] == "http://0.0.0.0:2380"
+
+
+def test_clients_are_served_with_and_without_tls_where_that_is_asked_for() -> None:
+    both = replace(SETTINGS, client_scheme="https", plaintext_clients=True)
+    found = json.loads(start_config.run_config(both))
+    assert found["listen-client-urls"] == "http://0.0.0.0:2379,https://0.0.0.0:2379"
+    assert found["advertise-client-urls"] == ("http://c-1.c.ns.svc:2379,https://c-1.c.ns.svc:2379")
+
+
 def test_a_restart_is_configured_so_that_it_cannot_bootstrap() -> None:
     first = json.loads(start_config.ticket_config(SETTINGS, TICKET))
     config = json.loads(start_config.run_config(SETTINGS))

@@ -9,7 +9,7 @@ from typing import Any
 from world_etcd import Data
 
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
-from etcd_stateful.api.tls import AS_MADE, Trust
+from etcd_stateful.api.tls import AS_MADE, Levels, Trust
 
 UID = "4be0f3a2-0b0e-4d8c-9a55-2f6f0a1c7d11"
 
@@ -69,6 +69,7 @@ class PodState:
     node_gone: bool = False
     overdue: bool = False
     trust: Trust = AS_MADE
+    levels: Levels | None = None
 
     @property
     def version(self) -> str:

@@ -18,6 +18,7 @@ from world_rules import RuleBroken, rule
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.manifests.statefulset import levels_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Foreign, Member, Observation
@@ -37,6 +38,7 @@ from etcd_stateful.membership.steps import (
     MemberAddLearner,
     MemberPromote,
     MemberRemove,
+    MemberUpdate,
     MoveLeader,
     PushTicket,
     RecordMember,
@@ -217,8 +219,10 @@ class World:
 
     def _change_of(self, etcd: Etcd, step: EtcdChange) -> None:
         match step:
-            case MemberAddLearner(peer_url=url):
-                etcd.add_learner(url, self.alive())
+            case MemberAddLearner(peer_url=url, besides=others):
+                etcd.add_learner(url, self.alive(), others)
+            case MemberUpdate(member_id=member, peer_urls=urls):
+                etcd.update(member, urls)
             case MemberPromote(member_id=member):
                 rules.promotion(self, etcd, member)
                 rules.budget_before_promotion(self, etcd)
@@ -297,7 +301,8 @@ class World:
         if str(holder.resource_version) != step.resource_version:
             raise Conflict("another resourceVersion")
         rule(step.record.claim_uid == step.uid, "record", "of another object than it is on")
-        holder.annotations = holder.annotations | records.member_annotations(step.record)
+        kept = {key: said for key, said in holder.annotations.items() if key != naming.PEER_SCHEME}
+        holder.annotations = kept | records.member_annotations(step.record)
         holder.resource_version = self._next()
 
     def _push(self, step: PushTicket) -> None:
@@ -323,7 +328,7 @@ class World:
             for url, name in told.items():
                 member = identity.member_id([url], ticket.token)
                 etcd.members[member] = Member(member, name, (url,), learner=False)
-        listed = {member.peer_urls[0] for member in etcd.members.values()}
+        listed = {url for member in etcd.members.values() for url in member.peer_urls}
         if ticket.state == "existing" and told.keys() != listed:
             self.pods[ordinal].crashing = True
             return
@@ -410,6 +415,7 @@ class World:
                     spec_hash=template["metadata"]["annotations"].get(naming.SPEC_HASH, ""),
                     image=template["spec"]["containers"][0]["image"],
                     trust=trust_in(template["spec"]),
+                    levels=levels_in(template["spec"]),
                 )
         for ordinal, pod in self.pods.items():
             if ordinal >= live["spec"]["replicas"]:

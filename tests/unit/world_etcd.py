@@ -85,7 +85,7 @@ class Etcd:
         elif min(every) > minor(self.minor):
             self.minor = "{}.{}".format(*min(every))
 
-    def add_learner(self, url: str, alive: Mapping[int, str]) -> None:
+    def add_learner(self, url: str, alive: Mapping[int, str], others: tuple[str, ...] = ()) -> None:
         refuse(bool(self.learners), "too many learner members in cluster")
         taken = any(url in member.peer_urls for member in self.members.values())
         refuse(taken, "peer URL exists")
@@ -94,7 +94,14 @@ class Etcd:
         refuse(len(self.voters) > 1 and up < needed, "unhealthy cluster")
         self.added += 1
         member = identity.member_id([url], f"added-{self.added}")
-        self.members[member] = Member(member, "", (url,), learner=True)
+        self.members[member] = Member(member, "", (url, *others), learner=True)
+
+    def update(self, member: int, urls: tuple[str, ...]) -> None:
+        refuse(member not in self.members, "member not found")
+        others = [one for one in self.members.values() if one.member_id != member]
+        taken = any(url in one.peer_urls for url in urls for one in others)
+        refuse(taken, "peer URL exists")
+        self.members[member] = replace(self.members[member], peer_urls=urls)
 
     def promote(self, member: int) -> None:
         """By what the leader last heard of the learner, which may have been long ago."""

@@ -115,6 +115,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         node_gone=pod.node_gone,
         overdue=pod.overdue,
         trust=pod.trust,
+        levels=pod.levels,
     )
 
 

@@ -36,12 +36,19 @@ which makes what is not there yet.
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch]
 # The key of the start tickets and the bootstrap record of each cluster; its managed certificates. Those
-# that a user provides are only read.
+# that a user provides are only read; where a cluster names one, the names of what changes are watched.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch]
-# Which pods run and wait. One is patched only where its data is in an emptyDir: the record of its
-# member is then on the pod. Deleting one restarts it: its StatefulSet makes it again.
+# What is asked of an issuer of cert-manager where spec.TLS.issuerRef names one; of what changes there, the
+# names are watched. Where cert-manager is not installed nobody knows the group, and the rule does nothing.
+# Issuers themselves are never read.
+- apiGroups: [cert-manager.io]
+  resources: [certificates]
+  verbs: [get, list, watch, create, patch]
+# Which pods run and wait. One is patched with a label that says which member serves in it, and where
+# its data is in an emptyDir: the record of its member is then on the pod. Deleting one restarts it: its
+# StatefulSet makes it again.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Final
@@ -17,9 +16,8 @@ from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter, served
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink, StoreFailed, read_secret
-from etcd_operator.backup.trying import bring, prove
+from etcd_operator.leaving import leave
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup import trial
 from etcd_stateful.backup.order import BadOrder, Order
 from etcd_stateful.backup.outcome import (
     FINAL_EXIT,
@@ -58,7 +56,7 @@ async def back_up(
     order: Order, *, secret: str = orders.STORE_FOLDER, root: str = orders.VOLUME
 ) -> Outcome:
     if order.action == "prove":
-        return await _in_time(order, prove(order, Path(trial.FOLDER)))
+        return await _in_time(order, _prove(order))
     try:
         files = read_secret(secret) if order.store.secret else None
         sink = Sink(order.store, files, root=root)
@@ -82,9 +80,24 @@ async def _beside(order: Order, sink: Sink) -> Outcome:
         case "delete":
             return await _in_time(order, remove(order, sink))
         case "bring":
-            return await _in_time(order, bring(order, sink, Path(trial.FOLDER)))
+            return await _in_time(order, _bring(order, sink))
         case _:
             return await _in_time(order, describe(order, sink))
+
+
+async def _bring(order: Order, sink: Sink) -> Outcome:
+    # Loaded for trials alone: what makes their certificates takes longer than a small backup.
+    from etcd_operator.backup.trying import bring  # noqa: PLC0415
+    from etcd_stateful.backup import trial  # noqa: PLC0415
+
+    return await bring(order, sink, Path(trial.FOLDER))
+
+
+async def _prove(order: Order) -> Outcome:
+    from etcd_operator.backup.trying import prove  # noqa: PLC0415
+    from etcd_stateful.backup import trial  # noqa: PLC0415
+
+    return await prove(order, Path(trial.FOLDER))
 
 
 async def _in_time(order: Order, work: Awaitable[Outcome]) -> Outcome:
@@ -117,4 +130,4 @@ def _conclude(outcome: Outcome, path: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.environ))
+    leave(main(os.environ))

@@ -1,14 +1,19 @@
-"""The one place where a connection from the Job to etcd is made, and by what it is protected."""
+"""The one place where a connection from the Job to etcd is made, and by what it is protected.
+
+It is one of gRPC's blocking API, whose streams can be read by a single thread: of `grpc.aio` every
+message wakes two, and a snapshot has 32 of them in a MiB.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from pathlib import Path
 from typing import Any, Final
 
-from aetcd import rpc
-from grpc import ssl_channel_credentials
+import grpc
+from grpc.experimental import ChannelOptions
 
 from etcd_stateful.api.backup import split_endpoint
 from etcd_stateful.backup import order as orders
@@ -20,6 +25,10 @@ _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+    (ChannelOptions.SingleThreadedUnaryStream, 1),
+    # What is on its way to a slow store waits in etcd; gRPC would take in some 40 MiB of it.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 2 * 1024 * 1024),
 )
 PROBE_SECONDS: Final = 2.0
 
@@ -38,8 +47,28 @@ def open_channel(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER
     """Raises NoChannel. Without a scheme, an endpoint is one of TLS if a Secret is named."""
     target = split_endpoint(endpoint)[1]
     if is_plaintext(order, endpoint):
-        return rpc.insecure_channel(target, options=_OPTIONS)
-    return rpc.secure_channel(target, _credentials(order, Path(folder)), options=_OPTIONS)
+        return grpc.insecure_channel(target, options=_OPTIONS)
+    return secured(target, _credentials(order, Path(folder)))
+
+
+def secured(target: str, credentials: Any) -> Any:
+    return grpc.secure_channel(target, credentials, options=_OPTIONS)
+
+
+async def answered(call: Any) -> Any:
+    """The reply to a call that gRPC itself waits for; raises RpcError. It ends with its task."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(_: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # Called off, and the loop is closed by now.
+            loop.call_soon_threadsafe(done.set)
+
+    call.add_done_callback(tell)
+    try:
+        await done.wait()
+    finally:
+        call.cancel()
+    return call.result()
 
 
 def is_plaintext(order: Order, endpoint: str) -> bool:
@@ -66,7 +95,7 @@ async def speaks_tls(endpoint: str) -> bool:
 
 def _credentials(order: Order, folder: Path) -> Any:
     if not order.tls:
-        return ssl_channel_credentials()
+        return grpc.ssl_channel_credentials()
     content: dict[str, bytes] = {}
     for name in (_CA, _CERTIFICATE, _KEY):
         try:
@@ -74,4 +103,4 @@ def _credentials(order: Order, folder: Path) -> Any:
         except OSError:
             words = f"{order.client_secret_field}: Secret {order.client_secret} has no key {name}"
             raise NoChannel(Failure("InvalidSecret", words)) from None
-    return ssl_channel_credentials(content[_CA], content[_KEY], content[_CERTIFICATE])
+    return grpc.ssl_channel_credentials(content[_CA], content[_KEY], content[_CERTIFICATE])

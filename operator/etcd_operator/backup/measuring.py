@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from aetcd import rpc
 
-from etcd_stateful.backup.trial import Hash, Measured
+from etcd_operator.backup.channel import answered
+from etcd_stateful.backup.measurement import Hash, Measured
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +25,9 @@ async def measure(channel: Any, revision: int) -> Measured:
 async def hashed(channel: Any, revision: int) -> Hash | None:
     try:
         request = rpc.HashKVRequest(revision=revision)
-        reply = await rpc.MaintenanceStub(channel).HashKV(request, timeout=SECONDS)
-    except rpc.AioRpcError as error:
+        call = rpc.MaintenanceStub(channel).HashKV.future(request, timeout=SECONDS)
+        reply = await answered(call)
+    except rpc.RpcError as error:
         log.warning("etcd gives no hash of revision %d: %s", revision, error.details())
         return None
     return Hash(reply.compact_revision, reply.hash)
@@ -36,8 +38,8 @@ async def _count(channel: Any, revision: int) -> int | None:
         key=b"\0", range_end=b"\0", revision=revision, count_only=True, serializable=True
     )
     try:
-        reply = await rpc.KVStub(channel).Range(every, timeout=SECONDS)
-    except rpc.AioRpcError as error:
+        reply = await answered(rpc.KVStub(channel).Range.future(every, timeout=SECONDS))
+    except rpc.RpcError as error:
         log.warning("etcd does not count keys of revision %d: %s", revision, error.details())
         return None
     return int(reply.count)

@@ -18,9 +18,9 @@ from etcd_operator.moments import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
 from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
-from etcd_stateful.backup.trial import Measured
 from etcd_stateful.membership.identity import to_hex
 
 log = logging.getLogger(__name__)
@@ -199,10 +199,11 @@ class Backup:
     async def _verify(self, taken: _Taken) -> None:
         """Reads back what is stored; raises Stopped where it is not what was sent."""
         checked = Checked()
-        async for piece in self._sink.read(taken.key):
-            if self._stop.done():
-                raise Stopped(self._stop.result())
-            checked.update(piece)
+        async with contextlib.aclosing(self._sink.read(taken.key)) as pieces:
+            async for piece in pieces:
+                if self._stop.done():
+                    raise Stopped(self._stop.result())
+                checked.update(piece)
         try:
             found = checked.finish()
         except Damaged as error:

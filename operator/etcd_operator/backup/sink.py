@@ -6,8 +6,9 @@ once it is on the disk.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
@@ -30,7 +31,10 @@ PART: Final = 8 * 1024 * 1024
 AT_ONCE: Final = 2
 """Parts on their way: what the memory holds of a snapshot."""
 
-PIECE: Final = 1024 * 1024
+PIECE: Final = 2 * 1024 * 1024
+
+STOP_SECONDS: Final = 1.0
+"""For what is on its way to one who wants no more of it."""
 
 _UNFINISHED: Final = ".unfinished"
 
@@ -136,15 +140,24 @@ class Sink:
         except Errors as error:
             raise self._failed(error) from error
 
-    async def read(self, key: str) -> AsyncIterator[bytes]:
-        """A large content, piece by piece; raises StoreFailed."""
+    async def read(self, key: str) -> AsyncGenerator[memoryview, None]:
+        """A large content, piece by piece, one of them ahead; raises StoreFailed."""
+        coming: asyncio.Future[Any] | None = None
         try:
-            reader = self._made(_PATIENT, _READING)
-            found = await obstore.get_async(reader, key)
-            async for piece in found.stream(min_chunk_size=PIECE):
-                yield bytes(piece)
+            found = await obstore.get_async(self._made(_PATIENT, _READING), key)
+            stream = aiter(found.stream(min_chunk_size=PIECE))
+            coming = asyncio.ensure_future(anext(stream, None))
+            while (piece := await coming) is not None:
+                coming = asyncio.ensure_future(anext(stream, None))
+                yield memoryview(piece)
         except Errors as error:
             raise self._failed(error) from error
+        finally:
+            if coming is not None:
+                # Called off it would still answer, perhaps to a loop that is closed by then.
+                await asyncio.wait([coming], timeout=STOP_SECONDS)
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
 
     async def names(self, start: str) -> list[str]:
         """Keys that begin with `start`; raises StoreFailed."""

@@ -6,6 +6,7 @@ Between them the cluster's own image makes a data directory of it, and runs on t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import shutil
 import time
@@ -16,11 +17,13 @@ from aetcd import rpc
 from grpc import ssl_channel_credentials
 
 from etcd_operator import signing
+from etcd_operator.backup.channel import answered, secured
 from etcd_operator.backup.measuring import measure
+from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_stateful.backup import manifest as manifests
-from etcd_stateful.backup import names, trial
-from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup import measurement, names, trial
+from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Brought, Failure, Proven
@@ -41,11 +44,8 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
         beside = await sink.get(names.manifest_of(key), manifests.MAX_BYTES)
         if beside is None:
             return _wrong(order, f"there is no {names.manifest_of(key)!r} any more")
-        checked = Checked()
         with (root / trial.SNAPSHOT).open("wb") as file:
-            async for piece in sink.read(key):
-                checked.update(piece)
-                file.write(piece)
+            checked = await save(sink, key, file)
         sha256, said = checked.finish(), manifests.parse(beside)
     except StoreFailed as error:
         return error.failure
@@ -76,10 +76,10 @@ async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven |
     files = [(root / trial.TLS / name).read_bytes() for name in OPERATOR_FILES]
     certificate, key, authority = files
     shown = ssl_channel_credentials(authority, key, certificate)
-    async with rpc.secure_channel(f"{trial.LOOPBACK}:{port}", shown) as channel:
+    with contextlib.closing(secured(f"{trial.LOOPBACK}:{port}", shown)) as channel:
         revision = await _serving(channel)
         found = await measure(channel, said.revision)
-    verdict = trial.compare(said.revision, said.measured, revision, found)
+    verdict = measurement.compare(said.revision, said.measured, revision, found)
     if verdict.wrong:
         return _wrong(order, f"{order.store.key} was restored, and {'; '.join(verdict.wrong)}")
     return Proven(said.version, verdict.same, verdict.unknown)
@@ -89,9 +89,9 @@ async def _serving(channel: Any) -> int:
     """The revision that it is at, once it leads itself."""
     while True:
         try:
-            request = rpc.StatusRequest()
-            reply = await rpc.MaintenanceStub(channel).Status(request, timeout=ASK_SECONDS)
-        except rpc.AioRpcError as error:
+            stub = rpc.MaintenanceStub(channel)
+            reply = await answered(stub.Status.future(rpc.StatusRequest(), timeout=ASK_SECONDS))
+        except rpc.RpcError as error:
             log.info("waiting for etcd: %s", error.details())
         else:
             if reply.leader:

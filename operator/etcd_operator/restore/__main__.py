@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
 
+from etcd_operator.leaving import leave
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
@@ -53,6 +53,8 @@ def run(
 
 def _fetch(order: Order, root: Path, journal: Journal, secret: str, stores: str) -> int:
     # Loaded here alone: `finish` needs none of it.
+    import asyncio  # noqa: PLC0415
+
     from etcd_operator.backup.sink import Sink, StoreFailed, read_secret  # noqa: PLC0415
     from etcd_operator.restore.fetch import Refused, Undone, fetch  # noqa: PLC0415
 
@@ -73,4 +75,4 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, stores: str)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

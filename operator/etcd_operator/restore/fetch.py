@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from pathlib import Path
 
+from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.start import volume
 from etcd_stateful import marker
 from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import names
-from etcd_stateful.backup.integrity import Checked, Damaged
+from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest
 from etcd_stateful.restore import FOLDER, SNAPSHOT, Order, too_small, why_not, why_not_restored
 
@@ -76,13 +76,9 @@ async def _manifest(sink: Sink, key: str) -> Manifest | None:
 
 
 async def _download(sink: Sink, key: str, path: Path) -> _Fetched:
-    checked = Checked()
+    # It need not outlive this pod, which begins anew; `finish` syncs what is made of it.
     with path.open("wb") as file:
-        async for piece in sink.read(key):
-            file.write(piece)
-            checked.update(piece)
-        file.flush()
-        os.fsync(file.fileno())
+        checked = await save(sink, key, file)
     try:
         return _Fetched(checked.size, checked.finish())
     except Damaged as error:

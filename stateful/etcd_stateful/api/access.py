@@ -67,10 +67,7 @@ def _selector(reader: Reader) -> dict[str, Any]:
 def _block(reader: Reader) -> dict[str, Any]:
     cidr = reader.text("cidr")
     _check_network(reader, "cidr", cidr)
-    inner = reader.raw.get("except") or []
-    if not isinstance(inner, list) or not all(isinstance(one, str) for one in inner):
-        reader.problem("except", f"must be a list of networks, found {repr(inner)[:60]}")
-        inner = []
+    inner = reader.listed("except", "networks")
     for one in inner:
         _check_network(reader, "except", one)
     return {"cidr": cidr, "except": list(inner)} if inner else {"cidr": cidr}

@@ -105,18 +105,10 @@ def _check_names(reader: Reader, key: str, names: list[str]) -> None:
 def _user(item: Reader, declared: Iterable[str]) -> User:
     if not item.has("secret"):
         item.problem("secret", "is missing: name the Secret with the user's password")
-    roles = _names(item, "roles")
+    roles = frozenset(item.listed("roles", "names"))
     for role in sorted(roles - {ROOT, *declared}):
         item.problem("roles", f"{role[:60]!r} is declared in no entry of auth.roles")
     return User(item.text("name"), _secret(item, "secret"), roles)
-
-
-def _names(item: Reader, key: str) -> frozenset[str]:
-    given = item.raw.get(key) or []
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        item.problem(key, f"must be a list of names, found {repr(given)[:60]}")
-        return frozenset()
-    return frozenset(given)
 
 
 def _secret(reader: Reader, field: str) -> SecretKey:

@@ -120,12 +120,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
 
 
 def _endpoints(spec: Reader) -> tuple[str, ...]:
-    value = spec.raw.get("etcdEndpoints")
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        spec.problem("etcdEndpoints", f"must be a list of addresses, found {repr(value)[:60]}")
-        return ()
+    value = spec.listed("etcdEndpoints", "addresses")
     for one in value:
         found = _ENDPOINT.fullmatch(one)
         if found is None or int(found["port"] or 1) > 65535:

@@ -150,7 +150,7 @@ class EtcdCluster:
         return naming.host(self.name, self.namespace, ordinal, self.pod.cluster_domain)
 
     def peer_url(self, ordinal: int) -> str:
-        return f"{self.links.peer.scheme}://{self.host(ordinal)}:{naming.PEER_PORT}"
+        return f"{self.links.levels.peer_scheme}://{self.host(ordinal)}:{naming.PEER_PORT}"
 
 
 def is_paused(body: Mapping[str, Any]) -> bool:

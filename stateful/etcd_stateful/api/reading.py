@@ -93,6 +93,16 @@ class Reader:
         inner = self.object(key)
         return {name: inner.text(name) for name in inner.raw}
 
+    def listed(self, key: str, of: str) -> tuple[str, ...]:
+        """The texts of a list; `of`: what they are, in words."""
+        value = self.raw.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            self.problem(key, f"must be a list of {of}, found {repr(value)[:60]}")
+            return ()
+        return tuple(value)
+
     def items(self, key: str) -> Iterator[Reader]:
         """The objects of a list."""
         value = self.raw.get(key)

@@ -56,12 +56,7 @@ def _cluster_id(reader: Reader) -> int:
 
 
 def _names(reader: Reader, cluster: str) -> tuple[str, ...]:
-    value = reader.raw.get("fenced")
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        reader.problem("fenced", f"must be a list of pods, found {repr(value)[:60]}")
-        return ()
+    value = reader.listed("fenced", "pods")
     for name in value:
         _check_pod(reader, "fenced", name, cluster)
     return tuple(sorted(set(value)))

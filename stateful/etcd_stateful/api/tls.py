@@ -1,6 +1,6 @@
 """`spec.TLS`: how members talk to each other, and how clients talk to them.
 
-Two links, each in one of three modes. What the spec says is a wish: once a cluster has begun, its
+Two links, each in one of four modes. What the spec says is a wish: once a cluster has begun, its
 links are those on record, whatever the spec or another version of the operator would choose.
 """
 
@@ -9,19 +9,54 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Any, Final, Literal, get_args
 
+from etcd_stateful.api.issuer import Issuer, read_issuer
 from etcd_stateful.api.reading import Reader, is_object_name
 
-Mode = Literal["Plaintext", "Managed", "Static"]
+Mode = Literal["Plaintext", "Managed", "Static", "Issued"]
+
+_MODES: Final[Mapping[str, Mode]] = {mode: mode for mode in get_args(Mode)}
 
 _CHOICES: Final = ("Managed", "Plaintext")
+_BETWEEN: Final = "AndPlaintext"
+"""Ends a mode on record that TLS is only half of. A version of the operator that knows nothing of
+such links cannot read it, and holds the cluster rather than taking it for one or the other."""
+
+
+class Level(IntEnum):
+    """How far a link has come from plaintext to TLS. A change goes through all three."""
+
+    PLAINTEXT = 0
+    BETWEEN = 1
+    """Members have their certificates, and listen for each other in plaintext; clients are served
+    with TLS and without it."""
+
+    TLS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    peer: Level
+    client: Level
+
+    @property
+    def peer_scheme(self) -> str:
+        """Of the URLs that members listen for each other on."""
+        return "https" if self.peer is Level.TLS else "http"
+
+    @property
+    def client_schemes(self) -> frozenset[str]:
+        """That clients are served with."""
+        plain = {"http"} if self.client is not Level.TLS else set()
+        return frozenset(plain | ({"https"} if self.client is not Level.PLAINTEXT else set()))
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link. The Secrets are named for `Static` alone; `Managed` ones have names of ours."""
+    """One link. The Secrets are named for `Static` alone; others have names of ours."""
 
     mode: Mode = "Plaintext"
     secret: str = ""
@@ -30,13 +65,34 @@ class Link:
     operator: str = ""
     """With the certificate that the operator shows as a client."""
 
+    issuer: Issuer | None = None
+    """Of cert-manager, who makes the certificates of an `Issued` link, and of no other."""
+
+    between: bool = False
+    """It is half-way from plaintext to TLS, or back (`Level.BETWEEN`)."""
+
     @property
     def is_encrypted(self) -> bool:
+        """Whether it has certificates."""
         return self.mode != "Plaintext"
 
     @property
-    def scheme(self) -> str:
-        return "https" if self.is_encrypted else "http"
+    def level(self) -> Level:
+        if not self.is_encrypted:
+            return Level.PLAINTEXT
+        return Level.BETWEEN if self.between else Level.TLS
+
+    def towards(self, wished: Link) -> Link | None:
+        """The link that comes next on the way; None at its end, and where there is no way: from
+        certificates to others, and to those of an issuer or from them."""
+        if "Issued" in (self.mode, wished.mode):
+            return None
+        if self.is_encrypted and wished.is_encrypted:
+            other_end = replace(self, between=not self.between)
+            return wished if wished == other_end else None
+        if self.is_encrypted:
+            return wished if self.between else replace(self, between=True)
+        return replace(wished, between=True) if wished.is_encrypted else None
 
 
 PLAINTEXT: Final = Link("Plaintext")
@@ -51,6 +107,10 @@ class Links:
     @property
     def are_plaintext(self) -> bool:
         return not (self.peer.is_encrypted or self.client.is_encrypted)
+
+    @property
+    def levels(self) -> Levels:
+        return Levels(self.peer.level, self.client.level)
 
     @property
     def digest(self) -> str:
@@ -112,6 +172,7 @@ def read_tls(tls: Reader) -> Wishes:
         static.problem("", "names no Secret; set member.peerSecret, or member.serverSecret and "
                            "operatorSecret, or leave it out")  # fmt: skip
     peer, client = _choice(tls, "peer"), _choice(tls, "client")
+    both = tls.flag("allowPlaintextClients")
     for key, chosen, secret in (("peer", peer, peer_secret), ("client", client, server_secret)):
         if chosen and secret:
             tls.problem(key, f"TLS.static names Secret {secret} for this link; say one of the two")
@@ -119,7 +180,28 @@ def read_tls(tls: Reader) -> Wishes:
         peer = Link("Static", peer_secret)
     if server_secret:
         client = Link("Static", server_secret, operator_secret)
-    return Wishes(peer, client)
+    if both and (client is None or not client.is_encrypted):
+        tls.problem(
+            "allowPlaintextClients",
+            "serves clients without TLS beside those with it: set TLS.client to Managed, or "
+            "TLS.static.member.serverSecret, or leave it out",
+        )
+    return _with_issuer(tls, Wishes(peer, replace(client, between=both) if client else None))
+
+
+def _with_issuer(tls: Reader, said: Wishes) -> Wishes:
+    """An issuer is for each link that nothing else is said of."""
+    issuer = read_issuer(tls)
+    if issuer is None:
+        return said
+    if said.peer and said.client:
+        tls.problem(
+            "issuerRef",
+            "is for the links that TLS says nothing else of, and it does of both; leave out "
+            "issuerRef, or what is said of the link that the issuer is meant for",
+        )
+    link = Link("Issued", issuer=issuer)
+    return Wishes(said.peer or link, said.client or link)
 
 
 def _choice(tls: Reader, key: str) -> Link | None:
@@ -150,7 +232,10 @@ def links_as_json(links: Links) -> dict[str, dict[str, str]]:
 
 
 def _link_as_json(link: Link) -> dict[str, str]:
-    said = {"mode": link.mode, "secret": link.secret, "operator": link.operator}
+    mode = f"{link.mode}{_BETWEEN}" if link.between else link.mode
+    said = {"mode": mode, "secret": link.secret, "operator": link.operator}
+    if one := link.issuer:
+        said |= {"issuer": one.name, "issuerKind": one.kind, "issuerGroup": one.group}
     return {key: text for key, text in said.items() if text}
 
 
@@ -161,7 +246,13 @@ def load_links(raw: Mapping[str, Any]) -> Links:
 
 
 def _load_link(raw: Mapping[str, Any]) -> Link:
-    mode = raw["mode"]
-    if mode not in get_args(Mode):
-        raise ValueError(f"{mode!r:.60} is no mode of a link")
-    return Link(mode, str(raw.get("secret", "")), str(raw.get("operator", "")))
+    said = str(raw["mode"])
+    between = said.endswith(_BETWEEN)
+    mode = _MODES.get(said.removesuffix(_BETWEEN))
+    if mode is None or (between and mode not in ("Managed", "Static")):
+        raise ValueError(f"{said!r:.60} is no mode of a link")
+    if mode == "Issued":
+        names = (str(raw[key]) for key in ("issuer", "issuerKind", "issuerGroup"))
+        return Link(mode, issuer=Issuer(*names))
+    secret, operator = str(raw.get("secret", "")), str(raw.get("operator", ""))
+    return Link(mode, secret, operator, between=between)

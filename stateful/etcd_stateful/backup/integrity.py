@@ -26,16 +26,16 @@ class Checked:
         self._tail = b""
         self.size = 0
 
-    def update(self, data: bytes) -> None:
+    def update(self, data: bytes | memoryview) -> None:
         self.size += len(data)
         if len(data) < TAIL:
-            data = self._tail + data
-            self._hash.update(data[:-TAIL] if len(data) > TAIL else b"")
-            self._tail = data[-TAIL:]
+            joined = self._tail + bytes(data)
+            self._hash.update(joined[:-TAIL])
+            self._tail = joined[-TAIL:]
             return
         self._hash.update(self._tail)
         self._hash.update(memoryview(data)[:-TAIL])
-        self._tail = data[-TAIL:]
+        self._tail = bytes(data[-TAIL:])
 
     def finish(self) -> str:
         """The SHA-256 of the whole file, in hexadecimal; raises Damaged."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from etcd_stateful.backup import trial
-from etcd_stateful.backup.trial import Measured
+from etcd_stateful.backup import measurement
+from etcd_stateful.backup.measurement import Measured
 
 FORMAT: Final = 1
 MAX_BYTES: Final = 64 * 1024
@@ -61,7 +61,7 @@ def serialise(manifest: Manifest) -> bytes:
         "ownerUID": manifest.owner_uid,
     }
     if manifest.measured is not None:
-        content["measured"] = trial.to_json(manifest.measured)
+        content["measured"] = measurement.to_json(manifest.measured)
     if manifest.cluster is not None:
         content["cluster"] = dict(manifest.cluster)
     return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
@@ -87,7 +87,7 @@ def parse(data: bytes) -> Manifest:
             made_at=str(given["madeAt"]),
             owner=str(given["owner"]),
             owner_uid=str(given["ownerUID"]),
-            measured=trial.from_json(given["measured"]) if given.get("measured") else None,
+            measured=measurement.from_json(given["measured"]) if given.get("measured") else None,
             cluster=_cluster(given.get("cluster")),
         )
     except (KeyError, TypeError, RecursionError) as error:

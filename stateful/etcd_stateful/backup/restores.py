@@ -247,11 +247,23 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     )
 
 
-def status(said: Say) -> dict[str, Any]:
-    """coreos's fields; the conditions are `backup.status`'s business. What was said of the spec
-    before it was edited is so no longer."""
+def status(seen: Seen, said: Say) -> dict[str, Any]:
+    """coreos's fields and the kind of store; the conditions are `backup.status`'s business. What
+    was said of the spec before it was edited is so no longer."""
+    kind = _storage(seen)
+    told: dict[str, Any] = {"backupStorageType": kind} if kind else {}
     if said.status == "True":
-        return {"succeeded": True, "reason": ""}
+        return told | {"succeeded": True, "reason": ""}
     if said.failed:
-        return {"succeeded": False, "reason": said.message[:2048]}
-    return {}
+        return told | {"succeeded": False, "reason": said.message[:2048]}
+    return told
+
+
+def _storage(seen: Seen) -> str:
+    """Of the store that is restored from; empty as long as nobody has looked it up."""
+    ordered = seen.job.store if seen.job else None
+    for store in (seen.restore.source, ordered, seen.backup):
+        if isinstance(store, Store):
+            return store.kind
+    same = seen.stored.get("observedGeneration") == seen.restore.generation
+    return str(seen.stored.get("backupStorageType", "")) if same else ""

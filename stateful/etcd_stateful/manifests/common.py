@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 
 Manifest = dict[str, Any]
+
+_FREED = str(32 * 1024 * 1024)
+REUSING: Final = (
+    {"name": "MALLOC_ARENA_MAX", "value": "2"},
+    {"name": "MALLOC_MMAP_THRESHOLD_", "value": _FREED},
+    {"name": "MALLOC_TRIM_THRESHOLD_", "value": _FREED},
+)
+"""For containers that a database streams through. By itself glibc gives what one piece has freed
+back to the kernel, and the next piece faults it in anew, page by page; and it keeps some of it for
+each thread, of which there are many."""
 
 
 def metadata(cluster: EtcdCluster, name: str) -> Manifest:

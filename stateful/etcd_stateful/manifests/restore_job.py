@@ -16,7 +16,7 @@ from etcd_stateful import naming, restore
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.manifests.common import Manifest, metadata
+from etcd_stateful.manifests.common import REUSING, Manifest, metadata
 from etcd_stateful.manifests.recovery_job import SURVIVOR, labels
 from etcd_stateful.manifests.statefulset import (
     CONFINED,
@@ -94,7 +94,8 @@ def _pod(
         "enableServiceLinks": False,
         "securityContext": pod_security(cluster),
         "initContainers": [
-            _ours("fetch", environment, operator_image, _store_mounts(store)) | resources(cluster),
+            _ours("fetch", [*environment, *REUSING], operator_image, _store_mounts(store))
+            | resources(cluster),
             {
                 "name": "etcdutl",
                 "image": cluster.image,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import DEFAULT_STORAGE, EtcdCluster
 from etcd_stateful.api.options import configuration
-from etcd_stateful.api.tls import NO_TLS, Links, dump_links, load_links
+from etcd_stateful.api.tls import NO_TLS, Level, Levels, Links, dump_links, load_links
 from etcd_stateful.manifests import tls
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.membership.records import FIRST_EPOCH
@@ -32,6 +33,8 @@ killing etcd at it would start over.
 A startup probe would say when that is over, but at the price of a second and more at each start of
 a member: it ticks once a second, and the kubelet looks at readiness at its next tick after that.
 """
+
+_SETTINGS: Final = "START_SETTINGS"
 
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -119,7 +122,7 @@ def _start(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
             downward("POD_NAME", "metadata.name"),
             downward("POD_UID", "metadata.uid"),
             downward("POD_IP", "status.podIP"),
-            {"name": "START_SETTINGS", "value": start_settings(cluster, epoch)},
+            {"name": _SETTINGS, "value": start_settings(cluster, epoch)},
         ],
         "ports": [{"name": "start", "containerPort": naming.START_PORT}],
         "volumeMounts": [
@@ -138,12 +141,41 @@ def start_settings(cluster: EtcdCluster, epoch: int) -> str:
         "clusterUID": cluster.uid,
         "epoch": epoch,
         "domain": f"{service}.{cluster.namespace}.svc{cluster.pod.cluster_domain}",
-        "clientScheme": cluster.links.client.scheme,
-        "peerScheme": cluster.links.peer.scheme,
+        "clientScheme": "https" if cluster.links.client.is_encrypted else "http",
+        "peerScheme": cluster.links.levels.peer_scheme,
         "dnsTimeoutSeconds": cluster.pod.dns_timeout_seconds,
         "etcd": configuration(cluster.etcd, cluster.version) | tls.options(cluster),
     }
+    if cluster.links.client.between:
+        settings["plaintextClients"] = True
     return json.dumps(settings, sort_keys=True)
+
+
+def levels_in(pod: Mapping[str, Any]) -> Levels | None:
+    """How far pods of this spec are from plaintext to TLS; None where it does not say."""
+    containers = pod.get("initContainers") or ()
+    starts = (one for one in containers if one.get("name") == naming.START_CONTAINER)
+    variables = (variable for start in starts for variable in start.get("env") or ())
+    told = (one.get("value") for one in variables if one.get("name") == _SETTINGS)
+    return _levels(next(told, None) or "")
+
+
+@lru_cache(maxsize=4096)
+def _levels(settings: str) -> Levels | None:
+    """Kept, as each look at a cluster asks for each of its pods."""
+    try:
+        said = json.loads(settings)
+        has_certificate = "peer-transport-security" in said.get("etcd", {})
+        peer = _level(said["peerScheme"], between=has_certificate and said["peerScheme"] == "http")
+        return Levels(peer, _level(said["clientScheme"], between="plaintextClients" in said))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _level(scheme: str, *, between: bool) -> Level:
+    if between:
+        return Level.BETWEEN
+    return Level.TLS if scheme == "https" else Level.PLAINTEXT
 
 
 def _etcd(cluster: EtcdCluster) -> Manifest:

@@ -1,7 +1,7 @@
 """What TLS adds to a pod: volumes with the members' certificates, and etcd's configuration.
 
-Managed and user-provided certificates come in Secrets of the same form, coreos's, so that nothing
-here knows which they are. etcd reads a certificate and its key anew for each handshake; what it
+All certificates come in Secrets of the same form, coreos's, so that nothing here knows whose they
+are. etcd reads a certificate and its key anew for each handshake; what it
 trusts (the `-ca.crt` files) it reads once, when it starts. So once authorities are rotated, that
 file comes from a key of the Secret that is named after what is in it.
 """
@@ -89,10 +89,10 @@ def environment(cluster: EtcdCluster) -> dict[str, str]:
     """By which `kubectl exec <pod> -- etcdctl get key` is let in.
 
     No ETCDCTL_ENDPOINTS: etcdctl asks this member without it, and refuses to run where someone says
-    `--endpoints` beside it. Only with managed certificates, which are good for loopback and for
+    `--endpoints` beside it. Only with certificates as we ask for them, good for loopback and for
     calls: a user's need not be, and the flags for others could not be given.
     """
-    if cluster.links.client.mode != "Managed":
+    if cluster.links.client.mode not in ("Managed", "Issued"):
         return {}
     return {
         "ETCDCTL_CACERT": f"{naming.SERVER_TLS}/{SERVER_FILES.authority}",

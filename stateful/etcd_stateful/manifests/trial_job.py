@@ -22,7 +22,7 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
 from etcd_stateful.backup.plan import Run, trial_of
 from etcd_stateful.manifests.backup_job import job, order
-from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.common import REUSING, Manifest
 from etcd_stateful.manifests.statefulset import CONFINED
 
 FETCH: Final = "fetch"
@@ -76,7 +76,7 @@ def _before(backup: EtcdBackup, told: Order, ours: Manifest, image: str) -> list
     bring = orders.serialise(replace(told, action="bring"))
     fetch = ours | {
         "name": FETCH,
-        "env": [{"name": orders.VARIABLE, "value": bring}],
+        "env": [{"name": orders.VARIABLE, "value": bring}, *REUSING],
         "volumeMounts": [*(_read_only(one) for one in ours["volumeMounts"]), _mount()],
     }
     of_etcd = {

@@ -119,8 +119,8 @@ def _no_way_in(seen: Observation) -> str:
     if not cluster.links.client.is_encrypted:
         return (
             "its clients' link is in plaintext, where passwords could be read and etcd could not "
-            "tell who the operator is. Authentication needs TLS for clients: take spec.auth out, "
-            "or make a new cluster with TLS from a backup"
+            "tell who the operator is. Authentication needs TLS for clients: set "
+            "spec.TLS.client to Managed, or take spec.auth out"
         )
     name = operator_secret(cluster)
     found = seen.certificates.secrets.get(name, {}).get("operator") if seen.certificates else None

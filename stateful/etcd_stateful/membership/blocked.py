@@ -66,7 +66,8 @@ def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
         return None
     name = naming.claim(seen.cluster.name, pod.ordinal)
     if claim is None:
-        return Wait(f"claim {name} of pod {pod.name} to be seen")
+        gone = f"pod {pod.name}: {pod.trouble}; its claim {name} is not there"
+        return Wait(gone if pod.trouble else f"claim {name} of pod {pod.name} to be seen")
     reason = f"pod {pod.name} waits on claim {name}, which is being deleted: made again"
     return DeletePod.of(pod, reason)
 

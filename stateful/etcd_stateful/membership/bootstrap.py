@@ -314,7 +314,7 @@ def _record_then_push(
         member_id=member_id,
         cluster_id=bootstrap.cluster_id,
         epoch=bootstrap.epoch,
-        peer_scheme=seen.cluster.links.peer.scheme,
+        peer_scheme=seen.cluster.links.levels.peer_scheme,
     )
     if _member_record(seen, pod) != record:
         return _record_step(seen, pod, record)

@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful import naming
+from etcd_stateful.api.tls import Level, Links
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
-from etcd_stateful.membership import inplace, roster, rotation
+from etcd_stateful.membership import inplace, links, roster, rotation
 from etcd_stateful.membership.observation import (
     Certificate,
     Certificates,
@@ -69,9 +70,17 @@ def needed_of_users(seen: Observation) -> tuple[Need, ...]:
 def unusable(seen: Observation) -> Hold | None:
     """What is wrong with a user's certificates. A pod that starts with them might not come back, so
     none is started or restarted; but members that run go on, and so does what needs no new one."""
+    said = problems_of_users(seen)
+    if not said:
+        return None
+    return Hold(UNUSABLE, f"{'; '.join(said)}. No pod is started or restarted until that is mended")
+
+
+def problems_of_users(seen: Observation) -> list[str]:
+    """By Secret, for all that the cluster's links need."""
     known = seen.certificates
     if known is None or seen.cluster.deleting:
-        return None
+        return []
     said = []
     for need in needed_of_users(seen):
         found = known.secrets.get(need.secret, {}).get(need.role)
@@ -79,9 +88,7 @@ def unusable(seen: Observation) -> Hold | None:
             said.append(f"Secret {need.secret}, which {need.field} names, is not there")
         elif found.problem:
             said.append(f"Secret {need.secret}, which {need.field} names: {found.problem}")
-    if not said:
-        return None
-    return Hold(UNUSABLE, f"{'; '.join(said)}. No pod is started or restarted until that is mended")
+    return said
 
 
 def starts_pods(seen: Observation, step: Step) -> bool:
@@ -90,10 +97,16 @@ def starts_pods(seen: Observation, step: Step) -> bool:
         case ApplyChild(kind="StatefulSet", manifest=manifest):
             spec: dict[str, int] = manifest["spec"]  # type: ignore[assignment]
             return not 0 < spec["replicas"] <= seen.replicas
-        case WriteBootstrap(final=final):
-            return final
+        case WriteBootstrap(final=final, record=record):
+            return final and not _turns_back(seen, record.links)
         case _:
             return isinstance(step, CreateJob | DeletePod | MemberAddLearner | PushTicket)
+
+
+def _turns_back(seen: Observation, following: Links) -> bool:
+    """Towards plaintext, where certificates are needed the less."""
+    has = seen.cluster.links
+    return (following.peer.level, following.client.level) < (has.peer.level, has.client.level)
 
 
 def besides(held: Hold, step: Step) -> Step:
@@ -118,7 +131,7 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
         found = known.secrets.get(need.secret, {}).get(need.role)
         if need.role == "authority":
             if found is None or found.problem:
-                if _is_trusted(seen):
+                if _is_trusted(seen, need):
                     continue
                 return _issue(seen, need, found, "is needed")
         elif reason := _why(need, found, known):
@@ -164,20 +177,22 @@ def _issue(
     if need.role == "authority":
         first = max(1, rotation.wished(seen, need.secret))
         return IssueCertificate(need, version, words, generation=first)
-    return IssueCertificate(need, version, words, _trusted_by_pods(seen, need))
+    return IssueCertificate(need, version, words, trusted_by_pods(seen, need))
 
 
-def _trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
+def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
     """Also by one that is made in this moment, of a template that is about to change."""
     every = [rotation.rendered(seen), *(pod.trust for pod in seen.pods)]
     said = {one.peer if need.role == "peer" else one.client for one in every}
     return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
 
 
-def _is_trusted(seen: Observation) -> bool:
+def _is_trusted(seen: Observation, need: Need) -> bool:
     """Members that run trust the authority of before until they are restarted; a new one would cut
-    them off from each other."""
-    return any(pod.etcd_started for pod in seen.pods)
+    them off from each other. Those that were started without any on this link do not."""
+    of_peers = need.secret == naming.peer_authority(seen.cluster.name)
+    run = [links.levels_of(seen, pod) for pod in seen.pods if pod.etcd_started]
+    return any((one.peer if of_peers else one.client) > Level.PLAINTEXT for one in run)
 
 
 def authority_lost(seen: Observation) -> Step | None:

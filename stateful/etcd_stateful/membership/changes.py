@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from etcd_stateful import naming
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import links, roster
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation
@@ -32,21 +32,31 @@ NO_LEADER = Wait("the leader to answer", soon=True)
 def leader(seen: Observation) -> Leader | None:
     """The leader of the latest term, where it answers."""
     voters = roster.voters(seen)
-    terms = [(seat.status.term, seat) for seat in voters if seat.leads and seat.status]
+    terms = [
+        (seat.status.term, seat.pod.address, seat.ordinal, seat.status)
+        for seat in voters
+        if seat.leads and seat.status and seat.pod
+    ]
     if not terms:
         return None
-    _, leads = max(terms, key=lambda one: one[0])
-    others = [seat for seat in voters if seat.serves and seat is not leads]
-    named = [found for seat in (leads, *others) if (found := _voter(seen, seat))]
-    first = named[0]
-    return Leader(first.address, first.member_id, first.cluster_id, first.host, tuple(named[1:]))
+    _, address, ordinal, status = max(terms, key=lambda one: one[0])
+    others = (_voter(seen, seat) for seat in voters if seat.serves and seat.ordinal != ordinal)
+    host = _host(seen, ordinal)
+    return Leader(address, status.member_id, status.cluster_id, host, tuple(filter(None, others)))
 
 
 def _voter(seen: Observation, seat: Seat) -> Voter | None:
     if seat.pod is None or seat.status is None:
         return None
-    host = seen.cluster.host(seat.ordinal)
+    host = _host(seen, seat.ordinal)
     return Voter(seat.pod.address, seat.status.member_id, seat.status.cluster_id, host)
+
+
+def _host(seen: Observation, ordinal: int) -> str:
+    """Empty for a member that serves no TLS."""
+    pod = seen.pod(ordinal)
+    encrypted = pod is not None and "https" in links.levels_of(seen, pod).client_schemes
+    return seen.cluster.host(ordinal) if encrypted else ""
 
 
 def ask(seen: Observation, change: Callable[[Leader], EtcdChange]) -> EtcdChange | Wait:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.restore_job import made_of, restore_job
+from etcd_stateful.manifests.statefulset import first_claim
 from etcd_stateful.membership import bootstrap
 from etcd_stateful.membership.observation import Claim, Job, Observation
 from etcd_stateful.membership.records import Bootstrap
-from etcd_stateful.membership.steps import CreateJob, DeleteJob, Hold, Step, Wait
+from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hold, Step, Wait
 from etcd_stateful.restore import FIELD
 
 
@@ -33,6 +34,13 @@ class Failed:
     """The Job has given up."""
 
     why: str
+
+
+def claimed(seen: Observation, ordinal: int, beside: str = "") -> Step:
+    """The claim that is to be filled; `beside`: what else there is, in words."""
+    name = naming.claim(seen.cluster.name, ordinal)
+    words = f"claim {name} is made for what is restored{beside}"
+    return ApplyChild("PersistentVolumeClaim", name, first_claim(seen.cluster, ordinal), words)
 
 
 def by_job(seen: Observation, claim: Claim, filling: Filling) -> Step | Failed | None:

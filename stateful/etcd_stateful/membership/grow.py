@@ -6,7 +6,7 @@ replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, 
 
 from __future__ import annotations
 
-from etcd_stateful.membership import changes, roll, roster
+from etcd_stateful.membership import changes, links, roll, roster
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
@@ -55,4 +55,6 @@ def _add(seen: Observation, seat: Seat) -> Step:
             f"{roster.not_serving(voters)} to serve, so that {seat.name} can be added", soon=True
         )
     url, words = seen.cluster.peer_url(seat.ordinal), f"{seat.name} is added as a learner"
-    return changes.ask(seen, lambda asked: MemberAddLearner(asked, url, words))
+    others = links.with_schemes([url], links.schemes_listed(seen)) - {url}
+    besides = tuple(sorted(others))
+    return changes.ask(seen, lambda asked: MemberAddLearner(asked, url, words, besides))

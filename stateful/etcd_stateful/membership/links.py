@@ -1,16 +1,20 @@
-"""Which links a cluster has: those it began with, whatever its spec has come to say.
+"""Which links a cluster has: those on record, whatever its spec has come to say.
 
-They are on record in the Secret of the bootstrap record. Where that is lost, the StatefulSet says
-it; without that, the claims say at least whether peers' URLs, which are in the data, are https.
+They are on record in the Secret of the bootstrap record: what the cluster began with, or how far it
+has come from that (`switch`). Where that is lost, the StatefulSet says it; without that, the claims
+say at least whether peers' URLs, which are in the data, are https.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from urllib.parse import urlsplit
 
-from etcd_stateful.api.tls import DEFAULT, MANAGED, PLAINTEXT, Link, Links
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.tls import DEFAULT, MANAGED, PLAINTEXT, Levels, Link, Links
 from etcd_stateful.manifests.statefulset import links_of
-from etcd_stateful.membership.observation import Live, Observation
+from etcd_stateful.membership.observation import Live, Member, Observation, Pod
 from etcd_stateful.membership.steps import Hold, Step
 
 
@@ -42,35 +46,79 @@ def _rendered(stateful_set: Live) -> Links | None:
 
 def _of_scheme(wished: Link, schemes: set[str]) -> Link:
     """Members with data go by the URLs that are in it."""
-    if not schemes or wished.scheme in schemes:
+    scheme = "https" if wished.is_encrypted else "http"
+    if not schemes or scheme in schemes:
         return wished
     return MANAGED if "https" in schemes else PLAINTEXT
 
 
+def wished(cluster: EtcdCluster) -> Links:
+    """What the spec asks for. A link that it does not speak of stays as it is; half-way, it becomes
+    one with TLS."""
+    peer, client = (
+        replace(one, between=False) for one in (cluster.links.peer, cluster.links.client)
+    )
+    return cluster.wished_links.over(Links(peer, client))
+
+
+def levels_of(seen: Observation, pod: Pod) -> Levels:
+    """How the pod's etcd was started to talk."""
+    return pod.levels or seen.cluster.links.levels
+
+
+def least(seen: Observation) -> Levels:
+    """The level that is nearest to plaintext of what pods were started with, and of the record."""
+    every = [seen.cluster.links.levels, *(levels_of(seen, pod) for pod in seen.pods)]
+    return Levels(min(one.peer for one in every), min(one.client for one in every))
+
+
+def schemes_of(member: Member) -> frozenset[str]:
+    return frozenset(urlsplit(url).scheme for url in member.peer_urls)
+
+
+def schemes_listed(seen: Observation) -> frozenset[str]:
+    """Of all peer URLs on the member list. More than one while TLS is turned on or off; then who
+    joins goes by all of them, too."""
+    members = seen.etcd.members if seen.etcd else ()
+    return frozenset(scheme for member in members for scheme in schemes_of(member))
+
+
+def with_schemes(urls: Iterable[str], schemes: Iterable[str]) -> frozenset[str]:
+    """The same places by these schemes."""
+    places = {urlsplit(url).netloc for url in urls}
+    return frozenset(f"{scheme}://{place}" for scheme in schemes for place in places)
+
+
 def changed(seen: Observation) -> Step | None:
-    """An edit that asks for other links than a cluster has that has begun. All else goes on."""
-    cluster = seen.cluster
-    wished = cluster.wished_links.over(cluster.links)
+    """An edit that asks for what there is no way to. All else goes on."""
+    has, asked = seen.cluster.links, wished(seen.cluster)
     said = [
-        f"{name} are {_in_words(has)}, and spec.TLS asks for {_in_words(asked)}"
-        for name, has, asked in (
-            ("peers", cluster.links.peer, wished.peer),
-            ("clients", cluster.links.client, wished.client),
+        f"{name} are {_in_words(one)}, and spec.TLS asks for {_in_words(other)}"
+        for name, one, other in (
+            ("peers", has.peer, asked.peer),
+            ("clients", has.client, asked.client),
         )
-        if has != asked
+        if one != other and one.towards(other) is None
     ]
     if not said:
         return None
-    return Hold(
-        "TLSCannotChange",
-        f"{'; '.join(said)}. This version of the operator does not change how the members of a "
-        "running cluster are talked to, so it goes on as it is: take the edit back. Other "
-        "certificates go into the Secrets that are named already",
-    )
+    links = (has.peer, has.client, asked.peer, asked.client)
+    if any(one.mode == "Issued" for one in links):
+        way = "An issuer is named when a cluster begins, and serves it for good; take the edit back"
+    else:
+        way = (
+            "Members do not go from certificates to others while they run, so it goes on as it is: "
+            "take the edit back, or turn TLS off in between. Other certificates of yours go into "
+            "the Secrets that are named already"
+        )
+    return Hold("TLSCannotChange", f"{'; '.join(said)}. {way}")
 
 
 def _in_words(link: Link) -> str:
+    half = ", half-way" if link.between else ""
     if link.mode == "Static":
         secrets = " and ".join(name for name in (link.secret, link.operator) if name)
-        return f"TLS with the certificates in Secret {secrets}"
-    return "TLS with managed certificates" if link.mode == "Managed" else "plaintext"
+        return f"TLS with the certificates in Secret {secrets}{half}"
+    if link.mode == "Issued":
+        return f"TLS with certificates of {link.issuer}"
+    return f"TLS with managed certificates{half}" if link.mode == "Managed" else "plaintext"

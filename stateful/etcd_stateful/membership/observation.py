@@ -13,7 +13,7 @@ from typing import Any, Literal
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
-from etcd_stateful.api.tls import AS_MADE, Trust
+from etcd_stateful.api.tls import AS_MADE, Levels, Trust
 from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.accounts import AuthView
@@ -116,6 +116,12 @@ class Pod:
 
     trust: Trust = AS_MADE
     """The authorities that its etcd was started to trust, by what the pod mounts."""
+
+    labelled: str = ""
+    """The member's ID on its label."""
+
+    levels: Levels | None = None
+    """How it was started to talk to members and clients; None where it is as the record says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +241,27 @@ class Certificate:
     pinned: str = ""
     """The trust that its Secret has a file of its own for, if that is in force."""
 
+    leaf: str = ""
+    """Digest of the certificate itself."""
+
+    written: float = 0.0
+    """When the operator wrote it into its Secret, where it was issued by another; 0 where nothing
+    says so."""
+
     stage: Stage = ""
     """Of an authority: how far its rotation is."""
 
     generation: int = 1
     """Likewise: its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """What was asked of cert-manager, and what has come of it."""
+
+    certificate: Live | None = None
+    found: Certificate | None = None
+    """In the Secret that cert-manager writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +273,15 @@ class Certificates:
 
     secrets: Mapping[str, Mapping[str, Certificate]] = field(default_factory=dict)
     """By the Secret's name and by what it is for: a user may serve both links from one Secret."""
+
+    taken: tuple[Foreign, ...] = ()
+    """Another owner's Secrets under names that TLS would need which the spec asks for."""
+
+    issued: Mapping[str, Issued] = field(default_factory=dict)
+    """By the name that the Certificate and its Secret have."""
+
+    no_certificates: str = ""
+    """Why Certificates of cert-manager cannot be asked for, where any are needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ steps of each operation, each in its own module, come out of this order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from etcd_stateful import naming
@@ -24,6 +24,7 @@ from etcd_stateful.membership import (
     budget,
     certificates,
     grow,
+    issued,
     learner,
     leftovers,
     links,
@@ -36,6 +37,7 @@ from etcd_stateful.membership import (
     roster,
     rotation,
     shrink,
+    switch,
     upgrade,
 )
 from etcd_stateful.membership.identity import to_hex
@@ -108,15 +110,22 @@ def _children(seen: Observation) -> Step | None:
     ]
     if seen.operator is not None:
         wanted.append((seen.network_policy, network_policy(cluster, seen.operator)))
-    formed = is_latched(seen)
-    if formed:
+    if is_latched(seen):
         wanted += [
             (seen.client_service, client_service(cluster)),
             (seen.disruption_budget, budget.manifest(seen)),
         ]
-    taken = {(foreign.kind, foreign.name) for foreign in seen.foreign}
-    wanted = [one for one in wanted if _kind_and_name(one[1]) not in taken]
-    steps = (_child(live, manifest, formed=formed) for live, manifest in wanted)
+    return _put_back(seen, wanted)
+
+
+def _put_back(seen: Observation, wanted: Iterable[tuple[Live | None, Manifest]]) -> Step | None:
+    """The first of these children that is not as it should be, other owners' left alone."""
+    taken, formed = {(one.kind, one.name) for one in seen.foreign}, is_latched(seen)
+    steps = (
+        _child(live, manifest, formed=formed)
+        for live, manifest in wanted
+        if _kind_and_name(manifest) not in taken
+    )
     return next((step for step in steps if step and not _is_held(seen, step)), None)
 
 
@@ -124,6 +133,11 @@ def _is_held(seen: Observation, step: Step) -> bool:
     """Whether pods start by it, and could not come back to those that serve."""
     starts = certificates.starts_pods(seen, step)
     return starts and is_latched(seen) and certificates.unusable(seen) is not None
+
+
+def _asked_of_issuer(seen: Observation) -> Step | None:
+    """Before all that needs what comes of it."""
+    return _put_back(seen, issued.children(seen))
 
 
 def _predecessors(seen: Observation) -> Step | None:
@@ -288,6 +302,8 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     bootstrap.secret,
     _predecessors,
     rotation.turn,
+    _asked_of_issuer,
+    issued.go_on,
     certificates.of_members,
     leftovers.of_removed_members,
     _version_first,
@@ -303,6 +319,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     bootstrap.another_attempt,
     blocked.cannot_form,
     upgrade.go_back,
+    switch.go_back,
     roll.unready,
     recovery.refused,
     replacement.settle,
@@ -322,17 +339,21 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     blocked.starts,
     _every_pod_serves,
     blocked.unformed,
+    switch.addresses,
     roll.next_pod,
     upgrade.finish,
     bootstrap.keep_size,
     authentication.go_on,
     _lesser_name_taken,
     upgrade.go_on,
+    switch.go_on,
     upgrade.impossible,
     replacement.awaited,
     recovery.not_needed,
     certificates.authority_lost,
+    issued.held,
     links.changed,
+    switch.held,
     authentication.held,
 )
 
@@ -347,6 +368,7 @@ _STARTS: Final[frozenset[Question]] = frozenset(
         upgrade.finish,
         bootstrap.keep_size,
         upgrade.go_on,
+        switch.go_on,
     }
 )
 """Those that lead to pods that start or are restarted, or count on that."""

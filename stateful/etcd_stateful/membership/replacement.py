@@ -21,13 +21,11 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import resolved
-from etcd_stateful.manifests.statefulset import first_claim
 from etcd_stateful.membership import filling, inplace, leftovers, takeover
 from etcd_stateful.membership.filling import Failed, Filling
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
-    ApplyChild,
     DeleteClaim,
     Hold,
     RecordMember,
@@ -96,10 +94,7 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
 def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
     claim = seen.claim(taking.ordinal)
     if claim is None:
-        name = naming.claim(seen.cluster.name, taking.ordinal)
-        manifest = first_claim(seen.cluster, taking.ordinal)
-        words = f"claim {name} is made for what is restored, beside the data there is"
-        return ApplyChild("PersistentVolumeClaim", name, manifest, words)
+        return filling.claimed(seen, taking.ordinal, ", beside the data there is")
     if step := _not_to_be_used(seen, taking, claim):
         return step
     if claim.record is None:

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful import naming
 from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.manifests.statefulset import first_claim
 from etcd_stateful.membership import filling, leftovers, origin, records
 from etcd_stateful.membership.filling import Failed, Filling
 from etcd_stateful.membership.observation import Claim, Observation, recorded
 from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
-    ApplyChild,
     Hold,
     RecordMember,
     Step,
@@ -46,10 +43,7 @@ def carry_out(seen: Observation) -> Step | None:
 def _fill(seen: Observation, source: Source) -> Step:
     claim = seen.claim(0)
     if claim is None:
-        manifest = first_claim(seen.cluster)
-        name = naming.claim(seen.cluster.name, 0)
-        words = f"claim {name} is made for what is restored"
-        return ApplyChild("PersistentVolumeClaim", name, manifest, words)
+        return filling.claimed(seen, 0)
     if step := _not_to_be_used(claim):
         return step
     if claim.record == _record_of(seen, claim):
@@ -102,7 +96,7 @@ def _record_of(seen: Observation, claim: Claim) -> MemberRecord:
         member_id=record.members[0].member_id,
         cluster_id=record.cluster_id,
         epoch=record.epoch,
-        peer_scheme=record.links.peer.scheme,
+        peer_scheme=record.links.levels.peer_scheme,
     )
 
 

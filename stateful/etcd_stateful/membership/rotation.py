@@ -82,7 +82,7 @@ def turn(seen: Observation) -> Step | None:
     """The next turn of a rotation. Both links go side by side where they can: each turn of one
     comes before the restart that the other's has led to."""
     step = _due(seen, list(_links(seen)))
-    return step if step and _is_at_rest(seen) else None
+    return step if step and is_at_rest(seen) else None
 
 
 def _due(seen: Observation, links: list[_Link]) -> RotateAuthority | None:
@@ -126,7 +126,7 @@ def _find(seen: Observation, secret: str, role: Role) -> Certificate | None:
     return seen.certificates.secrets.get(secret, {}).get(role) if seen.certificates else None
 
 
-def _is_at_rest(seen: Observation) -> bool:
+def is_at_rest(seen: Observation) -> bool:
     """Whether every member serves, and nothing else is to be done: all else comes first."""
     if not is_latched(seen) or seen.etcd is None or seen.stateful_set is None or seen.alarms:
         return False

@@ -53,7 +53,8 @@ class WriteBootstrap:
     record: Bootstrap
     reason: str
     final: bool = False
-    """It moves the version, which is not always to be had back, or the epoch, which never is."""
+    """It moves the version, which is not always to be had back, the epoch, which never is, or how
+    members find each other."""
 
     @classmethod
     def of(cls, seen: Observation, record: Bootstrap, reason: str, *, final: bool = False) -> Self:
@@ -91,6 +92,30 @@ class RotateAuthority:
     """Of the successor."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeCertificate:
+    """Write what an issuer has made into the Secret that members or clients use: into that of
+    exactly this resourceVersion, or into a new one where it is empty."""
+
+    need: Need
+    resource_version: str
+    leaf: str
+    """Digest of the certificate: the one that was issued, or the one that is there already."""
+
+    trusts: tuple[str, ...]
+    """Digests of the authorities beside it."""
+
+    known_in: tuple[Need, ...]
+    """The Secrets that have them."""
+
+    reason: str
+    mounted: frozenset[str] = frozenset()
+    """As of `IssueCertificate`."""
+
+    final: bool = False
+    """An authority is trusted no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +209,7 @@ class Voter:
     member_id: int
     cluster_id: int
     host: str = ""
-    """The name that its certificate has, where it has one."""
+    """The name that its certificate has; empty where it is asked in plaintext."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +222,18 @@ class Leader(Voter):
 class MemberAddLearner:
     leader: Leader
     peer_url: str
+    reason: str
+    besides: tuple[str, ...] = ()
+    """Other URLs that it goes by, while TLS between members is turned on or off."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberUpdate:
+    """Gives a voter these peer URLs in the place of those it has."""
+
+    leader: Leader
+    member_id: int
+    peer_urls: tuple[str, ...]
     reason: str
 
 
@@ -282,6 +319,7 @@ class Settled:
 
 EtcdChange = (
     MemberAddLearner
+    | MemberUpdate
     | MemberPromote
     | MemberRemove
     | MoveLeader
@@ -295,6 +333,7 @@ Write = (
     | WriteBootstrap
     | IssueCertificate
     | RotateAuthority
+    | TakeCertificate
     | RecordMember
     | PushTicket
     | DeleteClaim
@@ -312,6 +351,7 @@ _FINAL = (
     CreateJob,
     CreateSecret,
     MemberAddLearner,
+    MemberUpdate,
     MemberPromote,
     MemberRemove,
     MoveLeader,
@@ -324,7 +364,7 @@ _TAKES = (Disable, DeleteUser, DeleteRole, RevokeRole, RevokePermission)
 def is_final(step: Step) -> bool:
     """Whether nothing undoes it: then it is chosen once more, from what is read just before."""
     match step:
-        case ApplyChild(final=final) | WriteBootstrap(final=final):
+        case ApplyChild(final=final) | WriteBootstrap(final=final) | TakeCertificate(final=final):
             return final
         case PushTicket(ticket=ticket):
             return ticket.state == "existing"
@@ -332,3 +372,11 @@ def is_final(step: Step) -> bool:
             return isinstance(change, _TAKES)
         case _:
             return isinstance(step, _FINAL)
+
+
+def goes_by_objects(step: Step) -> bool:
+    """Whether it follows from the spec and what is there of it, whatever the members would say.
+
+    A StatefulSet's replicas and a budget follow the list of members.
+    """
+    return isinstance(step, ApplyChild) and step.kind in {"Service", "NetworkPolicy"}

@@ -47,5 +47,5 @@ def member_record(record: Bootstrap, taking: Successor, claim_uid: str) -> Membe
         member_id=taking.member_id,
         cluster_id=taking.cluster_id,
         epoch=record.epoch + 1,
-        peer_scheme=record.links.peer.scheme,
+        peer_scheme=record.links.levels.peer_scheme,
     )

@@ -11,7 +11,7 @@ from localkube.cache import cached, contents
 from localkube.debian import install_packages
 from localkube.paths import BUILD, GO, NPM
 from localkube.shell import run
-from localkube.versions import etcd_versions, kubernetes_version, pinned
+from localkube.versions import etcd_versions, kubernetes_version, module_version, pinned
 
 DAEMONS = (
     "kube-apiserver",
@@ -23,6 +23,7 @@ DAEMONS = (
 )
 FLAGS = ("-trimpath", "-ldflags")
 SMALL = "-s -w"
+CERT_MANAGER = "github.com/cert-manager/cert-manager"
 
 
 def kubernetes() -> Path:
@@ -64,6 +65,21 @@ def runc() -> Path:
 
 def helm() -> Path:
     return _installed("helm", "helm.sh/helm/v4/cmd/helm")
+
+
+def cert_manager() -> Path:
+    """Its controllers, and the CRDs that are in the same module."""
+
+    def make(out: Path) -> None:
+        _go("build", *FLAGS, SMALL, "-o", f"{out}/", ".", cwd=source)
+        module = _go("list", "-m", "-f", "{{.Dir}}", CERT_MANAGER, cwd=source).strip()
+        (out / "crds").mkdir()
+        for path in (Path(module) / "deploy" / "crds").glob("*.yaml"):
+            shutil.copyfile(path, out / "crds" / path.name)
+
+    source = GO / "cert-manager"
+    version = module_version("cert-manager", CERT_MANAGER)
+    return cached(f"cert-manager-{version}", contents(source), make)
 
 
 def versitygw() -> Path:
@@ -116,11 +132,13 @@ def link_tools() -> None:
     tools = {"kubectl": kubernetes() / "kubectl", "helm": helm() / "helm"}
     tools["versitygw"] = versitygw() / "versitygw"
     tools["azurite-blob"] = azurite() / "azurite-blob"
+    tools["cert-manager"] = cert_manager() / "cert-manager"
     for name in ("etcd", "etcdctl", "etcdutl"):
         tools[name] = newest / name
         tools |= {f"{name}-{version}": etcd(version) / name for version in etcd_versions()}
     for name, target in tools.items():
         replace_link(BUILD / "bin" / name, target)
+    replace_link(BUILD / "cert-manager-crds", cert_manager() / "crds")
 
 
 def replace_link(link: Path, target: Path) -> None:
@@ -142,6 +160,6 @@ def _installed(name: str, *packages: str, tags: str = "", cgo: bool = False) -> 
     return cached(f"{name}-{version}", [version, *packages, tags], make)
 
 
-def _go(*arguments: str, cwd: Path, cgo: bool = False, **env: str) -> None:
+def _go(*arguments: str, cwd: Path, cgo: bool = False, **env: str) -> str:
     environment = {**os.environ, "CGO_ENABLED": str(int(cgo)), "GOFLAGS": "-buildvcs=false", **env}
-    run("nice", "go", *arguments, cwd=cwd, env=environment)
+    return run("nice", "go", *arguments, cwd=cwd, env=environment)

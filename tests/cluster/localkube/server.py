@@ -37,6 +37,10 @@ class Server:
     def environment(self) -> dict[str, str]:
         return {}
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
     def start(self) -> Self:
         self.port = self.port or free_port()
         (self.folder / "data").mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import BACKUPS, CLAIMS, SECRETS, ApiError, Json, Kube
+from harness.conditions import condition
 from harness.load import Load
 from harness.place import Place
 from harness.waiting import eventually
@@ -35,8 +36,7 @@ class Backup:
         return dict(body.get("status") or {})
 
     def condition(self, kind: str = "Complete") -> Json:
-        found = (one for one in self.status().get("conditions", ()) if one["type"] == kind)
-        return next(found, {})
+        return condition({"status": self.status()}, kind)
 
     def succeeds(self, seconds: float = DONE_SECONDS) -> Json:
         return eventually(

@@ -25,6 +25,7 @@ from harness.api import (
     Kind,
     Kube,
 )
+from harness.conditions import condition
 from harness.credentials import Credentials
 from harness.etcd import Address, Etcd
 from harness.reach import Reach
@@ -54,6 +55,8 @@ class Cluster:
         self.namespace = namespace
         self.name = name
         self.own = own
+        self.plaintext: bool | None = None
+        """Whether its clients talk without TLS; None: as the operator has it on record."""
         self._looked = float("-inf")
         self._found: Credentials | None = None
         self.client = self.client_with(self.credentials)
@@ -72,10 +75,12 @@ class Cluster:
 
     def credentials(self) -> Credentials | None:
         """What an application finds in the namespace; None where the cluster is in plaintext."""
-        if self.own is not None:
-            return self.own
+        if self.plaintext or self.own is not None:
+            return None if self.plaintext else self.own
         if time.monotonic() - self._looked > KNOWN_SECONDS:
-            secret = self.get(SECRETS, f"{self.name}-client-tls")
+            link = self.record().get("links", {}).get("client", {"mode": "Plaintext"})
+            bare = self.plaintext is None and link["mode"] == "Plaintext"
+            secret = None if bare else self.get(SECRETS, f"{self.name}-client-tls")
             host = f"{self.name}-client.{self.namespace}.svc"
             self._found = Credentials.of(secret, host) if secret else None
             self._looked = time.monotonic()
@@ -127,8 +132,7 @@ class Cluster:
 
     def condition(self, kind: str) -> Json:
         """Empty where there is none of that type."""
-        found = (one for one in self.status().get("conditions", ()) if one["type"] == kind)
-        return next(found, {})
+        return condition(self._there(), kind)
 
     def stateful_set(self) -> Json | None:
         return self.get(STATEFUL_SETS, self.name)
@@ -195,6 +199,13 @@ class Cluster:
         found = eventually("a leader", self._leaders, lambda found: len(found) == 1, seconds=15)
         return found[0]
 
+    def is_led_by(self, ordinal: int) -> None:
+        """From now on; who leads a new cluster is chance."""
+        if (leads := self.leader()) != ordinal:
+            self.member(leads).hand_over(self.client.members().ids[f"{self.name}-{ordinal}"])
+        what = f"{self.name}-{ordinal} leads"
+        eventually(what, self.leader, lambda leads: leads == ordinal, seconds=10)
+
     def _leaders(self) -> list[int]:
         leaders = []
         for name, pod in self.pods().items():
@@ -238,8 +249,7 @@ def is_up(body: Json) -> bool:
 
 
 def is_ready(pod: Json | None) -> bool:
-    conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return condition(pod, "Ready").get("status") == "True"
 
 
 def restarts(pod: Json) -> int:

@@ -110,6 +110,10 @@ class Etcd:
     def promote(self, member_id: str) -> None:
         self._post("/v3/cluster/member/promote", {"ID": str(int(member_id, 16))})
 
+    def hand_over(self, member_id: str) -> None:
+        """Asked of the leader: that member is to lead from now on."""
+        self._post("/v3/maintenance/transfer-leadership", {"targetID": str(int(member_id, 16))})
+
     def hash_at(self, revision: int) -> tuple[int, int]:
         """Of all keys up to that revision, and since which compaction."""
         answer = self._post("/v3/maintenance/hashkv", {"revision": str(revision)})

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from harness.api import NODES, PODS, ROOT, Json, Kube
+from harness.conditions import condition
 from harness.waiting import eventually
 from localkube import binaries, processes
 from localkube.nodes import Node
@@ -93,5 +94,4 @@ def pods_on(kube: Kube, node: str) -> list[Json]:
 
 
 def _is_ready(node: Json) -> bool:
-    conditions = node["status"].get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return condition(node, "Ready").get("status") == "True"

@@ -118,8 +118,9 @@ class MortalKube:
     async def merge_patch(
         self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
     ) -> Json:
+        words = f"{'label of' if 'labels' in patch['metadata'] else 'patch'} {resource.kind}"
         return await self._fate.write(
-            f"patch {resource.kind}",
+            words,
             lambda: self._client.merge_patch(resource, namespace, name, patch, status=status),
         )
 
@@ -151,6 +152,7 @@ class MortalEtcd:
 
     CHANGES: ClassVar = {
         "member_add_learner": "add a learner",
+        "member_update": "change a member's URLs",
         "member_promote": "promote a learner",
         "member_remove": "remove a member",
         "move_leader": "move the leader",
@@ -282,9 +284,10 @@ class Lives:
                 return
 
     def counts(self) -> dict[str, int]:
-        """Of writes that must be as many whoever dies; how often a status is told depends on
-        timing."""
-        return dict(Counter(one for one in self.happened if not one.startswith("status of")))
+        """Of writes that must be as many whoever dies; how often a status is told, and whether a
+        pod is labelled before all is over, depends on timing."""
+        beside = ("status of", "label of")
+        return dict(Counter(one for one in self.happened if not one.startswith(beside)))
 
 
 def always_dying() -> Iterator[Fate]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +28,7 @@ from etcd_stateful import marker, naming, restore
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest
 from etcd_stateful.backup.outcome import Stored
+from etcd_stateful.manifests.common import REUSING
 from etcd_stateful.membership import identity
 from etcd_stateful.restore import REFUSED_EXIT, Order
 from etcd_stateful.start_config import Settings
@@ -179,7 +183,7 @@ async def test_killed_at_every_effect_it_is_done_by_the_next_pod(
         with monkeypatch.context() as patches:
             for place, name in (
                 (fetching.shutil, "rmtree"),
-                (fetching.os, "fsync"),
+                (finishing.os, "fsync"),
                 (finishing.os, "rename"),
                 (volume, "write"),
             ):
@@ -197,6 +201,48 @@ async def test_killed_at_every_effect_it_is_done_by_the_next_pod(
         shutil.rmtree(new.root)
     old.kill()
     await new.start()
+
+
+FETCH = """
+import os, sys
+from pathlib import Path
+from etcd_operator.restore.__main__ import run
+from etcd_operator.start.journal import Journal
+from etcd_stateful.restore import parse_order
+order, journal = parse_order(os.environ), Journal("/dev/stderr", "restore")
+code = run("fetch", order, Path(sys.argv[2]), journal, stores=sys.argv[1])
+print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+sys.exit(code)
+"""
+
+
+async def test_a_large_one_is_fetched_within_little_memory(tmp_path: Path) -> None:
+    """In a process of its own, as in the Job, and as the Job tells it to use its memory."""
+    stores, root = tmp_path / "stores", tmp_path / "volume"
+    stores.mkdir()
+    root.mkdir()
+    content = bytes(256 * 2**20)
+    (stores / STORE.key).write_bytes(content + hashlib.sha256(content).digest())
+    settings = {"clusterUID": "uid", "epoch": 1, "domain": "etcd.ns.svc", "clientScheme": "http",
+                "peerScheme": "http", "dnsTimeoutSeconds": 0, "etcd": {}}  # fmt: skip
+    environment = {
+        **os.environ,
+        **{one["name"]: one["value"] for one in REUSING},
+        "POD_NAME": "etcd-0",
+        "POD_UID": "uid",
+        "POD_IP": "127.0.0.1",
+        "START_SETTINGS": json.dumps(settings),
+        "RESTORE": restore.serialise(1, 2, STORE, "3.7.3"),
+    }
+
+    run = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FETCH, str(stores), str(root), env=environment, stdout=-1, stderr=-1
+    )
+    out, errors = await run.communicate()
+
+    assert run.returncode == 0, errors.decode()
+    assert (root / restore.SNAPSHOT).stat().st_size == len(content) + 32
+    assert int(out) < 100 * 1024, f"{int(out) // 1024} MiB"
 
 
 class TestRefused:

@@ -39,6 +39,7 @@ SERVED: Rules = {
     ("policy", "poddisruptionbudgets"): {"get", "list", "watch", "create", "patch"},
     ("networking.k8s.io", "networkpolicies"): {"get", "list", "watch", "create", "patch"},
     ("", "secrets"): {"get", "list", "watch", "create", "patch"},
+    ("cert-manager.io", "certificates"): {"get", "list", "watch", "create", "patch"},
     ("", "pods"): {"get", "list", "watch", "patch", "delete"},
     ("", "persistentvolumeclaims"): {"get", "list", "watch", "create", "patch", "delete"},
     ("batch", "jobs"): {"get", "create", "delete"},

@@ -63,6 +63,8 @@ class Pod:
     place: Place
     log: Path
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    patience: float = 10.0
+    """Seconds for one answer."""
 
     @property
     def volume(self) -> Path:
@@ -163,7 +165,7 @@ class Pod:
         request = urllib.request.Request(url, json.dumps(body).encode())  # noqa: S310
         context = self.world.tls.context if self.world.tls else None
         try:
-            with urllib.request.urlopen(request, timeout=10, context=context) as reply:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=self.patience, context=context) as reply:  # noqa: S310
                 answer: dict[str, Any] = json.load(reply)
                 return answer
         except urllib.error.HTTPError as error:

@@ -1,0 +1,51 @@
+"""Writes onto each pod which member serves in it, beside the passes: no step waits for it.
+
+Whatever becomes of such a write, the next pass sees what is still to be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from etcd_operator.finder import Finder
+from etcd_operator.kube import PODS, Conflict, Kubernetes, Rejected, Unavailable
+from etcd_stateful import naming
+from etcd_stateful.membership import labels
+from etcd_stateful.membership.observation import Observation, Pod
+
+GONE: Final = 404
+
+log = logging.getLogger(__name__)
+
+
+class Labels:
+    def __init__(self, kube: Kubernetes, finder: Finder) -> None:
+        self._kube = kube
+        self._finder = finder
+        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._refused: set[str] = set()
+
+    def write(self, seen: Observation) -> None:
+        """One patch for each pod that needs it and has none under way."""
+        busy = self._refused.union(self._under_way.values())
+        for pod, member in labels.due(seen):
+            if pod.uid not in busy:
+                task = asyncio.create_task(self._write(seen.cluster.namespace, pod, member))
+                self._under_way[task] = pod.uid
+                task.add_done_callback(self._under_way.pop)
+
+    async def drain(self) -> None:
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def _write(self, namespace: str, pod: Pod, member: str) -> None:
+        patch = {"metadata": {"uid": pod.uid, "labels": {naming.MEMBER_ID: member}}}
+        try:
+            self._finder.take(PODS, await self._kube.merge_patch(PODS, namespace, pod.name, patch))
+        except (Conflict, Unavailable):
+            return  # the pod is another one by now, or is still to be labelled at the next pass
+        except Rejected as error:
+            if error.status != GONE:
+                self._refused.add(pod.uid)
+                log.warning("no label says which member pod %s is: %s", pod.name, error)

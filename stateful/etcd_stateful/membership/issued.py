@@ -1,0 +1,320 @@
+"""Certificates of an issuer of cert-manager: asked for, looked at, and taken into use.
+
+    ask        a Certificate for each -> cert-manager writes its Secret, and again to renew it
+    take       what is in there comes into the Secret that members or clients use; etcd takes it up
+    the issuer has another authority
+               that is trusted beside the one of before -> the members restart, as etcd reads what
+               it trusts only when it starts; applications read theirs again -> what it has signed
+               is taken -> the one of before goes -> the members restart without it
+
+Between the two Secrets is a look at what was issued. What cannot be used, or is of an authority
+that not everybody trusts yet, stays where it is, and members go on with what they have. Each turn
+of a change of authorities comes when all before has followed and nothing else goes on, as in
+`rotation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from etcd_stateful import certificates as needs
+from etcd_stateful.api.issuer import Issuer
+from etcd_stateful.api.tls import Trust
+from etcd_stateful.certificates import Need, Role, as_issued, trust_of
+from etcd_stateful.manifests.certificate import certificate
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.membership.certificates import UNUSABLE, trusted_by_pods
+from etcd_stateful.membership.observation import (
+    Certificate,
+    Issued,
+    Live,
+    Observation,
+    is_latched,
+)
+from etcd_stateful.membership.rotation import KUBELET_SECONDS, is_at_rest
+from etcd_stateful.membership.steps import Hold, Step, TakeCertificate, Wait
+
+MISSING: Final = "CertManagerMissing"
+
+TOGETHER_SECONDS: Final = 60.0
+"""In which all that was issued together is renewed: one restart for another authority of theirs."""
+
+LinkName = Literal["peer", "client"]
+
+_MOUNTED: Final[tuple[Role, ...]] = ("peer", "server")
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """One certificate: as it was issued, and as it is in use."""
+
+    need: Need
+    issued: Issued
+    used: Certificate | None
+
+    @property
+    def good(self) -> Certificate | None:
+        """What was issued, if it can be used."""
+        found = self.issued.found
+        return found if found and not found.problem else None
+
+    @property
+    def sound(self) -> Certificate | None:
+        """What is in use, if it can be."""
+        return self.used if self.used and not self.used.problem else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """The leaves of a link; the first is the one that members show and mount."""
+
+    name: LinkName
+    issuer: Issuer
+    leaves: tuple[_Leaf, ...]
+
+    @property
+    def trusts(self) -> frozenset[str]:
+        """Whom members are started to trust; nobody where that is not known."""
+        sound = self.leaves[0].sound
+        return frozenset(sound.trusts) if sound else frozenset()
+
+    @property
+    def signers(self) -> frozenset[str]:
+        """Of all that is in use, and of what is to take its place."""
+        every = [one for leaf in self.leaves for one in (leaf.sound, leaf.good) if one]
+        return frozenset(one.authority for one in every)
+
+
+def children(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
+    """The Certificates, as they are and as they should be; none where nobody would know them."""
+    if seen.certificates is None or seen.certificates.no_certificates:
+        return
+    for link in _links(seen):
+        for leaf in link.leaves:
+            yield leaf.issued.certificate, certificate(seen.cluster, leaf.need, link.issuer)
+
+
+def go_on(seen: Observation) -> Step | None:
+    """Before the StatefulSet, without which there is no cluster."""
+    links = list(_links(seen))
+    if not is_latched(seen) and (step := _awaited(seen, links)):
+        return step
+    return next((step for link in links if (step := _of_link(seen, link))), None)
+
+
+def held(seen: Observation) -> Step | None:
+    """What is amiss with a cluster that has formed. Asked last: what it has goes on being good."""
+    return _lacking(seen, list(_links(seen)))
+
+
+def under_way(seen: Observation) -> dict[LinkName, str]:
+    """Which authorities of issuers are being replaced, in words."""
+    words = (
+        "has another authority: it is made known to members, by a restart of each, and to clients, "
+        "before what it has signed is used, and the one of before is trusted for as long after"
+    )
+    return {
+        link.name: f"{link.issuer}, of the {link.name} link, {words}"
+        for link in _links(seen)
+        if len(link.signers | link.trusts) > 1
+    }
+
+
+def _links(seen: Observation) -> Iterator[_Link]:
+    leaves = _leaves(seen)
+    peers = tuple(leaf for leaf in leaves if leaf.need.role == "peer")
+    clients = tuple(leaf for leaf in leaves if leaf.need.role != "peer")
+    if peers and (issuer := seen.cluster.links.peer.issuer):
+        yield _Link("peer", issuer, peers)
+    if clients and (issuer := seen.cluster.links.client.issuer):
+        yield _Link("client", issuer, clients)
+
+
+def _leaves(seen: Observation) -> list[_Leaf]:
+    known = seen.certificates
+    if known is None:
+        return []
+    return [
+        _Leaf(
+            need,
+            known.issued.get(as_issued(need).secret, Issued()),
+            known.secrets.get(need.secret, {}).get(need.role),
+        )
+        for need in needs.issued(seen.cluster)
+    ]
+
+
+def _awaited(seen: Observation, links: list[_Link]) -> Step | None:
+    """All that was issued comes together: by then it is known whom everybody has to trust."""
+    if all(leaf.sound or leaf.good for link in links for leaf in link.leaves):
+        return None
+    return _lacking(seen, links)
+
+
+def _lacking(seen: Observation, links: list[_Link]) -> Step | None:
+    if not links or seen.certificates is None:
+        return None
+    if why := seen.certificates.no_certificates:
+        asked = " and ".join(dict.fromkeys(str(link.issuer) for link in links))
+        return Hold(MISSING, f"spec.TLS.issuerRef names {asked}, and {why}")
+    every = [leaf for link in links for leaf in link.leaves]
+    return _unusable(every) or _unissued(every)
+
+
+def _unusable(leaves: list[_Leaf]) -> Hold | None:
+    said = [
+        f"Secret {as_issued(leaf.need).secret}: {leaf.issued.found.problem}"
+        for leaf in leaves
+        if leaf.issued.found and leaf.issued.found.problem
+    ]
+    if not said:
+        return None
+    words = "is not used as it is; what is wrong is for the issuer, or for who runs it, to mend"
+    return Hold(UNUSABLE, f"what cert-manager has written {words}: {'; '.join(said)}")
+
+
+def _unissued(leaves: list[_Leaf]) -> Wait | None:
+    said: dict[str, list[str]] = {}
+    for leaf in leaves:
+        if leaf.issued.found is None or _not_ready(leaf):
+            said.setdefault(_in_words(leaf), []).append(as_issued(leaf.need).secret)
+    if not said:
+        return None
+    words = (f"Certificate {' and '.join(names)}, which {why}" for why, names in said.items())
+    return Wait(f"cert-manager to issue {'; '.join(words)}")
+
+
+def _in_words(leaf: _Leaf) -> str:
+    """cert-manager's own words: of what the Certificate is, and of what became of the last try."""
+    live = leaf.issued.certificate
+    if live is None:
+        return "is yet to be made"
+    said = [_message(live, "Ready"), _message(live, "Issuing")]
+    words = "; ".join(dict.fromkeys(one for one in said if one))
+    return f"says: {words}" if words else "says nothing yet: does cert-manager run?"
+
+
+def _not_ready(leaf: _Leaf) -> bool:
+    found = _condition(leaf.issued.certificate or {}, "Ready")
+    return found.get("status") == "False"
+
+
+def _message(live: Live, kind: str) -> str:
+    return str(_condition(live, kind).get("message") or "")
+
+
+def _condition(live: Live, kind: str) -> dict[str, Any]:
+    conditions = (live.get("status") or {}).get("conditions") or ()
+    return next((dict(one) for one in conditions if one.get("type") == kind), {})
+
+
+def _of_link(seen: Observation, link: _Link) -> TakeCertificate | None:
+    trusts, final = _trusts_next(seen, link)
+    for leaf in link.leaves:
+        if step := _take(seen, link, leaf, trusts, final=final):
+            return step
+    return None
+
+
+def _trusts_next(seen: Observation, link: _Link) -> tuple[frozenset[str], bool]:
+    """Whom to trust from now on, and whether anybody is left out who was trusted."""
+    now, wanted = link.trusts, link.signers
+    if not now:
+        known = (leaf.sound.trusts for leaf in link.leaves if leaf.sound)
+        return wanted.union(*known), False
+    if not wanted <= now:
+        free = not any(pod.etcd_started for pod in seen.pods)
+        due = free or (_are_all_renewed(seen) and is_at_rest(seen))
+        return (now | wanted, False) if due else (now, False)
+    settled = _has_followed(seen, link) and _waited(seen, least=KUBELET_SECONDS)
+    if wanted < now and settled and is_at_rest(seen):
+        return wanted, True
+    return now, False
+
+
+def _are_all_renewed(seen: Observation) -> bool:
+    """Whether no other is likely to be, within seconds."""
+    made = (leaf.good.begins for leaf in _leaves(seen) if leaf.good)
+    return _now(seen) >= max(made, default=0.0) + TOGETHER_SECONDS
+
+
+def _take(
+    seen: Observation, link: _Link, leaf: _Leaf, trusts: frozenset[str], *, final: bool
+) -> TakeCertificate | None:
+    used = leaf.sound
+    chosen = _chosen(seen, link, leaf)
+    if chosen is None:
+        return None
+    if used is None:
+        why = leaf.used.problem if leaf.used else ""
+        reason = f"is made anew: {why}" if why else "is needed"
+    elif chosen.leaf != used.leaf:
+        reason = f"was renewed by {link.issuer}"
+    elif set(used.trusts) != trusts:
+        reason = "is to have other authorities beside it"
+    elif leaf.need.role in _MOUNTED and not used.pinned:
+        reason = "is to have the file that pods mount"
+    elif not used.written:
+        reason = "is to say when it was written"
+    else:
+        return None
+    return TakeCertificate(
+        leaf.need,
+        leaf.used.resource_version if leaf.used else "",
+        chosen.leaf,
+        tuple(sorted(trusts)),
+        tuple(_known_in(link)),
+        f"certificate in Secret {leaf.need.secret} {reason}",
+        trusted_by_pods(seen, leaf.need),
+        final,
+    )
+
+
+def _chosen(seen: Observation, link: _Link, leaf: _Leaf) -> Certificate | None:
+    """What was issued, unless not everybody trusts its authority yet; or what is in use."""
+    used, good = leaf.sound, leaf.good
+    if good is None or used is None:
+        return used or good
+    if good.authority == used.authority:
+        return good
+    known = good.authority in link.trusts and _has_followed(seen, link) and is_at_rest(seen)
+    begun = any(one.sound and one.sound.authority == good.authority for one in link.leaves)
+    return good if known and (begun or _waited(seen, beside=good.authority)) else used
+
+
+def _has_followed(seen: Observation, link: _Link) -> bool:
+    """Whether all Secrets name those that members are to trust, and all pods were started so."""
+    used = [leaf.sound for leaf in link.leaves]
+    if any(one is None or set(one.trusts) != link.trusts for one in used):
+        return False
+    pinned = trust_of(link.trusts)
+    return all(_of(pod.trust, link) == pinned for pod in seen.pods)
+
+
+def _waited(seen: Observation, *, beside: str = "", least: float = 0.0) -> bool:
+    """Whether clients have had their time since the last Secret with several authorities was
+    written, of any link: then both go on side by side.
+
+    Args:
+        beside: those with a certificate of this authority do not count.
+    """
+    used = [leaf.used for leaf in _leaves(seen) if leaf.used and len(leaf.used.trusts) > 1]
+    written = max((one.written for one in used if one.authority != beside), default=0.0)
+    return _now(seen) >= written + max(seen.cluster.rotation.overlap, least)
+
+
+def _now(seen: Observation) -> float:
+    return seen.certificates.now if seen.certificates else 0.0
+
+
+def _of(trust: Trust, link: _Link) -> str:
+    return trust.peer if link.name == "peer" else trust.client
+
+
+def _known_in(link: _Link) -> Iterable[Need]:
+    """Also where a leaf was looked at last: an authority may be in one Secret alone."""
+    for leaf in link.leaves:
+        yield leaf.need
+        yield as_issued(leaf.need)

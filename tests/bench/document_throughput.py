@@ -1,0 +1,145 @@
+"""The part of docs/benchmarks.md on backup and restore."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+Json = dict[str, Any]
+
+WAYS = ("backup", "restore")
+AT = {"at rest": "at rest", "ours": "during the operator's backup", "by hand": "during one by hand"}
+
+
+def rows(part: Json) -> list[tuple[str, str, str]]:
+    """What is measured against a target; nothing of a size that was left out."""
+    least, most = f">= {part['target_ratio']:g}", f"<= {part['target_memory_mib']} MiB"
+    found = [
+        (f"{way}, {one['gib']:g} GiB, of by hand", f"{one[way]['ratio']:.2f}", least)
+        for way in WAYS
+        for one in _sizes(part)
+    ]
+    peaks = [one[way]["job_mib"] for one in _sizes(part) for way in WAYS]
+    memory = [("memory of the Jobs, worst", f"{max(peaks)} MiB", most)] if peaks else []
+    return found + memory
+
+
+def section(part: Json) -> list[str]:
+    sizes = _sizes(part)
+    runs = len(sizes[0]["backup"]["seconds"]["ours"]) if sizes else 0
+    return [
+        "## Backup and restore",
+        "",
+        f"{runs} runs on each side, in turns: the same etcd, S3 server and data, all in memory.",
+        "The operator's are the containers of its Jobs as processes, from their start to their",
+        "end, without what the kubelet takes for a pod. By hand is `etcdctl snapshot save` and",
+        "curl's upload in one piece, then curl's download and the same `etcdutl`. What only the",
+        "operator does is to check etcd's hash on the way, to sign each part by its SHA-256,",
+        "which the server checks, and to leave a manifest.",
+        "",
+        "| MiB/s | operator | by hand | ratio | memory of the Job |",
+        "|---|---|---|---|---|",
+        *(_speed(way, one) for way in WAYS for one in sizes),
+        "",
+        *_left_out(part),
+        *_missed(part),
+        "Where the time goes, in seconds of the processor for a GiB: programs are the containers",
+        "of the Job, `etcdutl` among them, or what was run by hand.",
+        "",
+        "| | programs | etcd | S3 server | by hand: programs | etcd | S3 server |",
+        "|---|---|---|---|---|---|---|",
+        *(_processor(way, one) for way in WAYS for one in sizes),
+        "",
+        "And in seconds from beginning to end, of the parts that follow one another:",
+        "",
+        "| | operator | by hand |",
+        "|---|---|---|",
+        *(_parts(way, one) for way in WAYS for one in sizes),
+        "",
+        *(_whatever_its_size(sizes[0]) if sizes else ()),
+        "",
+        "Small writes, one after the other, to the cluster of one that is backed up: p50 and p99.",
+        "",
+        f"| | {' | '.join(AT.values())} |",
+        f"|---|{'---|' * len(AT)}",
+        *(_writes(one) for one in sizes),
+        "",
+    ]
+
+
+def _sizes(part: Json) -> list[Json]:
+    return [one for one in part["sizes"] if "left_out" not in one]
+
+
+def _left_out(part: Json) -> list[str]:
+    """A size that the machine has no room for is said, not dropped."""
+    found = [
+        f"{one['gib']:g} GiB was left out: {one['left_out']}."
+        for one in part["sizes"]
+        if "left_out" in one
+    ]
+    return [*found, ""] if found else []
+
+
+def _missed(part: Json) -> list[str]:
+    ratio, memory = part["target_ratio"], part["target_memory_mib"]
+    slow = [
+        f"{way} of {one['gib']:g} GiB at {one[way]['ratio']:.2f}"
+        for way in WAYS
+        for one in _sizes(part)
+        if one[way]["ratio"] < ratio
+    ]
+    large = [
+        f"{way} of {one['gib']:g} GiB with {one[way]['job_mib']} MiB"
+        for way in WAYS
+        for one in _sizes(part)
+        if one[way]["job_mib"] > memory
+    ]
+    told = []
+    if slow:
+        told.append(f"**The target, {ratio:g} of by hand, is missed**: {', '.join(slow)}.")
+    if large:
+        told.append(f"**More than {memory} MiB of memory**: {', '.join(large)}.")
+    return [*told, ""] if told else []
+
+
+def _speed(way: str, one: Json) -> str:
+    found = one[way]
+    both = found["mib_per_second"]
+    figures = f"{both['ours']:.0f} | {both['by hand']:.0f} | {found['ratio']:.2f}"
+    return f"| {way}, {one['gib']:g} GiB | {figures} | {found['job_mib']} MiB |"
+
+
+def _processor(way: str, one: Json) -> str:
+    times = one[way]["cpu_seconds"]
+    cells = [
+        f"{times[side][name] / one['gib']:.2f}"
+        for side in ("ours", "by hand")
+        for name in ("programs", "etcd", "S3 server")
+    ]
+    return f"| {way}, {one['gib']:g} GiB | {' | '.join(cells)} |"
+
+
+def _parts(way: str, one: Json) -> str:
+    cells = [
+        ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items())
+        for parts in (one[way]["part_seconds"][side] for side in ("ours", "by hand"))
+    ]
+    return f"| {way}, {one['gib']:g} GiB | {' | '.join(cells)} |"
+
+
+def _whatever_its_size(smallest: Json) -> list[str]:
+    """What a small database has to bear as much as a large one."""
+    backup, restore = smallest["backup"], smallest["restore"]["part_seconds"]["ours"]
+    start = median(backup["seconds"]["ours"]) - backup["part_seconds"]["ours"]["once started"]
+    return [
+        f"Whatever the size, {start:.2f} s of a backup are the start and the end of a program in",
+        f"Python, and a restore has two of them; `finish` alone took {restore['finish']:.2f} s.",
+    ]
+
+
+def _writes(one: Json) -> str:
+    cells = [
+        f"{one['write_ms'][at]['p50']:.1f} ms, {one['write_ms'][at]['p99']:.1f} ms" for at in AT
+    ]
+    return f"| {one['gib']:g} GiB | {' | '.join(cells)} |"

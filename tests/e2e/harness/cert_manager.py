@@ -1,0 +1,90 @@
+"""cert-manager for a test: its CRDs in the cluster, its controllers a process of this machine."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from harness.api import CERTIFICATES, ISSUERS, REQUESTS, ROOT, SECRETS, ApiError, Kube
+from harness.authority import PEM, Authority
+from harness.place import Place
+from harness.waiting import eventually
+
+PROGRAM = ROOT / "build" / "bin" / "cert-manager"
+FILES = (ROOT / "build" / "cert-manager-crds").resolve()  # kubectl follows no link
+
+
+class CertManager:
+    """Without its webhook, which fills in and checks what people write."""
+
+    def __init__(self, kube: Kube, log: Path) -> None:
+        if not PROGRAM.exists():
+            pytest.skip(f"NOT RUN: needs {PROGRAM.relative_to(ROOT)}, which `make cluster` builds")
+        self._kube = kube
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def install(self) -> None:
+        """The CRDs alone."""
+        self._kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(FILES))
+        eventually("the CRDs of cert-manager are served", self._is_served)
+
+    def start(self) -> None:
+        environment = {**os.environ, "KUBECONFIG": str(self._kube.kubeconfig)}
+        with self._log.open("ab") as out:
+            self._process = subprocess.Popen([PROGRAM], env=environment, stdout=out, stderr=out)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(20)
+            self._process = None
+
+    def uninstall(self) -> None:
+        self.stop()
+        self._kube.kubectl("delete", "--ignore-not-found", "--wait=true", "-f", str(FILES))
+
+    def _is_served(self) -> bool:
+        for kind in (CERTIFICATES, REQUESTS, ISSUERS):
+            self._kube.list(kind)
+        return True
+
+
+def bring_issuer(place: Place, authority: Authority, name: str = "ca") -> None:
+    """An Issuer with this authority, whatever it had before."""
+    key = authority.key.private_bytes(
+        PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    files = {"tls.crt": authority.pem, "tls.key": key}
+    data = {key: base64.b64encode(one).decode() for key, one in files.items()}
+    secret = {"metadata": {"name": name}, "type": "kubernetes.io/tls", "data": data}
+    if place.kube.get(SECRETS, place.namespace, name):
+        place.kube.patch(SECRETS, place.namespace, name, secret)
+        return
+    place.kube.create(SECRETS, secret, place.namespace)
+    issuer = {"metadata": {"name": name}, "spec": {"ca": {"secretName": name}}}
+    place.kube.create(ISSUERS, issuer, place.namespace)
+
+
+def renew(place: Place, name: str) -> None:
+    """As `cmctl renew` does it."""
+    live = place.kube.get(CERTIFICATES, place.namespace, name)
+    if live is None:
+        raise ApiError(404, f"there is no Certificate {name}")
+    asked = {
+        "type": "Issuing",
+        "status": "True",
+        "reason": "ManuallyTriggered",
+        "message": "asked for by a test",
+        "observedGeneration": live["metadata"]["generation"],
+        "lastTransitionTime": live["metadata"]["creationTimestamp"],
+    }
+    others = [one for one in live["status"]["conditions"] if one["type"] != "Issuing"]
+    status = {"status": {"conditions": [*others, asked]}}
+    place.kube.patch(CERTIFICATES, place.namespace, name, status, "status")

@@ -1,0 +1,11 @@
+"""Conditions in the status of any object."""
+
+from __future__ import annotations
+
+from harness.api import Json
+
+
+def condition(body: Json | None, kind: str) -> Json:
+    """Empty where there is none of that type, or no object."""
+    found = ((body or {}).get("status") or {}).get("conditions") or ()
+    return next((one for one in found if one["type"] == kind), {})

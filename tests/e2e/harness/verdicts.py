@@ -1,0 +1,51 @@
+"""`--report FILE`: what came of each test and how long it took, as JSON to be checked in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.api import ROOT
+
+
+class Verdicts:
+    """Written anew after every test, so that a run that is broken off leaves what it saw."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._tests: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Of set-up, test and end together: the worst verdict and the sum of the seconds."""
+        name = report.nodeid.removeprefix("tests/e2e/")
+        found = self._tests.setdefault(name, {"verdict": "passed", "seconds": 0.0})
+        found["seconds"] = round(found["seconds"] + report.duration, 1)
+        if report.outcome != "passed":
+            found["verdict"] = report.outcome
+        if report.when == "teardown":
+            self._write()
+
+    def _write(self) -> None:
+        verdicts = [one["verdict"] for one in self._tests.values()]
+        told = {
+            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "commit": commit(),
+            "verdicts": {one: verdicts.count(one) for one in sorted(set(verdicts))},
+            "minutes": round(sum(one["seconds"] for one in self._tests.values()) / 60, 1),
+            "tests": self._tests,
+        }
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def commit() -> str:
+    """Of what runs, with a word if there is more than was committed."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()

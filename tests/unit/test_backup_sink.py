@@ -1,0 +1,117 @@
+"""What is read from a store comes piece by piece, one of them ahead of whoever takes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from etcd_operator.backup import sink as sinks
+from etcd_operator.backup.saving import save
+from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_stateful.api.stores import Store
+
+KEY = "etcd.db"
+PIECE = 8192
+
+
+@pytest.fixture
+def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sink:
+    monkeypatch.setattr(sinks, "PIECE", PIECE)
+    return Sink(Store("Volume", "claim", KEY), None, root=str(tmp_path))
+
+
+async def read(sink: Sink) -> list[bytes]:
+    return [bytes(piece) async for piece in sink.read(KEY)]
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE, 10 * PIECE - 1, 10 * PIECE + 1])
+async def test_every_byte_is_read_once_and_in_order(sink: Sink, tmp_path: Path, size: int) -> None:
+    content = os.urandom(size)
+    (tmp_path / KEY).write_bytes(content)
+
+    pieces = await read(sink)
+
+    assert b"".join(pieces) == content
+    assert all(len(piece) >= PIECE for piece in pieces[:-1])
+
+
+async def test_the_next_is_asked_for_while_one_is_worked_on_and_no_more(
+    sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a backup of any size would be in memory."""
+    (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
+    asked, real = [], anext
+
+    def counted(stream: Any, *otherwise: Any) -> Any:
+        asked.append(1)
+        return real(stream, *otherwise)
+
+    monkeypatch.setattr(sinks, "anext", counted, raising=False)
+    taken, ahead = 0, set()
+    async for _ in sink.read(KEY):
+        await asyncio.sleep(0.001)
+        taken += 1
+        ahead.add(len(asked) - taken)
+
+    assert taken > 1
+    assert ahead == {1}
+
+
+async def test_a_file_that_another_takes_the_place_of_is_not_mixed_with_it(
+    sink: Sink, tmp_path: Path
+) -> None:
+    """An interval writes to the same path."""
+    content = os.urandom(50 * PIECE)
+    (tmp_path / KEY).write_bytes(content)
+    async with contextlib.aclosing(sink.read(KEY)) as pieces:
+        found = [bytes(await anext(pieces))]
+        (tmp_path / "new").write_bytes(bytes(len(content)))
+        (tmp_path / "new").rename(tmp_path / KEY)
+        found += [bytes(piece) async for piece in pieces]
+
+    assert b"".join(found) == content
+
+
+async def test_a_file_is_written_and_checked_as_it_comes(sink: Sink, tmp_path: Path) -> None:
+    content = os.urandom(512 * 20)
+    content += hashlib.sha256(content).digest()
+    (tmp_path / KEY).write_bytes(content)
+    with (tmp_path / "copy").open("wb") as file:
+        checked = await save(sink, KEY, file)
+
+    assert (tmp_path / "copy").read_bytes() == content
+    assert checked.finish() == hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def full() -> Iterator[BinaryIO]:
+    with Path("/dev/full").open("wb", buffering=0) as file:
+        yield file
+
+
+async def test_a_disk_that_is_full_is_said_at_once(
+    sink: Sink, tmp_path: Path, full: BinaryIO
+) -> None:
+    (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
+    with pytest.raises(OSError, match="No space"):
+        await save(sink, KEY, full)
+
+
+async def test_one_that_is_not_there_is_said_so(sink: Sink) -> None:
+    with pytest.raises(StoreFailed, match=r"spec\.volume"):
+        await read(sink)
+
+
+async def test_who_leaves_early_leaves_no_request_behind(sink: Sink, tmp_path: Path) -> None:
+    (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
+    async with contextlib.aclosing(sink.read(KEY)) as pieces:
+        await anext(pieces)
+
+    assert len(asyncio.all_tasks()) == 1

@@ -1,0 +1,189 @@
+"""A snapshot on its way from etcd: whole, in order, and never more of it than is being sent on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+import pytest
+from aetcd import rpc
+
+from etcd_operator.backup import source as sources
+from etcd_operator.backup.ahead import ahead
+from etcd_operator.backup.channel import open_channel
+from etcd_operator.backup.source import Member, Source, Unusable
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.choice import Answer
+from etcd_stateful.backup.order import Order
+
+BLOB = bytes(range(256)) * 128
+ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", Store("S3", "bucket", "key"))
+ANSWER = Answer("etcd:2379", 1, 2, 2, learner=False, revision=3, version="3.7.3", db_size=0)
+
+
+class Etcd:
+    """A member that sends blobs of 32 KiB, and then ends as it is told to."""
+
+    def __init__(self) -> None:
+        self.blobs, self.left, self.ends = 5, 0, "well"
+        self.over = threading.Event()
+        method = grpc.unary_stream_rpc_method_handler(self.snapshot)
+        handler = grpc.method_handlers_generic_handler(
+            "etcdserverpb.Maintenance", {"Snapshot": method}
+        )
+        self.server = grpc.server(futures.ThreadPoolExecutor(1))
+        self.server.add_generic_rpc_handlers((handler,))
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def snapshot(self, _: bytes, context: Any) -> Iterator[bytes]:
+        for number in range(self.blobs):
+            left = (self.blobs - number - 1) * len(BLOB) + self.left
+            reply = rpc.SnapshotResponse(remaining_bytes=left, blob=BLOB)
+            yield reply.SerializeToString()
+        if self.ends == "stalled":
+            self.over.wait(5)
+        if self.ends == "cut":
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the member is gone")
+        if self.ends == "denied":
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
+
+    def stop(self) -> None:
+        self.over.set()
+        self.server.stop(None)
+
+
+@pytest.fixture
+def etcd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Etcd]:
+    monkeypatch.setattr(sources, "PIECE", 2 * len(BLOB))
+    found = Etcd()
+    yield found
+    found.stop()
+
+
+@contextlib.asynccontextmanager
+async def snapshot(etcd: Etcd) -> Any:
+    channel = open_channel(ORDER, f"http://127.0.0.1:{etcd.port}")
+    with contextlib.closing(channel):
+        stream = Source(ORDER).snapshot(Member(ANSWER, channel))
+        async with contextlib.aclosing(stream) as pieces:
+            yield pieces
+
+
+class TestSnapshot:
+    async def test_every_byte_comes_once_in_larger_pieces(self, etcd: Etcd) -> None:
+        async with snapshot(etcd) as stream:
+            pieces = [piece async for piece in stream]
+
+        assert b"".join(pieces) == 5 * BLOB
+        assert [len(piece) for piece in pieces] == [65536, 65536, 32768]
+
+    async def test_one_that_ends_before_its_end_is_none(self, etcd: Etcd) -> None:
+        etcd.left = 7
+        with pytest.raises(Unusable, match="ended its snapshot 7 bytes early"):
+            async with snapshot(etcd) as stream:
+                _ = [piece async for piece in stream]
+
+    @pytest.mark.parametrize("blobs", [0, 1, 4])
+    @pytest.mark.parametrize(
+        ("ends", "reason", "words"),
+        [
+            ("cut", "EtcdUnreachable", "UNAVAILABLE: the member is gone"),
+            ("denied", "EtcdRefused", "spec.clientTLSSecret"),
+        ],
+    )
+    async def test_one_that_fails_on_its_way_says_why(
+        self, etcd: Etcd, blobs: int, ends: str, reason: str, words: str
+    ) -> None:
+        etcd.blobs, etcd.ends = blobs, ends
+        with pytest.raises(Unusable, match=words) as failed:
+            async with snapshot(etcd) as stream:
+                _ = [piece async for piece in stream]
+
+        assert failed.value.failure.reason == reason
+
+    @pytest.mark.parametrize("taken", [0, 1, 2])
+    async def test_a_member_that_stalls_holds_nobody_who_gives_up(
+        self, etcd: Etcd, taken: int
+    ) -> None:
+        """The thread that waits for it is let go at once, wherever it is."""
+        etcd.ends = "stalled"
+
+        async def take() -> None:
+            async with snapshot(etcd) as stream:
+                for _ in range(taken + 3):
+                    await anext(stream)
+
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await take()
+
+        assert time.monotonic() - began < 2
+
+
+class TestAhead:
+    async def test_a_slow_taker_is_never_run_away_from(self) -> None:
+        """Or the whole snapshot would be in memory."""
+        read: list[int] = []
+
+        def pieces() -> Iterator[bytes]:
+            for number in range(20):
+                read.append(number)
+                yield b"%d" % number
+
+        most = 0
+        async for taken in ahead(pieces(), lambda: None):
+            await asyncio.sleep(0.002)
+            most = max(most, len(read) - int(taken) - 1)
+
+        assert most == 1
+
+    async def test_the_next_is_read_while_one_is_worked_on(self) -> None:
+        turns = threading.Barrier(2, timeout=5)
+
+        def pieces() -> Iterator[bytes]:
+            yield b"one"
+            turns.wait()
+            yield b"two"
+
+        found = []
+        async for piece in ahead(pieces(), lambda: None):
+            if piece == b"one":
+                await asyncio.to_thread(turns.wait)
+            found.append(piece)
+
+        assert found == [b"one", b"two"]
+
+    async def test_what_fails_fails_after_all_that_came_before_it(self) -> None:
+        def pieces() -> Iterator[bytes]:
+            yield b"one"
+            raise ValueError("no more")
+
+        stopped = threading.Event()
+        async with contextlib.aclosing(ahead(pieces(), stopped.set)) as stream:
+            assert await anext(stream) == b"one"
+            with pytest.raises(ValueError, match="no more"):
+                await anext(stream)
+
+        assert stopped.is_set()
+
+    async def test_who_leaves_early_leaves_no_thread_behind(self) -> None:
+        let_go = threading.Event()
+
+        def pieces() -> Iterator[bytes]:
+            yield b"one"
+            assert let_go.wait(10)
+            raise ValueError("called off")
+
+        before = set(threading.enumerate())
+        async with contextlib.aclosing(ahead(pieces(), let_go.set)) as stream:
+            assert await anext(stream) == b"one"
+
+        assert set(threading.enumerate()) <= before

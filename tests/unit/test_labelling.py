@@ -1,0 +1,114 @@
+"""Pods are labelled beside the passes: once each, to the very pod, and without a pass waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from reconcile_bench import KEY, Bench
+
+from etcd_operator.kube import PODS, Rejected, Unavailable
+from etcd_stateful import naming
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def labels(bench: Bench) -> dict[str, str]:
+    pods = {name[2]: one for name, one in bench.kube.objects.items() if name[0] is PODS}
+    return {name: one["metadata"]["labels"].get(naming.MEMBER_ID, "") for name, one in pods.items()}
+
+
+async def test_each_pod_says_which_member_it_is_and_is_written_once(bench):
+    bench.declare()
+    await bench.run()
+
+    assert {int(label, 16) for label in labels(bench).values()} == set(bench.etcd.listed)
+    assert bench.kube.calls["patch Pod"] == 3
+
+
+async def test_a_running_cluster_of_an_older_operator_gets_its_labels(bench):
+    bench.declare()
+    await bench.run()
+    without_labels(bench)
+    await bench.run()
+
+    assert all(labels(bench).values())
+
+
+async def test_no_pass_waits_for_a_label(bench, monkeypatch):
+    bench.declare()
+    await bench.run()
+    without_labels(bench)
+    held, asked, patch = asyncio.Event(), list[str](), bench.kube.merge_patch
+
+    async def slow(resource, namespace, name, *words, **more):
+        asked.append(name)
+        await held.wait()
+        return await patch(resource, namespace, name, *words, **more)
+
+    monkeypatch.setattr(bench.kube, "merge_patch", slow)
+    for _ in range(3):
+        await bench.reconciler.reconcile(KEY)
+        await asyncio.sleep(0)
+    assert sorted(asked) == ["a-0", "a-1", "a-2"], "none is asked for twice meanwhile"
+    assert not any(labels(bench).values())
+
+    held.set()
+    await bench.reconciler.drain()
+    assert all(labels(bench).values())
+
+
+async def test_what_is_refused_is_said_once_and_not_asked_again(bench, monkeypatch, caplog):
+    asked = refuse(bench, monkeypatch, Rejected("no, 403", status=403))
+    bench.declare()
+    await bench.run()
+    for _ in range(3):
+        await bench.once()
+
+    assert len(asked) == 3
+    assert [one.levelno for one in caplog.records].count(logging.WARNING) == 3
+
+
+async def test_a_pod_that_is_gone_is_nothing_to_warn_of(bench, monkeypatch, caplog):
+    refuse(bench, monkeypatch, Rejected("gone", status=404))
+    bench.declare()
+    await bench.run()
+
+    assert logging.WARNING not in [one.levelno for one in caplog.records]
+
+
+async def test_no_answer_is_made_up_for_by_a_later_pass(bench, monkeypatch):
+    with monkeypatch.context() as meanwhile:
+        refuse(bench, meanwhile, Unavailable("no answer"))
+        bench.declare()
+        await bench.run()
+        await bench.reconciler.drain()
+    await bench.once()
+    await bench.reconciler.drain()
+
+    assert all(labels(bench).values())
+
+
+def without_labels(bench: Bench) -> None:
+    """As an operator of before left them, seen by a new one."""
+    for name, pod in bench.kube.objects.items():
+        if name[0] is PODS:
+            del pod["metadata"]["labels"][naming.MEMBER_ID]
+    bench.begin_process()
+
+
+def refuse(bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[str]:
+    asked, patch = list[str](), bench.kube.merge_patch
+
+    async def refused(resource, namespace, name, *words, **more):
+        if resource is PODS:
+            asked.append(name)
+            raise error
+        return await patch(resource, namespace, name, *words, **more)
+
+    monkeypatch.setattr(bench.kube, "merge_patch", refused)
+    return asked

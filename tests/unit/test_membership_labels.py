@@ -1,0 +1,75 @@
+"""The label that says which member serves in a pod: of voters that serve, and only the truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import with_members, with_pod, with_status, without_status
+from worlds import formed
+
+from etcd_stateful.membership import labels
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.observation import Observation
+
+
+def seen_by(**spec: object) -> Observation:
+    return formed(3, **spec).observe()
+
+
+def due(seen: Observation) -> dict[str, str]:
+    return {pod.name: member for pod, member in labels.due(seen)}
+
+
+def ids(seen: Observation) -> dict[str, str]:
+    assert seen.etcd is not None
+    return {one.name: to_hex(one.member_id) for one in seen.etcd.members}
+
+
+def test_every_pod_is_told_its_own_member():
+    seen = seen_by()
+
+    assert len(due(seen)) == 3
+    assert due(seen) == ids(seen)
+
+
+def test_one_that_says_it_already_is_left_alone():
+    seen = seen_by()
+
+    assert set(due(with_pod(seen, 1, labelled=ids(seen)["c-1"]))) == {"c-0", "c-2"}
+
+
+def test_a_label_of_another_member_is_put_right():
+    seen = seen_by()
+
+    assert due(with_pod(seen, 1, labelled="1f"))["c-1"] == ids(seen)["c-1"]
+
+
+def test_a_pod_that_goes_is_not_labelled():
+    assert "c-1" not in due(with_pod(seen_by(), 1, deleting=True))
+
+
+def test_a_member_that_does_not_answer_or_hears_no_leader_is_not_said_to_serve():
+    seen = seen_by()
+
+    assert set(due(with_status(without_status(seen, 0), 1, leader_id=0))) == {"c-2"}
+
+
+def test_a_learner_is_labelled_only_once_it_votes():
+    """Its pod is not to be ready before."""
+    seen = seen_by()
+    assert seen.etcd is not None
+    first, *others = seen.etcd.members
+
+    assert set(due(with_members(seen, replace(first, learner=True), *others))) == {"c-1", "c-2"}
+
+
+def test_without_a_list_that_a_quorum_agrees_on_nobody_is():
+    assert not due(replace(seen_by(), etcd=None))
+
+
+@pytest.mark.parametrize("state", ["paused", "deleting"])
+def test_a_cluster_that_is_not_to_be_touched_is_not(state: str):
+    seen = seen_by()
+
+    assert not due(replace(seen, cluster=replace(seen.cluster, **{state: True})))

@@ -1,0 +1,471 @@
+"""TLS is turned on and off under a cluster that serves, from anywhere and back again.
+
+`SwitchWorld` checks after each step that members find each other, also if they were restarted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from world_switch import BOTH, OFF, ON, SwitchWorld
+from worlds import Conflict, Json, drive, is_write, labels
+
+from etcd_stateful.api.auth import Auth
+from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Level, Levels, Link, Links
+from etcd_stateful.membership import switch
+from etcd_stateful.membership.accounts import AuthView
+from etcd_stateful.membership.observation import Alarm, Certificate, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import (
+    DeletePod,
+    Hold,
+    MemberAddLearner,
+    MemberUpdate,
+    RecordMember,
+    Settled,
+    Step,
+    Wait,
+    WriteBootstrap,
+    is_final,
+)
+
+WITH_TLS = Links(MANAGED, MANAGED)
+HALF = Link("Managed", between=True)
+FULL = {Levels(Level.TLS, Level.TLS)}
+NONE = {Levels(Level.PLAINTEXT, Level.PLAINTEXT)}
+
+ENDS: list[tuple[Json, Json]] = [(OFF, ON), (ON, OFF)]
+
+
+def began(tls: Json, size: int = 3, **spec: object) -> SwitchWorld:
+    world = SwitchWorld(size, TLS=tls, **spec)
+    assert drive(world, idle=2) == Settled()
+    world.history.clear()
+    return world
+
+
+def go(world: SwitchWorld, steps: int) -> bool:
+    """So many passes, or rounds of the surroundings where there is nothing to write; false once it
+    has come to rest."""
+    for _ in range(steps):
+        seen = world.observe()
+        step = decide(seen)
+        if step == Settled() and not switch.under_way(seen):
+            return False
+        world.apply(step) if is_write(step) else world.turn()
+    return True
+
+
+def walk(at_first: Json, then: Json, every: int) -> Iterator[SwitchWorld]:
+    """The world at many moments on its way from one to the other, each to be gone on with."""
+    world, moments = began(at_first), 0
+    world.edit(TLS=then)
+    while go(world, every):
+        moments += 1
+        yield copy.deepcopy(world)
+    assert moments * every > 20
+    assert world.record.links == (NO_TLS if then == OFF else WITH_TLS)
+    assert world.levels == (NONE if then == OFF else FULL)
+
+
+def arrived(world: SwitchWorld, tls: Json) -> None:
+    """At rest as this says, and nothing is left of the other."""
+    assert drive(world, idle=8) == Settled()
+    scheme = "http" if tls == OFF else "https"
+    assert world.record.links == (NO_TLS if tls == OFF else WITH_TLS)
+    assert world.levels == (NONE if tls == OFF else FULL)
+    assert world.schemes == {scheme}
+    if world.cluster.durable:
+        assert world.claimed == {scheme}
+    assert switch.under_way(world.observe()) == ""
+
+
+def kinds(steps: list[Step]) -> list[str]:
+    """A chain in short: what comes several times in a row is told once."""
+    told: list[str] = []
+    for step in steps:
+        kind = type(step).__name__
+        if not told or told[-1] != kind:
+            told.append(kind)
+    return told
+
+
+class TestWholeChains:
+    @pytest.mark.parametrize("size", [1, 2, 3, 5])
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_from_one_end_to_the_other_with_two_restarts_of_each_member(
+        self, size: int, at_first: Json, then: Json
+    ) -> None:
+        world = began(at_first, size)
+        world.edit(TLS=then)
+        arrived(world, then)
+        restarts = [one.name for one in world.history if isinstance(one, DeletePod)]
+        assert sorted(restarts) == sorted([f"c-{one}" for one in range(size)] * 2)
+        assert sum(isinstance(one, MemberUpdate) for one in world.history) == 2 * size
+
+    def test_the_chain_on(self) -> None:
+        world = began(OFF)
+        world.edit(TLS=ON)
+        arrived(world, ON)
+        assert kinds([one for one in world.history if type(one).__name__ != "MoveLeader"]) == [
+            "WriteBootstrap",  # between
+            "IssueCertificate",
+            "ApplyChild",
+            "IssueCertificate",  # of the operator and of applications
+            "DeletePod",
+            "MemberUpdate",  # to both URLs
+            "WriteBootstrap",  # TLS
+            "ApplyChild",
+            "DeletePod",
+            "RecordMember",
+            "MemberUpdate",  # to https alone
+        ]
+
+    def test_the_chain_off(self) -> None:
+        world = began(ON)
+        world.edit(TLS=OFF)
+        arrived(world, OFF)
+        assert kinds([one for one in world.history if type(one).__name__ != "MoveLeader"]) == [
+            "WriteBootstrap",  # clients: between, which asks nothing of members
+            "ApplyChild",
+            "MemberUpdate",  # to both URLs
+            "WriteBootstrap",  # peers: between
+            "ApplyChild",
+            "DeletePod",
+            "WriteBootstrap",  # plaintext
+            "ApplyChild",
+            "RecordMember",
+            "MemberUpdate",  # to http alone
+            "DeletePod",
+        ]
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    @pytest.mark.parametrize("link", ["peer", "client"])
+    def test_one_link_alone(self, at_first: Json, then: Json, link: str) -> None:
+        world = began(at_first)
+        world.edit(TLS={**at_first, link: then[link]})
+        assert drive(world, idle=8) == Settled()
+        wanted = MANAGED if then == ON else PLAINTEXT
+        other = PLAINTEXT if then == ON else MANAGED
+        assert world.record.links == (
+            Links(wanted, other) if link == "peer" else Links(other, wanted)
+        )
+        assert any(isinstance(one, MemberUpdate) for one in world.history) is (link == "peer")
+
+    def test_with_an_empty_dir_members_are_replaced_and_join_by_the_urls_of_that_moment(
+        self,
+    ) -> None:
+        world = began(OFF, pod={"emptyDir": {}})
+        world.edit(TLS=ON)
+        arrived(world, ON)
+        world.edit(TLS=OFF)
+        arrived(world, OFF)
+
+    def test_it_is_turned_on_and_off_and_on_again_with_the_authorities_of_before(self) -> None:
+        world = began(OFF)
+        world.edit(TLS=ON)
+        arrived(world, ON)
+        before = {name: one.signs for name, one in world.authorities.items()}
+        for then in (OFF, ON):
+            world.edit(TLS=then)
+            arrived(world, then)
+        assert {name: one.signs for name, one in world.authorities.items()} == before
+
+    def test_an_authority_that_was_lost_while_tls_was_off_is_made_anew(self) -> None:
+        world = began(ON)
+        world.edit(TLS=OFF)
+        arrived(world, OFF)
+        del world.authorities["c-peer-ca"], world.leaves["c-peer-tls"]
+        world.edit(TLS=ON)
+        arrived(world, ON)
+
+
+class TestHalfWay:
+    """The spec turns round after so many passes; the walk is as long as the chain."""
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_it_goes_back_from_anywhere(self, at_first: Json, then: Json) -> None:
+        for world in walk(at_first, then, every=3):
+            world.edit(TLS=at_first)
+            arrived(world, at_first)
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_it_turns_round_twice(self, at_first: Json, then: Json) -> None:
+        for at, world in enumerate(walk(at_first, then, every=5)):
+            world.edit(TLS=at_first)
+            go(world, 2 + 3 * at)
+            world.edit(TLS=then)
+            arrived(world, then)
+
+    def test_a_spec_that_falls_silent_goes_on_to_tls(self) -> None:
+        world = began(OFF)
+        world.edit(TLS=ON)
+        go(world, 20)
+        del world.body["spec"]["TLS"]
+        world.edit()
+        arrived(world, ON)
+
+    def test_one_that_falls_silent_before_anything_was_done_stays(self) -> None:
+        world = began(OFF)
+        del world.body["spec"]["TLS"]
+        world.edit()
+        arrived(world, OFF)
+
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_back_from_a_pod_that_cannot_start_with_its_certificates(self, size: int) -> None:
+        world = began(OFF, size)
+        world.edit(TLS=ON)
+        for _ in range(100):
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+            given = [one for one in world.pods.values() if one.levels not in (*NONE, None)]
+            if given:
+                break
+        for pod in given:
+            pod.silent = True
+        for _ in range(8):
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        assert world.record.links.peer == HALF
+        assert len([one for one in world.pods.values() if one.levels in NONE]) == size - 1
+        world.edit(TLS=OFF)
+        arrived(world, OFF)
+
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_back_from_a_pod_that_cannot_listen_with_tls(self, size: int) -> None:
+        world = began(OFF, size)
+        world.edit(TLS=ON)
+        for _ in range(200):
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+            given = [p for p in world.pods.values() if p.levels and p.levels.peer is Level.TLS]
+            if given:
+                break
+        for pod in given:
+            pod.silent = True
+        world.turn()
+        world.edit(TLS=OFF)
+        arrived(world, OFF)
+
+
+class TestTrouble:
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_a_volume_lost_at_any_moment_is_replaced_and_the_way_goes_on(
+        self, at_first: Json, then: Json
+    ) -> None:
+        every_step(at_first, then, lambda world: world.empty(1))
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_the_secret_lost_at_any_moment(self, at_first: Json, then: Json) -> None:
+        every_step(at_first, then, SwitchWorld.lose_secret)
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_the_stateful_set_deleted_at_any_moment(self, at_first: Json, then: Json) -> None:
+        every_step(at_first, then, lambda world: world.delete_stateful_set(with_pods=True))
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_all_pods_made_again_at_any_moment(self, at_first: Json, then: Json) -> None:
+        def restart(world: SwitchWorld) -> None:
+            for ordinal in world.pods:
+                world.restart_pod(ordinal)
+
+        every_step(at_first, then, restart)
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    @pytest.mark.parametrize("size", [1, 5])
+    def test_resized_at_any_moment(self, at_first: Json, then: Json, size: int) -> None:
+        every_step(at_first, then, lambda world: world.edit(size=size))
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_a_new_version_asked_for_at_any_moment(self, at_first: Json, then: Json) -> None:
+        every_step(at_first, then, lambda world: world.edit(version="3.7.4"))
+
+    @pytest.mark.parametrize(("at_first", "then"), ENDS)
+    def test_an_operator_that_sees_what_was_a_moment_ago_does_no_harm(
+        self, at_first: Json, then: Json
+    ) -> None:
+        world = began(at_first)
+        world.edit(TLS=then)
+        before = world.observe()
+        for _ in range(400):
+            step = decide(before)
+            before = world.observe()
+            if is_final(step) and decide(before) != step:
+                continue
+            if is_write(step):
+                with contextlib.suppress(Conflict):
+                    world.apply(step)
+            elif step == Settled():
+                break
+            else:
+                world.turn()
+        arrived(world, then)
+
+
+def every_step(at_first: Json, then: Json, what: Callable[[SwitchWorld], None]) -> None:
+    for world in walk(at_first, then, every=7):
+        what(world)
+        arrived(world, then)
+
+
+class TestClients:
+    def test_both_are_served_for_as_long_as_the_spec_says(self) -> None:
+        world = began(OFF)
+        world.edit(TLS=BOTH)
+        assert drive(world, idle=8) == Settled()
+        assert world.record.links == Links(MANAGED, HALF)
+        assert world.levels == {Levels(Level.TLS, Level.BETWEEN)}
+        assert switch.under_way(world.observe()) == ""
+        world.edit(TLS=ON)
+        arrived(world, ON)
+        world.edit(TLS=BOTH)
+        assert drive(world, idle=8) == Settled()
+        assert world.levels == {Levels(Level.TLS, Level.BETWEEN)}
+        world.edit(TLS=OFF)
+        arrived(world, OFF)
+
+    def test_a_cluster_may_begin_with_both(self) -> None:
+        assert began(BOTH).levels == {Levels(Level.TLS, Level.BETWEEN)}
+
+    def test_authentication_keeps_tls_of_clients_and_says_so(self) -> None:
+        world = began(ON)
+        world.edit(TLS=OFF)
+        seen = replace(world.observe(), auth=AuthView(enabled=True, users={}, roles={}))
+        step = decide(seen)
+        while is_write(step):
+            world.apply(step)
+            seen = replace(world.observe(), auth=AuthView(enabled=True, users={}, roles={}))
+            step = decide(seen)
+        asked = replace(seen, cluster=replace(seen.cluster, auth=Auth((), ())))
+        held = switch.held(asked)
+        assert isinstance(held, Hold)
+        assert held.reason == "AuthenticationNeedsTLS"
+        assert "Take spec.auth out first" in held.message
+
+
+class TestWhenItGoesOn:
+    def test_nothing_is_done_while_paused(self) -> None:
+        world = began(OFF)
+        world.edit(TLS=ON, paused=True)
+        step = decide(world.observe())
+        assert isinstance(step, Hold)
+        assert step.reason == "Paused"
+
+    def test_it_waits_for_an_alarm_and_says_what_for(self) -> None:
+        world = began(OFF)
+        world.edit(TLS=ON)
+        seen = replace(world.observe(), alarms=(Alarm("NOSPACE", 1),))
+        step = switch.go_on(seen)
+        assert isinstance(step, Wait)
+        assert "spec.TLS" in step.reason
+
+    def test_a_learner_keeps_its_urls(self) -> None:
+        """etcd has taken one for a voter after that."""
+        world = began(OFF)
+        world.edit(TLS=ON)
+        while not isinstance(step := decide(world.observe()), MemberUpdate):
+            world.apply(step) if is_write(step) else world.turn()
+        seen = world.observe()
+        assert seen.etcd is not None
+        first, *rest = seen.etcd.members
+        learning = replace(seen.etcd, members=(replace(first, learner=True), *rest))
+        assert switch.addresses(replace(seen, etcd=learning)) is None
+
+    def test_certificates_of_a_user_are_looked_at_before_anything_is_made_to_need_them(
+        self,
+    ) -> None:
+        world = began(OFF)
+        world.edit(TLS={"static": {"member": {"peerSecret": "p"}}, "client": "Plaintext"})
+        step = decide(world.observe())
+        assert isinstance(step, Hold)
+        assert step.reason == "CertificatesUnusable"
+        assert "Secret p" in step.message
+        good = with_secret(world.observe(), "p", "peer")
+        assert isinstance(decide(good), WriteBootstrap)
+
+    def test_with_certificates_that_have_become_unusable_it_still_goes_back(self) -> None:
+        world = began(OFF)
+        world.edit(TLS={"static": {"member": {"peerSecret": "p"}}, "client": "Plaintext"})
+        for _ in range(3):
+            world.apply(decide(with_secret(world.observe(), "p", "peer")))
+            if world.record.links != NO_TLS:
+                break
+        world.edit(TLS=OFF)
+        world.apply(decide(world.observe()))
+        step = decide(world.observe())
+        assert isinstance(step, WriteBootstrap)
+        assert step.record.links == NO_TLS
+        world.apply(step)
+        arrived(world, OFF)
+
+    def test_nothing_is_asked_of_a_cluster_that_is_as_declared(self) -> None:
+        seen = began(ON).observe()
+        assert switch.go_back(seen) is None
+        assert switch.addresses(seen) is None
+        assert switch.go_on(seen) is None
+        assert switch.held(seen) is None
+
+
+def with_secret(seen: Observation, name: str, role: str) -> Observation:
+    assert seen.certificates is not None
+    held = {**seen.certificates.secrets, name: {role: Certificate("1", ends=1e12)}}
+    return replace(seen, certificates=replace(seen.certificates, secrets=held))  # type: ignore[arg-type]
+
+
+def test_a_lost_list_is_made_up_for_by_the_claims_alone() -> None:
+    world = began(ON, 1)
+    world.edit(TLS={"peer": "Plaintext", "client": "Managed"})
+    seen = replace(world.observe(), etcd=None, statuses={})
+    assert switch.go_back(seen) is None, "its claim says https, and nobody that it has another"
+    while not isinstance(step := decide(world.observe()), WriteBootstrap):
+        world.apply(step)
+    seen = replace(world.observe(), etcd=None, statuses={})
+    assert switch.go_back(seen) is None
+
+
+def test_claims_are_recorded_before_the_last_url_of_the_other_scheme_goes() -> None:
+    world = began(OFF)
+    world.edit(TLS=ON)
+    arrived(world, ON)
+    last = [one for one in world.history if isinstance(one, RecordMember | MemberUpdate)]
+    assert labels(last[3:6]) == [f"record data-c-{one}" for one in range(3)]
+    assert all(isinstance(one, MemberUpdate) and len(one.peer_urls) == 1 for one in last[6:])
+
+
+def half_way() -> SwitchWorld:
+    """Every member has both URLs, and none listens with TLS yet."""
+    world = began(OFF)
+    world.edit(TLS=ON)
+    while world.schemes != {"http+https"}:
+        step = decide(world.observe())
+        world.apply(step) if is_write(step) else world.turn()
+    return world
+
+
+def test_nobody_listens_with_tls_before_every_member_has_a_url_for_it() -> None:
+    world = half_way()
+    while not isinstance(step := decide(world.observe()), WriteBootstrap):
+        world.apply(step) if is_write(step) else world.turn()
+    seen = world.observe()
+    assert step.record.links.peer == MANAGED
+    assert seen.etcd is not None
+    first, *rest = seen.etcd.members
+    bare = replace(first, peer_urls=first.peer_urls[:1])
+    view = replace(seen.etcd, members=(bare, *rest))
+    other = switch.go_on(replace(seen, etcd=view))
+    assert isinstance(other, WriteBootstrap)
+    assert other.record.links == Links(HALF, MANAGED), "clients need no such thing"
+
+
+def test_who_joins_half_way_goes_by_both_urls() -> None:
+    world = half_way()
+    world.empty(1)
+    while not isinstance(step := decide(world.observe()), MemberAddLearner):
+        world.apply(step) if is_write(step) else world.turn()
+    assert {step.peer_url, *step.besides} == {
+        f"{scheme}://c-1.c.ns.svc:2380" for scheme in ("http", "https")
+    }

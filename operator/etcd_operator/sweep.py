@@ -38,7 +38,8 @@ SHORTEST_INTERVAL: Final = 15.0
 YOUNG_SECONDS: Final = 30.0
 YOUNG_PATIENCE: Final = 0.25
 """A member that starts takes connections before it serves: until it does, each question lasts to
-its deadline, and what else the cluster waits for waits along. So young pods get a short one."""
+its deadline, and what else the cluster waits for waits along. So young pods get a short one until
+they are ready."""
 
 LIST_TRIES: Final = 3
 """How many voters are asked for the member list in one pass; each may take its whole deadline."""
@@ -298,7 +299,8 @@ def _has_silent_learner(
 
 def _deadline(base: Observation, ordinal: int) -> float:
     pod = base.pod(ordinal)
-    return YOUNG_PATIENCE if pod and pod.age < YOUNG_SECONDS else etcd_client.READ_SECONDS
+    starts = pod is not None and pod.age < YOUNG_SECONDS and not pod.ready
+    return YOUNG_PATIENCE if starts else etcd_client.READ_SECONDS
 
 
 def _list_order(statuses: Mapping[int, MemberStatus]) -> list[int]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from etcd_stateful.membership import inplace, roster, survivor, upgrade
-from etcd_stateful.membership.bootstrap import replicas, running_version
+from etcd_stateful.membership import inplace, replicas, roster, survivor, upgrade
+from etcd_stateful.membership.bootstrap import running_version
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
@@ -38,7 +38,7 @@ def scaling(outcome: Outcome) -> Condition | None:
 
 def _scaling_unseen(outcome: Outcome, seen: Observation) -> Condition | None:
     """By the StatefulSet, which grows before the member list and shrinks after it."""
-    have, size = seen.replicas or replicas(seen), seen.cluster.size
+    have, size = seen.replicas or replicas.wanted(seen), seen.cluster.size
     if have == size and not outcome.was("Scaling"):
         return None
     way = "ScalingDown" if have > size else "ScalingUp"

@@ -52,6 +52,10 @@ container that is restarted on an emptied volume cannot start etcd.
 CLUSTER_UID = f"{GROUP}/cluster-uid"
 CLAIM_UID = f"{GROUP}/claim-uid"
 MEMBER_ID = f"{GROUP}/member-id"
+"""The label of a pod as well: the member that serves in it, as etcd itself names it,
+`8e9e05c52164694d`. That one is for people and for the kubelet (`membership.labels`); nothing is
+ever decided by it."""
+
 CLUSTER_ID = f"{GROUP}/cluster-id"
 EPOCH = f"{GROUP}/epoch"
 
@@ -86,13 +90,12 @@ WRITTEN = f"{GROUP}/written"
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
 
+REPLICAS_ANNOTATION = f"{GROUP}/replicas"
+"""On the StatefulSet: the replicas that the member list last asked for, once that has changed."""
+
 SPEC_HASH = f"{GROUP}/spec-hash"
 """On the pods: what of the spec they were made from. Another operator that renders it differently
 makes another template with the same one, and no pod is restarted for that alone."""
-
-MEMBER_ID = f"{GROUP}/member-id"
-"""Label of a pod: the member that serves in it, as etcd itself names it, `8e9e05c52164694d`. For
-people and for the kubelet (`membership.labels`); nothing is ever decided by it."""
 
 LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"

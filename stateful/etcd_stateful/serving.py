@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from etcd_stateful import naming
-from etcd_stateful.membership import roster
-from etcd_stateful.membership.bootstrap import replicas
+from etcd_stateful.membership import replicas, roster
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation, Pod
 from etcd_stateful.membership.quorum import VOLUMES
@@ -26,7 +25,7 @@ def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:
         if one.get("role") != "learner"
     ]
     listed = sorted(ordinal for ordinal in known if ordinal is not None)
-    return listed or list(range(seen.replicas or replicas(seen)))
+    return listed or list(range(seen.replicas or replicas.wanted(seen)))
 
 
 def serving(seen: Observation, ordinals: list[int]) -> list[int]:

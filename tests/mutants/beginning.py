@@ -7,6 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
+_REPLICAS = "membership/replicas.py"
 
 MUTANTS: Final = [
     # How a cluster begins.
@@ -193,25 +194,25 @@ MUTANTS: Final = [
         "a StatefulSet made anew runs another version (I9)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REPLICAS,
         "return max([seen.replicas, begun, *owned]) or seen.cluster.size",
         "return max([begun, *owned]) or seen.cluster.size",
         "replicas are lowered while nobody can tell who is a member (I5)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REPLICAS,
         "size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
         "size = seen.cluster.size",
         "an edited size takes members' pods away (I5)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REPLICAS,
         "return max([seen.replicas, begun, *owned]) or seen.cluster.size",
         "return max([seen.replicas, begun]) or seen.cluster.size",
         "a claim with a member loses its pod (I5)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REPLICAS,
         "*(one + 1 for one in listed if one is not None)",
         "*(one for one in listed if one is not None)",
         "a listed member loses its pod (I5)",
@@ -223,16 +224,40 @@ MUTANTS: Final = [
         "a member that calls itself c-999999999 makes as many pods",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "seen.etcd and seen.etcd.cluster_id == record.cluster_id:",
-        "seen.etcd:",
+        _REPLICAS,
+        "seen.etcd and seen.etcd.cluster_id == record.cluster_id):",
+        "seen.etcd):",
         "the member list of another cluster lowers replicas (I5)",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "begun = (record.size or len(record.members)) if record else 0",
-        "begun = len(record.members) if record else 0",
+        _REPLICAS,
+        "return record.size or len(record.members)",
+        "return len(record.members)",
         "after a lost Secret nobody knows how many members there were (I5)",
+    ),
+    Mutant(
+        _REPLICAS,
+        "        return max(seen.replicas, noted)\n",
+        "        return noted\n",
+        "what was scaled up by hand is scaled down while nobody can tell who is a member (I5)",
+    ),
+    Mutant(
+        _REPLICAS,
+        "    if record and record.latched and (noted := _noted(seen)):\n",
+        "    if record and False and (noted := _noted(seen)):\n",
+        "a list that is silent for a moment brings a removed member's pod back",
+    ),
+    Mutant(
+        _REPLICAS,
+        "    return None if noted is None and listed == _begun(recorded(seen)) else listed",
+        "    return listed",
+        "each new cluster's StatefulSet is written once more for nothing",
+    ),
+    Mutant(
+        _REPLICAS,
+        "    if listed is None:\n        return noted\n",
+        "    if listed is None:\n        return None\n",
+        "what the list has said is forgotten as soon as it is silent",
     ),
     Mutant(
         _BOOTSTRAP,

@@ -203,7 +203,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "serving.py",
-        "range(seen.replicas or replicas(seen))",
+        "range(seen.replicas or replicas.wanted(seen))",
         "range(seen.replicas)",
         "a StatefulSet that is gone hides that nobody serves",
     ),

@@ -11,6 +11,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
+_REPLICAS = "membership/replicas.py"
 _LEARNER = "membership/learner.py"
 _LEFTOVERS = "membership/leftovers.py"
 _LOSS = "membership/loss.py"
@@ -77,7 +78,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEFTOVERS,
-        "            if claim.ordinal < replicas(seen):\n",
+        "            if claim.ordinal < replicas.wanted(seen):\n",
         "            if False:\n",
         "F5: a pod is made while its ordinal's old claim is still on its way out",
     ),
@@ -119,7 +120,7 @@ MUTANTS: Final = [
         "F8: one voter more, and too few of them serve (I1)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REPLICAS,
         "size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])",
         "size = max([seen.replicas, seen.cluster.size])",
         "F9: who was removed just before a crash keeps its pod and claim for ever",

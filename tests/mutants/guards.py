@@ -35,7 +35,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BUDGET,
-        "return asked or roster.quorum(bootstrap.replicas(seen))",
+        "return asked or roster.quorum(replicas.wanted(seen))",
         "return roster.quorum(seen.cluster.size)",
         "without a quorum an edit of the size lowers the budget",
     ),

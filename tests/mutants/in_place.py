@@ -61,7 +61,7 @@ MUTANTS: Final = [
         "volumes of before are not kept out by their epoch",
     ),
     Mutant(
-        "membership/bootstrap.py",
+        "membership/replicas.py",
         "return min(size, record.successor.ordinal) if record.successor else size",
         "return size",
         "a member is grown onto the volume that a backup is being restored to",

@@ -8,6 +8,7 @@ from mutants.mutant import Mutant
 
 _ALARMS = "membership/alarms.py"
 _BOOTSTRAP = "membership/bootstrap.py"
+_REPLICAS = "membership/replicas.py"
 _CHANGES = "membership/changes.py"
 _GROW = "membership/grow.py"
 _LEARNER = "membership/learner.py"
@@ -341,14 +342,14 @@ MUTANTS: Final = [
     ),
     # Sizes on record.
     Mutant(
-        _BOOTSTRAP,
-        "    if seen.etcd is None or size == (record.size or len(record.members)):\n",
-        "    if size == (record.size or len(record.members)):\n",
+        _REPLICAS,
+        "    if seen.etcd is None or size == _begun(record):\n",
+        "    if size == _begun(record):\n",
         "without a member list any size goes on record (I5)",
     ),
     Mutant(
         _PLANNER,
-        "    bootstrap.keep_size,\n    authentication.go_on,\n",
+        "    replicas.keep_size,\n    authentication.go_on,\n",
         "    authentication.go_on,\n",
         "a StatefulSet that is lost after a shrink comes back with pods of before it",
     ),

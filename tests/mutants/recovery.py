@@ -7,6 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
+_REPLICAS = "membership/replicas.py"
 _JOB = "manifests/recovery_job.py"
 _QUORUM = "membership/quorum.py"
 _RECORDS = "membership/records.py"
@@ -130,7 +131,7 @@ MUTANTS: Final = [
         _RECOVERY, "        final=True,\n", "", "the epoch is raised on the word of an old view"
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REPLICAS,
         "if survivor.halted(seen):\n        return 0",
         "if False:\n        return 0",
         "nothing is ever stopped",

@@ -274,7 +274,7 @@ MUTANTS: Final = [
     # A lost quorum.
     Mutant(
         _QUORUM,
-        "    size = replicas(seen)\n",
+        "    size = replicas.wanted(seen)\n",
         "    size = seen.cluster.size\n",
         "an edited size decides what a quorum was",
     ),

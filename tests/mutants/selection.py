@@ -184,6 +184,13 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/recovery.py": ("test_recovery_plan.py", "test_recovery_walk.py"),
     "membership/replace.py": (_REPLACE,),
+    "membership/replicas.py": (
+        "test_membership_rules.py",
+        _SHRINK,
+        "test_recovery_plan.py",
+        "test_restore_plan.py",
+        *_IN_PLACE,
+    ),
     "membership/roll.py": (_ROLL,),
     "membership/roster.py": ("test_membership_roster.py",),
     "membership/shrink.py": (_SHRINK, *_IN_PLACE),

@@ -8,7 +8,7 @@ import pytest
 from views import seat, with_pod, with_status, without_status
 from worlds import World, drive, formed, labels, until
 
-from etcd_stateful.membership import bootstrap
+from etcd_stateful.membership import replicas
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -232,6 +232,43 @@ def test_replicas_are_lowered_only_after_the_list(  # I5
     assert set(gaps) == {0, 1}
 
 
+def test_a_list_that_is_silent_for_a_moment_brings_no_removed_member_back() -> None:
+    """The StatefulSet was scaled up again in the middle of a shrink, as claims and record told."""
+    world = shrunk(5, 1)
+    raised: list[Step] = []
+
+    def silence(_: Step) -> None:
+        step = decide(replace(world.observe(), etcd=None, statuses={}))
+        if isinstance(step, ApplyChild) and step.kind in ("StatefulSet", "PodDisruptionBudget"):
+            raised.append(step)
+
+    assert drive(world, each=silence) == Settled()
+    assert raised == []
+
+
+@pytest.mark.parametrize(("by_hand", "then"), [(1, 4), (6, 6)])
+def test_scaled_by_hand_in_the_middle_it_is_only_put_up_without_a_list(
+    by_hand: int, then: int
+) -> None:
+    """I5: who is there beyond what the list said last, nobody can tell."""
+    world = shrunk(5, 3)
+    until(world, "StatefulSet c")
+    world.apply(decide(world.observe()))
+    world.alter("StatefulSet", "c")["spec"]["replicas"] = by_hand
+    world.cut_off = True
+
+    drive(world)
+
+    assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == then
+
+
+def test_a_cluster_of_the_size_it_began_with_notes_no_replicas() -> None:
+    """It would be a write more in the life of each."""
+    world = formed(3)
+
+    assert replicas.to_note(world.observe()) is None
+
+
 def test_an_unreachable_etcd_does_not_bring_shrunk_ordinals_back() -> None:
     """The cluster began with five; what it began with is not what it has."""
     world = shrunk(5, 3)
@@ -274,7 +311,7 @@ def test_a_size_goes_on_record_only_by_the_list() -> None:
     world = formed(3)
     world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
 
-    assert bootstrap.keep_size(replace(world.observe(), etcd=None)) is None
+    assert replicas.keep_size(replace(world.observe(), etcd=None)) is None
 
 
 def test_kubectl_scale_of_the_stateful_set_is_no_shrink() -> None:

@@ -211,9 +211,16 @@ async def test_the_tries_for_a_list_are_bounded(network, etcd):
 
 async def test_a_young_pod_does_not_hold_up_the_pass(network, etcd):
     """etcd takes connections before it serves; the others' tickets must not wait for it."""
-    pods = (pod(0, age=3.0), pod(1, age=300.0))
+    pods = (pod(0, age=3.0, ready=False), pod(1, age=300.0))
     await network.ask(observation(pods=pods), KEY)
     assert etcd.patience == {"10.0.0.0": YOUNG_PATIENCE, "10.0.0.1": READ_SECONDS}
+
+
+async def test_a_young_pod_that_is_ready_has_as_much_time_as_any(network, etcd):
+    """An operator that was busy for a quarter of a second heard of none, and had no list."""
+    pods = (pod(0, age=3.0), pod(1, age=300.0))
+    await network.ask(observation(pods=pods), KEY)
+    assert etcd.patience == {"10.0.0.0": READ_SECONDS, "10.0.0.1": READ_SECONDS}
 
 
 async def test_without_a_leader_nobody_is_kept_waiting_for_a_list(network, etcd):

@@ -13,16 +13,15 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import identity, origin, records, roster, survivor
+from etcd_stateful.membership import identity, origin, records, replicas, roster
 from etcd_stateful.membership.observation import (
-    Claim,
     Member,
     Observation,
     Pod,
     is_latched,
     recorded,
 )
-from etcd_stateful.membership.records import Bootstrap, MemberRecord
+from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
     CreateSecret,
     Hold,
@@ -70,7 +69,7 @@ def _begin(seen: Observation, name: str) -> Step:
         ids = ", ".join(identity.to_hex(cluster) for cluster in sorted(known))
         return Hold("SplitBrain", f"the claims belong to different etcd clusters: {ids}")
     if known:
-        size, cluster_id = min(replicas(seen), naming.MAX_SIZE), known.pop()
+        size, cluster_id = min(replicas.wanted(seen), naming.MAX_SIZE), known.pop()
         epoch = _epoch_of(seen, cluster_id)
         links = seen.cluster.links
         record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch, links)
@@ -125,46 +124,6 @@ def running_version(seen: Observation) -> Version:
 def as_running(seen: Observation) -> EtcdCluster:
     """What is declared, with the version that pods run or would run next."""
     return replace(seen.cluster, version=running_version(seen))
-
-
-def replicas(seen: Observation) -> int:
-    """What the StatefulSet must ask for. Never fewer than there are members or their volumes.
-
-    Lowered only with the member list at hand (I5), or for a recovery that a human asked for; raised
-    for growth only with the list, too.
-    """
-    if survivor.halted(seen):
-        return 0
-    record = seen.secret.bootstrap if seen.secret else None
-    if record and record.latched and seen.etcd and seen.etcd.cluster_id == record.cluster_id:
-        listed = (roster.ordinal_of(seen, member) for member in seen.etcd.members)
-        size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])
-        # Growth waits for what is being restored at the next ordinal.
-        return min(size, record.successor.ordinal) if record.successor else size
-    ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
-    owned = [
-        claim.ordinal + 1
-        for claim in seen.claims
-        if claim.record and claim.record.cluster_uid in ours and claim.ordinal < naming.MAX_SIZE
-        if not _is_successors(record, claim)
-    ]
-    begun = (record.size or len(record.members)) if record else 0
-    return max([seen.replicas, begun, *owned]) or seen.cluster.size
-
-
-def _is_successors(record: Bootstrap | None, claim: Claim) -> bool:
-    """It is no member's until its cluster has taken the place of this one."""
-    return bool(record and record.successor and record.successor.ordinal == claim.ordinal)
-
-
-def keep_size(seen: Observation) -> Step | None:
-    """Writes down how many ordinals there are once that has changed: without a member list, and
-    with the StatefulSet gone or scaled by hand, nothing else would tell."""
-    record, size = recorded(seen), replicas(seen)
-    if seen.etcd is None or size == (record.size or len(record.members)):
-        return None
-    reason = f"the cluster has {size} members now"
-    return WriteBootstrap.of(seen, replace(record, size=size), reason)
 
 
 def _first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:

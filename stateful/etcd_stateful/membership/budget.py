@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.disruption_budget import disruption_budget, least_of
-from etcd_stateful.membership import bootstrap, roster
+from etcd_stateful.membership import replicas, roster
 from etcd_stateful.membership.observation import Live, Observation, recorded
 
 
@@ -22,7 +22,7 @@ def least(seen: Observation) -> int:
     if seen.etcd is not None and seen.etcd.cluster_id == recorded(seen).cluster_id:
         return roster.quorum(len(seen.etcd.members))
     asked = least_of(dict(seen.disruption_budget)) if seen.disruption_budget else None
-    return asked or roster.quorum(bootstrap.replicas(seen))
+    return asked or roster.quorum(replicas.wanted(seen))
 
 
 def is_lowered(live: Live, wanted: Manifest) -> bool:

@@ -6,7 +6,7 @@ beside it: it holds until a human names the old cluster's UID, to adopt its data
 
 from __future__ import annotations
 
-from etcd_stateful.membership.bootstrap import replicas
+from etcd_stateful.membership import replicas
 from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
 from etcd_stateful.membership.steps import DeleteClaim, Hold, Step, Wait
 
@@ -59,7 +59,7 @@ def of_removed_members(seen: Observation) -> Step | None:
         if claim.ordinal < seen.replicas or seen.pod(claim.ordinal):
             continue
         if claim.deleting:
-            if claim.ordinal < replicas(seen):
+            if claim.ordinal < replicas.wanted(seen):
                 return Wait(f"claim {claim.name} to be gone")
         elif is_removed_members(seen, claim):
             return DeleteClaim.of(claim, f"claim {claim.name} is deleted: its member was removed")

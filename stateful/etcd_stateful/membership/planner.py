@@ -32,6 +32,7 @@ from etcd_stateful.membership import (
     recovery,
     replace,
     replacement,
+    replicas,
     restore,
     roll,
     roster,
@@ -151,9 +152,10 @@ def _predecessors(seen: Observation) -> Step | None:
 def _stateful_set(seen: Observation) -> Manifest:
     manifest = stateful_set(
         bootstrap.as_running(seen),
-        replicas=bootstrap.replicas(seen),
+        replicas=replicas.wanted(seen),
         operator_image=seen.operator_image,
         epoch=recorded(seen).epoch,
+        noted=replicas.to_note(seen),
     )
     if seen.stateful_set is not None:
         # Kubernetes never lets them change, so what an older operator rendered stays.
@@ -171,7 +173,8 @@ def _child(live: Live | None, manifest: Manifest, *, formed: bool) -> Step | Non
         return ApplyChild(kind, name, manifest, f"{kind} {name} is not there", final)
     if live["metadata"].get("deletionTimestamp"):
         return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is made again")
-    if where := drift(live, manifest):
+    # The spec first: annotations follow it, and say less to whoever reads the reason.
+    if where := drift(live, dict(reversed(manifest.items()))):
         # Of this very version: an old view must not undo what came after it, replicas least of all.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         reason = f"{kind} {name} differs at {where}"
@@ -342,7 +345,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     switch.addresses,
     roll.next_pod,
     upgrade.finish,
-    bootstrap.keep_size,
+    replicas.keep_size,
     authentication.go_on,
     _lesser_name_taken,
     upgrade.go_on,
@@ -366,7 +369,7 @@ _STARTS: Final[frozenset[Question]] = frozenset(
         upgrade.prepare,
         roll.next_pod,
         upgrade.finish,
-        bootstrap.keep_size,
+        replicas.keep_size,
         upgrade.go_on,
         switch.go_on,
     }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from etcd_stateful.membership import roster, survivor
-from etcd_stateful.membership.bootstrap import replicas
+from etcd_stateful.membership import replicas, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.records import FIRST_EPOCH
 from etcd_stateful.membership.roster import Seat
@@ -25,7 +24,7 @@ def missing(seen: Observation) -> Step | None:
     """Waits for members that may come back, or for a human when too many cannot."""
     if seen.etcd is not None or not is_latched(seen):
         return None
-    size = replicas(seen)
+    size = replicas.wanted(seen)
     every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if _is_lost(seat)]

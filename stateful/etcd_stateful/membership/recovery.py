@@ -33,7 +33,7 @@ from etcd_stateful.membership.steps import (
 
 
 def carry_out(seen: Observation) -> Step | None:
-    """Asked once the StatefulSet asks for no pods: `bootstrap.replicas` sees to that."""
+    """Asked once the StatefulSet asks for no pods: `replicas.wanted` sees to that."""
     if recorded(seen).restoring or not survivor.halted(seen):
         return None
     if (asked := survivor.accepted(seen)) is not None:

@@ -29,7 +29,7 @@ from etcd_stateful.membership.steps import (
 
 
 def carry_out(seen: Observation) -> Step | None:
-    """Asked once the StatefulSet asks for no pods: `bootstrap.replicas` sees to that."""
+    """Asked once the StatefulSet asks for no pods: `replicas.wanted` sees to that."""
     if not recorded(seen).restoring:
         return None
     if seen.pods:

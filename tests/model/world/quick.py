@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.membership import bootstrap, planner, roster, upgrade
+from etcd_stateful.membership import bootstrap, planner, replicas, roster, upgrade
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import Step
@@ -41,7 +41,8 @@ def children(seen: Observation) -> Step | None:
     record = seen.secret.bootstrap if seen.secret else None
     key = (
         *(id(one) for one in lives),
-        bootstrap.replicas(seen),
+        replicas.wanted(seen),
+        replicas.to_note(seen),
         bootstrap.running_version(seen),
         seen.etcd and (seen.etcd.cluster_id, len(seen.etcd.members)),
         record and tuple(getattr(record, name) for name in _RECORDED),

@@ -152,9 +152,14 @@ class Metrics:
     def authorities(self, key: Key, ends: float) -> None:
         self.authority_ends.labels(*key).set(ends)
 
-    def cluster(self, key: Key, *, size: int, members: int, ready: int, available: bool) -> None:
+    def cluster(
+        self, key: Key, *, size: int, members: int | None, ready: int, available: bool
+    ) -> None:
+        """`members`: None while no list is at hand, and the last one stands."""
         self.cluster_size.labels(*key).set(size)
-        self.cluster_members.labels(*key).set(members)
+        listed = self.cluster_members.labels(*key)
+        if members is not None:
+            listed.set(members)
         self.cluster_ready.labels(*key).set(ready)
         self.cluster_available.labels(*key).set(available)
 

@@ -137,7 +137,7 @@ class Reporter:
         self._metrics.cluster(
             key,
             size=seen.cluster.size,
-            members=len(seen.etcd.members) if seen.etcd else 0,
+            members=len(seen.etcd.members) if seen.etcd else None,
             ready=ready,
             available=ready > 0 and is_latched(seen),
         )

@@ -90,9 +90,6 @@ WRITTEN = f"{GROUP}/written"
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
 
-REPLICAS_ANNOTATION = f"{GROUP}/replicas"
-"""On the StatefulSet: the replicas that the member list last asked for, once that has changed."""
-
 SPEC_HASH = f"{GROUP}/spec-hash"
 """On the pods: what of the spec they were made from. Another operator that renders it differently
 makes another template with the same one, and no pod is restarted for that alone."""

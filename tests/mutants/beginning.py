@@ -195,8 +195,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "return max([seen.replicas, begun, *owned]) or seen.cluster.size",
-        "return max([begun, *owned]) or seen.cluster.size",
+        "return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size",
+        "return max([begun, *_owned(seen, record)]) or seen.cluster.size",
         "replicas are lowered while nobody can tell who is a member (I5)",
     ),
     Mutant(
@@ -207,7 +207,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "return max([seen.replicas, begun, *owned]) or seen.cluster.size",
+        "return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size",
         "return max([seen.replicas, begun]) or seen.cluster.size",
         "a claim with a member loses its pod (I5)",
     ),
@@ -237,27 +237,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLICAS,
-        "        return max(seen.replicas, noted)\n",
-        "        return noted\n",
+        "        return max(seen.replicas, begun)\n",
+        "        return begun\n",
         "what was scaled up by hand is scaled down while nobody can tell who is a member (I5)",
     ),
     Mutant(
         _REPLICAS,
-        "    if record and record.latched and (noted := _noted(seen)):\n",
-        "    if record and False and (noted := _noted(seen)):\n",
+        "    if record and record.latched and seen.stateful_set is not None:\n",
+        "    if False:\n",
         "a list that is silent for a moment brings a removed member's pod back",
     ),
     Mutant(
         _REPLICAS,
-        "    return None if noted is None and listed == _begun(recorded(seen)) else listed",
-        "    return listed",
-        "each new cluster's StatefulSet is written once more for nothing",
-    ),
-    Mutant(
-        _REPLICAS,
-        "    if listed is None:\n        return noted\n",
-        "    if listed is None:\n        return None\n",
-        "what the list has said is forgotten as soon as it is silent",
+        " or survivor.halted(seen):\n        return None",
+        ":\n        return None",
+        "while pods are stopped for a restore, how many there were is written anew",
     ),
     Mutant(
         _BOOTSTRAP,

@@ -176,8 +176,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/quorum.py",
-        "if _begins_alone(seen, lost) or size - len(lost) >= roster.quorum(size):",
-        "if True:",
+        "    if enough or _begins_alone(seen, lost):\n",
+        "    if True:\n",
         "F14: a quorum that is lost for good is waited for without a word",
     ),
     Mutant(

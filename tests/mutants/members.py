@@ -343,14 +343,14 @@ MUTANTS: Final = [
     # Sizes on record.
     Mutant(
         _REPLICAS,
-        "    if seen.etcd is None or size == _begun(record):\n",
-        "    if size == _begun(record):\n",
+        "    record, listed = recorded(seen), _by_list(seen)\n",
+        "    record, listed = recorded(seen), wanted(seen)\n",
         "without a member list any size goes on record (I5)",
     ),
     Mutant(
         _PLANNER,
-        "    replicas.keep_size,\n    authentication.go_on,\n",
-        "    authentication.go_on,\n",
+        "    replicas.keep,\n    _children,\n    restore.carry_out,\n",
+        "    _children,\n    restore.carry_out,\n",
         "a StatefulSet that is lost after a shrink comes back with pods of before it",
     ),
     # Alarms.

@@ -39,8 +39,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/quorum.py",
-        "size - len(lost) >= roster.quorum(size):",
-        "size - len(silent) >= roster.quorum(size):",
+        "enough = size - len(lost) >= roster.quorum(size)",
+        "enough = size - len(silent) >= roster.quorum(size)",
         "a moment without a leader is reported as a lost quorum",
     ),
     # What a deleted cluster left behind.

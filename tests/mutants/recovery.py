@@ -225,8 +225,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _QUORUM,
-        "if _begins_alone(seen, lost) or size",
-        "if size",
+        "    if enough or _begins_alone(seen, lost):\n",
+        "    if enough:\n",
         "a human is called to a cluster that is just beginning again",
     ),
     # What the Job does to the volume.

@@ -261,7 +261,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _version_first,\n    _children,\n",
+        "    _version_first,\n    replicas.keep,\n    _children,\n",
         "    _children,\n",
         "an option that only the new version knows is given to the old",
     ),

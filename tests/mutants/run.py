@@ -45,6 +45,7 @@ MODULES = (
     "by_name",
     "in_place",
     "schedules",
+    "silence",
 )
 REPORT = Path(__file__).with_name("report.json")
 COPIED = (

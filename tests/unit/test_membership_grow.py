@@ -30,6 +30,7 @@ def test_the_whole_chain() -> None:
     assert drive(world) == Settled()
 
     assert labels(world.history) == [
+        "size 5",
         "StatefulSet c",
         "add c-3",
         "PodDisruptionBudget c",
@@ -42,7 +43,6 @@ def test_the_whole_chain() -> None:
         "record data-c-4",
         "push c-4 existing",
         "promote c-4",
-        "size 5",
     ]
 
 

@@ -163,13 +163,22 @@ class TestDropped:
     def test_when_it_has_not_started_and_a_voter_is_lost(self, ready: Observation) -> None:
         """The voter cannot be replaced while a learner is in flight (I2)."""
         follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
-        away = without_status(ready, 3, follower)
+        away = with_pod(without_status(ready, 3, follower), 3, etcd_started=False, in_start=True)
 
         step = decide(with_claim(away, follower, deleting=True))
 
         assert isinstance(step, MemberRemove)
         assert step.member_id == seat(ready, 3).member.member_id
         assert f"c-{follower} has to be replaced" in step.reason
+
+    def test_not_when_it_runs_and_is_silent_for_a_moment(self, ready: Observation) -> None:
+        """It was dropped with all that it had copied, which was then copied again."""
+        follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
+        away = without_status(ready, 3, follower)
+
+        step = decide(with_claim(away, follower, deleting=True))
+
+        assert step == Wait("learner c-3 to start", soon=True)
 
     def test_not_for_a_lost_voter_that_serves_on(self, ready: Observation) -> None:
         """There is no hurry: with the learner it will be one of four that goes."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from views import with_pod
-from worlds import World, drive, formed, is_write, labels
+from worlds import World, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import quorum
 from etcd_stateful.membership.planner import decide
@@ -65,6 +65,28 @@ class TestMayComeBack:
         rest = drive(down(3, 0, 1))
 
         assert "c-2 runs without a leader" in rest.reason
+
+    @pytest.mark.parametrize(("size", "grown"), [(1, 2), (1, 3), (2, 5), (3, 7)])
+    def test_a_moment_of_silence_during_growth_is_no_lost_quorum(
+        self, size: int, grown: int
+    ) -> None:
+        """Ordinals that wait to be grown are empty; the cluster was called lost for it."""
+        world = formed(size)
+        world.edit(size=grown)
+        until(world, f"add c-{size}")
+        seen = replace(world.observe(), etcd=None, statuses={})
+
+        assert isinstance(decide(seen), Wait)
+
+    def test_a_pod_that_is_ready_yet_without_a_leader_proves_nothing(self) -> None:
+        world = wiped(3, 0, 1)
+        seen = with_pod(world.observe(), 2, ready=True)
+        assert seen.statuses[2].leader_id == 0
+
+        step = decide(seen)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "QuorumLost"
 
     def test_a_spare_lost_volume_is_still_no_lost_quorum(self) -> None:
         world = wiped(3, 1)

@@ -316,6 +316,18 @@ class TestUnready:
         assert 2 in seen.statuses
         assert roll.unready(with_pod(with_pod(seen, 0, revision=""), 1, revision="")) is None
 
+    def test_one_the_quorum_hangs_by_is_left_alone_though_silent_and_unready(self) -> None:
+        """I1: its probe and its answer may both be late, and it serves all the same."""
+        world = edited(3)
+        seen = with_pod(without_status(world.observe(), 1, 2), 2, ready=False)
+        crashing = with_pod(seen, 1, ready=False, trouble="CrashLoopBackOff")
+
+        assert labels([roll.unready(crashing)]) == ["restart c-1"]
+        assert (
+            roll.unready(with_pod(crashing, 1, revision=seen.pod(0).revision, deleting=True))
+            is None
+        )
+
     def cut_off(self) -> World:
         """The quorum is lost, nobody is heard, and all have another template than the spec's."""
         world = edited(3)

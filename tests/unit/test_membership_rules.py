@@ -424,16 +424,19 @@ class TestI5ReplicasAreNotLowered:
 
         assert drive(world) == Settled()
 
-        assert labels(world.history)[-3:] == [
+        assert labels(world.history)[-4:] == [
             "remove c-4",
+            "size 3",
             "StatefulSet c",
             "PodDisruptionBudget c",
         ]
         assert self.replicas(world) == 3
 
     def test_a_claim_with_a_member_keeps_its_pod_while_nobody_knows_the_members(self) -> None:
+        """The StatefulSet is gone, and what it is made again with must not be too few."""
         world = formed(3)
         world.cut_off = True
+        world.delete_stateful_set()
         seen = world.observe()
         record = records.MemberRecord(UID, "v-4", 5, world.record.cluster_id)
         claim = replace(seen.claims[0], ordinal=4, name="data-c-4", uid="v-4", record=record)

@@ -39,11 +39,12 @@ def test_the_whole_chain() -> None:
 
     assert labels(world.history) == [
         "remove c-4",
+        "size 4",
         "StatefulSet c",
         "remove c-3",
+        "size 3",
         "StatefulSet c",
         "PodDisruptionBudget c",
-        "size 3",
         "delete data-c-3",
         "delete data-c-4",
     ]
@@ -136,13 +137,25 @@ def test_grown_again_before_the_claim_is_gone_finds_no_old_data() -> None:
     assert world.claims[2].uid != old
 
 
+def test_not_in_place_of_a_vacant_ordinal_whose_start_is_silent_for_a_moment() -> None:
+    """After a restore in place the data is at the highest ordinal; what is below grows first."""
+    world = formed(3)
+    for ordinal in (0, 1):
+        world.etcd.remove(world.data(ordinal).member_id)
+        world.empty(ordinal)
+    world.edit(size=2)
+    until(world, "add c-0")
+    seen = world.observe()
+    silent = replace(seen, pods=tuple(replace(pod, answer=None) for pod in seen.pods))
+
+    assert isinstance(decide(silent), Wait)
+
+
 def test_grown_again_while_the_pod_is_stopping() -> None:
     """Its pod comes back on the old claim and runs its old data, which no list knows any more."""
     world = shrunk(3, 2)
-    until(world, "remove c-2")
+    until(world, "StatefulSet c")
     world.apply(decide(world.observe()))
-    world.apply(decide(world.observe()))
-    assert labels(world.history)[-1] == "StatefulSet c"
     world.pods[2].deleting = True
     world.edit(size=3)
 
@@ -262,11 +275,11 @@ def test_scaled_by_hand_in_the_middle_it_is_only_put_up_without_a_list(
     assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == then
 
 
-def test_a_cluster_of_the_size_it_began_with_notes_no_replicas() -> None:
+def test_a_cluster_of_the_size_it_began_with_puts_none_on_record() -> None:
     """It would be a write more in the life of each."""
     world = formed(3)
 
-    assert replicas.to_note(world.observe()) is None
+    assert replicas.keep(world.observe()) is None
 
 
 def test_an_unreachable_etcd_does_not_bring_shrunk_ordinals_back() -> None:
@@ -311,7 +324,7 @@ def test_a_size_goes_on_record_only_by_the_list() -> None:
     world = formed(3)
     world.objects["StatefulSet", "c"]["spec"]["replicas"] = 5
 
-    assert replicas.keep_size(replace(world.observe(), etcd=None)) is None
+    assert replicas.keep(replace(world.observe(), etcd=None)) is None
 
 
 def test_kubectl_scale_of_the_stateful_set_is_no_shrink() -> None:

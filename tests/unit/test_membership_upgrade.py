@@ -102,6 +102,20 @@ class TestUp:
         assert labels(world.history)[0] == f"version {NEW}"
         assert len(restarts(world)) == 3
 
+    @pytest.mark.parametrize("silent", [(), (1,), (0, 1, 2)])
+    def test_with_more_in_the_same_edit_is_one_restart_whoever_is_silent_for_a_moment(
+        self, silent: tuple[int, ...]
+    ) -> None:
+        """The rest of the edit was rolled out first, with the old version."""
+        world = changing(MIDDLE, NEW)
+        world.edit(version=NEW, pod={"labels": {"a": "b"}})
+        seen = without_status(world.observe(), *silent)
+
+        step = decide(seen if len(silent) == 1 else replace(seen, etcd=None))
+
+        assert isinstance(step, Wait)
+        assert step.soon
+
     def test_with_an_empty_dir(self) -> None:
         world = changing(MIDDLE, NEW, **EMPTY_DIR)
 

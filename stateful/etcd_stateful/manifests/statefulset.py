@@ -47,20 +47,12 @@ CONFINED: Final = {
 
 
 def stateful_set(
-    cluster: EtcdCluster,
-    *,
-    replicas: int,
-    operator_image: str,
-    epoch: int = FIRST_EPOCH,
-    noted: int | None = None,
+    cluster: EtcdCluster, *, replicas: int, operator_image: str, epoch: int = FIRST_EPOCH
 ) -> Manifest:
-    """`noted`: the replicas that it is to remember, see `noted_replicas`."""
     described = metadata(cluster, cluster.name)
     described["annotations"] = {naming.VERSION_ANNOTATION: str(cluster.version)}
     if not cluster.links.are_plaintext:
         described["annotations"][naming.LINKS_ANNOTATION] = dump_links(cluster.links)
-    if noted is not None:
-        described["annotations"][naming.REPLICAS_ANNOTATION] = str(noted)
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -85,12 +77,6 @@ def version_of(live: Mapping[str, Any]) -> Version | None:
     """The version a live StatefulSet was rendered for."""
     annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
     return parse_version(annotations.get(naming.VERSION_ANNOTATION, ""))
-
-
-def noted_replicas(live: Mapping[str, Any]) -> int | None:
-    """The replicas that the member list last asked for; None where it never changed them."""
-    text = (live["metadata"].get("annotations") or {}).get(naming.REPLICAS_ANNOTATION, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
 
 
 def links_of(live: Mapping[str, Any]) -> Links:

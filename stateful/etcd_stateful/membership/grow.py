@@ -18,8 +18,16 @@ def lowest(seen: Observation) -> Step | None:
 
 
 def is_possible(seen: Observation) -> bool:
-    """Whether some ordinal without a member has a pod that could be one."""
-    return bool(_able(seen))
+    """Whether some ordinal without a member has a pod that could be one, or may say so yet."""
+    vacant = (seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size)
+    return any(seat.member is None and _may_answer(seat) for seat in vacant) or bool(_able(seen))
+
+
+def _may_answer(seat: Seat) -> bool:
+    """Its `start` is silent, as one may be for a moment that has answered before."""
+    pod = seat.pod
+    waits = pod is not None and pod.in_start and pod.answer is None
+    return waits and pod is not None and not (pod.deleting or pod.trouble)
 
 
 def _able(seen: Observation) -> list[Seat]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from etcd_stateful.membership import changes, replace, roster
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Member, Observation
+from etcd_stateful.membership.observation import Member, Observation, Pod
 from etcd_stateful.membership.roll import CRASH_SECONDS
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberPromote, Step, Wait
@@ -38,10 +38,16 @@ def in_flight(seen: Observation) -> Step | None:
 
 def _why_hopeless(seen: Observation, seat: Seat) -> str:
     """Why one that has not started is in the way; its pod and claim are then made anew."""
-    for voter, why in replace.removable(seen):
-        return f"it has not started, and {voter.name} has to be replaced: {why}"
     pod = seat.pod
+    if not _has_started(pod):
+        for voter, why in replace.removable(seen):
+            return f"it has not started, and {voter.name} has to be replaced: {why}"
     return "etcd keeps failing in it" if pod and pod.crashing and pod.age > CRASH_SECONDS else ""
+
+
+def _has_started(pod: Pod | None) -> bool:
+    """Whether its silence may be of this moment alone; it may have copied nearly all by now."""
+    return bool(pod and pod.etcd_started and not (pod.in_start or pod.crashing or pod.trouble))
 
 
 def _is_ready(seen: Observation, seat: Seat) -> bool:

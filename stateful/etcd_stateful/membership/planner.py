@@ -131,9 +131,23 @@ def _put_back(seen: Observation, wanted: Iterable[tuple[Live | None, Manifest]])
 
 
 def _is_held(seen: Observation, step: Step) -> bool:
-    """Whether pods start by it, and could not come back to those that serve."""
-    starts = certificates.starts_pods(seen, step)
-    return starts and is_latched(seen) and certificates.unusable(seen) is not None
+    """Whether pods start by it, and could not come back to those that serve; or by less than the
+    edit asks for, as for this moment nobody tells whether the version may go first."""
+    if not is_latched(seen):
+        return False
+    if isinstance(step, ApplyChild) and step.kind == "StatefulSet" and _version_unclear(seen):
+        return True
+    return certificates.starts_pods(seen, step) and certificates.unusable(seen) is not None
+
+
+def _version_unclear(seen: Observation) -> bool:
+    """Whether another version is asked for, and members are silent whose pods all are Ready."""
+    running = bootstrap.running_version(seen)
+    if seen.stateful_set is None or seen.cluster.version == running or not roll.is_over(seen):
+        return False
+    pods = [seen.pod(ordinal) for ordinal in range(seen.replicas)]
+    ready = all(pod and pod.ready and not pod.deleting for pod in pods)
+    return ready and (seen.etcd is None or _every_voter_serves(seen) is not None)
 
 
 def _asked_of_issuer(seen: Observation) -> Step | None:
@@ -155,7 +169,6 @@ def _stateful_set(seen: Observation) -> Manifest:
         replicas=replicas.wanted(seen),
         operator_image=seen.operator_image,
         epoch=recorded(seen).epoch,
-        noted=replicas.to_note(seen),
     )
     if seen.stateful_set is not None:
         # Kubernetes never lets them change, so what an older operator rendered stays.
@@ -173,8 +186,7 @@ def _child(live: Live | None, manifest: Manifest, *, formed: bool) -> Step | Non
         return ApplyChild(kind, name, manifest, f"{kind} {name} is not there", final)
     if live["metadata"].get("deletionTimestamp"):
         return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is made again")
-    # The spec first: annotations follow it, and say less to whoever reads the reason.
-    if where := drift(live, dict(reversed(manifest.items()))):
+    if where := drift(live, manifest):
         # Of this very version: an old view must not undo what came after it, replicas least of all.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         reason = f"{kind} {name} differs at {where}"
@@ -310,6 +322,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     certificates.of_members,
     leftovers.of_removed_members,
     _version_first,
+    replicas.keep,
     _children,
     restore.carry_out,
     replacement.go_on,
@@ -345,7 +358,6 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     switch.addresses,
     roll.next_pod,
     upgrade.finish,
-    replicas.keep_size,
     authentication.go_on,
     _lesser_name_taken,
     upgrade.go_on,
@@ -369,7 +381,7 @@ _STARTS: Final[frozenset[Question]] = frozenset(
         upgrade.prepare,
         roll.next_pod,
         upgrade.finish,
-        replicas.keep_size,
+        replicas.keep,
         upgrade.go_on,
         switch.go_on,
     }

@@ -29,13 +29,21 @@ def missing(seen: Observation) -> Step | None:
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if _is_lost(seat)]
     words = "; ".join(_why(seat) for seat in silent)
-    if _begins_alone(seen, lost) or size - len(lost) >= roster.quorum(size):
+    enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
+    if enough or _begins_alone(seen, lost):
         return Wait(f"a quorum to answer: {words}" if words else "a quorum to answer", soon=True)
     return Hold(
         "QuorumLost",
         f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
         f"Nothing is replaced without one. {survivor.ways_out(seen)}. {words}",
     )
+
+
+def _is_seen_to_serve(every: list[Seat]) -> bool:
+    """A pod is Ready by a read that took a quorum. So one that the operator alone does not hear, or
+    not for a moment, is no proof of a loss, whatever other ordinals wait to be grown."""
+    ready = (seat for seat in every if seat.pod and seat.pod.ready and not seat.pod.deleting)
+    return any(seat.status is None or seat.status.leader_id for seat in ready)
 
 
 def _begins_alone(seen: Observation, lost: list[Seat]) -> bool:

@@ -1,7 +1,7 @@
 """How many pods the StatefulSet must ask for: one rule for every chain of steps.
 
-What the member list says, where it is at hand. Where it is not: what it said last, or what the
-record and the claims tell, and never fewer than there are (I5).
+By the member list, where it is at hand. What that says is on record before the StatefulSet follows,
+and is gone by while etcd is silent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from etcd_stateful import naming
-from etcd_stateful.manifests.statefulset import noted_replicas
 from etcd_stateful.membership import roster, survivor
 from etcd_stateful.membership.observation import Claim, Observation, recorded
 from etcd_stateful.membership.records import Bootstrap
@@ -27,36 +26,21 @@ def wanted(seen: Observation) -> int:
     if (listed := _by_list(seen)) is not None:
         return listed
     record = seen.secret.bootstrap if seen.secret else None
-    if record and record.latched and (noted := _noted(seen)):
-        return max(seen.replicas, noted)
-    ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
-    owned = [
-        claim.ordinal + 1
-        for claim in seen.claims
-        if claim.record and claim.record.cluster_uid in ours and claim.ordinal < naming.MAX_SIZE
-        if not _is_successors(record, claim)
-    ]
-    begun = _begun(record) if record else 0
-    return max([seen.replicas, begun, *owned]) or seen.cluster.size
+    begun = _on_record(record) if record else 0
+    if record and record.latched and seen.stateful_set is not None:
+        # Of claims some may be of members that a shrink has just taken off the list.
+        return max(seen.replicas, begun)
+    return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size
 
 
-def to_note(seen: Observation) -> int | None:
-    """The replicas that the StatefulSet is to remember: the list's, once it has changed them.
-
-    A list that falls silent in the middle of a shrink would otherwise bring back pods of members
-    that are off it: their claims and the record, which is written last, still tell of them.
-    """
-    if survivor.halted(seen):
+def keep(seen: Observation) -> Step | None:
+    """Writes down how many ordinals there are to be, before there are: without a member list, and
+    with the StatefulSet gone or scaled by hand, nothing else would tell."""
+    record, listed = recorded(seen), _by_list(seen)
+    if listed in (None, _on_record(record)) or survivor.halted(seen):
         return None
-    noted, listed = _noted(seen), _by_list(seen)
-    if listed is None:
-        return noted
-    return None if noted is None and listed == _begun(recorded(seen)) else listed
-
-
-def _begun(record: Bootstrap) -> int:
-    """How many ordinals there are by the record, which is written when a change of them is over."""
-    return record.size or len(record.members)
+    reason = f"the cluster is to have {listed} members now"
+    return WriteBootstrap.of(seen, replace(record, size=listed), reason)
 
 
 def _by_list(seen: Observation) -> int | None:
@@ -70,20 +54,21 @@ def _by_list(seen: Observation) -> int | None:
     return min(size, record.successor.ordinal) if record.successor else size
 
 
-def _noted(seen: Observation) -> int | None:
-    return noted_replicas(seen.stateful_set) if seen.stateful_set else None
+def _on_record(record: Bootstrap) -> int:
+    return record.size or len(record.members)
+
+
+def _owned(seen: Observation, record: Bootstrap | None) -> list[int]:
+    """How many ordinals each claim of this cluster's makes it."""
+    ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
+    return [
+        claim.ordinal + 1
+        for claim in seen.claims
+        if claim.record and claim.record.cluster_uid in ours and claim.ordinal < naming.MAX_SIZE
+        if not _is_successors(record, claim)
+    ]
 
 
 def _is_successors(record: Bootstrap | None, claim: Claim) -> bool:
     """It is no member's until its cluster has taken the place of this one."""
     return bool(record and record.successor and record.successor.ordinal == claim.ordinal)
-
-
-def keep_size(seen: Observation) -> Step | None:
-    """Writes down how many ordinals there are once that has changed: without a member list, and
-    with the StatefulSet gone or scaled by hand, nothing else would tell."""
-    record, size = recorded(seen), wanted(seen)
-    if seen.etcd is None or size == _begun(record):
-        return None
-    reason = f"the cluster has {size} members now"
-    return WriteBootstrap.of(seen, replace(record, size=size), reason)

@@ -35,6 +35,8 @@ def unready(seen: Observation) -> Step | None:
             continue
         if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
             continue
+        if seat.is_voter and not pod.trouble and not roster.rest_holds(seen, seat):
+            continue  # it may be silent for this moment alone, and the quorum hang by it (I1)
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
             return _restart(pod, "it does not serve, and its template is not the newest")
     return None

@@ -10,7 +10,7 @@ import pytest
 
 from localkube import operator_image
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 UNCHECKED_HASH = 1
 """In a compiled module's head: its source is known by its hash, and never looked at."""

@@ -45,6 +45,13 @@ class Real(Side, Protocol):
     def follow(self, modelled: Looks) -> None:
         """Makes what is left to chance come out as in the model: who leads."""
 
+    def is_late(self) -> bool:
+        """Whether what is refused for a few seconds alone was asked for after them."""
+
+
+class TooLate(Exception):
+    """The machine was too slow to ask while the answer was still the one to be shown."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -66,6 +73,7 @@ def told(modelled: Side, trace: Sequence[Line]) -> list[Moment]:
 
 
 def compare(moments: Iterable[Moment], real: Real) -> None:
+    """Raises TooLate where it shows nothing, AssertionError where the two differ."""
     for moment in moments:
         said = real.do(moment.action) if moment.action else ""
         words = f"{moment.where}: the model says {moment.said!r}, in reality it is {said!r}"
@@ -73,6 +81,8 @@ def compare(moments: Iterable[Moment], real: Real) -> None:
             assert (moment.said, said) in {("", ""), ("", NO_ANSWER)}, words
         else:
             expected = f"{words}, expected was {moment.expected!r}"
+            if moment.expected and not said and real.is_late():
+                raise TooLate(expected)
             assert said == moment.said == moment.expected, expected
         _comes_to_look_alike(moment, real)
 

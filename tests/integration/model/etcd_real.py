@@ -227,6 +227,11 @@ class Processes:
         is_learner = self._list.get(ordinal, (True, False))[0]
         return self.seats[ordinal].where == "etcd" and not is_learner
 
+    def is_late(self) -> bool:
+        """A member that has just begun makes etcd call the cluster unhealthy, for so long."""
+        began = max(seat.began for seat in self.seats.values())
+        return time.monotonic() - began > HEALTH_SECONDS
+
     def look(self) -> dict[str, Any]:
         self._see()
         pods = {at: self._words(seat) for at, seat in self.seats.items()}

@@ -362,6 +362,10 @@ class Cluster:
     def follow(self, _: Looks) -> None:
         self._run(self._nodes())
 
+    def is_late(self) -> bool:
+        """Kubernetes refuses nothing for a time."""
+        return False
+
     def look(self) -> Looks:
         found: Looks = self._run(self._look())
         return found

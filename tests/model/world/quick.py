@@ -42,7 +42,6 @@ def children(seen: Observation) -> Step | None:
     key = (
         *(id(one) for one in lives),
         replicas.wanted(seen),
-        replicas.to_note(seen),
         bootstrap.running_version(seen),
         seen.etcd and (seen.etcd.cluster_id, len(seen.etcd.members)),
         record and tuple(getattr(record, name) for name in _RECORDED),

@@ -10,7 +10,7 @@ from cryptography import x509
 from harness.api import CERTIFICATES, SECRETS, STATEFUL_SETS, Kube
 from harness.authority import Authority
 from harness.cert_manager import CertManager, bring_issuer, renew
-from harness.clusters import Cluster, restarts
+from harness.clusters import SHUT_OUT_PATIENCE, Cluster, restarts
 from harness.credentials import Credentials
 from harness.etcd import EtcdError
 from harness.load import under_load
@@ -66,7 +66,7 @@ def test_an_issuer_makes_the_certificates_as_soon_as_there_is_one(
     assert mine.authority.strip() == authority.pem.strip()
     for other in (Credentials(mine.authority, b"", b"", mine.host), None):
         with pytest.raises(EtcdError):
-            cluster.client_with(lambda it=other: it).get("greeting")
+            cluster.client_with(lambda it=other: it, SHUT_OUT_PATIENCE).get("greeting")
     urls = [url for member in cluster.client.members().members for url in member.peer_urls]
     assert all(url.startswith("https://") for url in urls), urls
     settles(cluster, 3)

@@ -32,7 +32,7 @@ from etcd_stateful.ticket import Answer, Receipt, Ticket
 from harness.api import KUBECONFIG, ApiError, Kind, Kube
 
 T = TypeVar("T")
-Done = Callable[[], bool]
+Done = Callable[[], Awaitable[bool]]
 
 WATCHED = (
     operator_kube.ETCD_CLUSTERS,
@@ -250,7 +250,7 @@ class Process:
 
     async def run(self, namespace: str, name: str, done: Done) -> None:
         """Passes until it is done; raises Dead when it is killed."""
-        while not done():
+        while not await done():
             self._position = self._mirror.feed(self._store, self._position)
             try:
                 delay = await self._reconciler.reconcile((namespace, name))

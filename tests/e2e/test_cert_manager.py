@@ -43,6 +43,7 @@ def authority(cert_manager: CertManager, place: Place) -> Authority:
     return authority
 
 
+@pytest.mark.timeout(300)
 def test_an_issuer_makes_the_certificates_as_soon_as_there_is_one(
     cert_manager: CertManager, place: Place
 ):
@@ -51,7 +52,7 @@ def test_an_issuer_makes_the_certificates_as_soon_as_there_is_one(
     cluster.holds("CertManagerMissing", "Issuer ca", "install cert-manager", seconds=SOON)
 
     cert_manager.install()
-    waits(cluster, "etcd-peer-issued", "says nothing yet")
+    waits(cluster, "etcd-peer-issued", "says nothing yet", seconds=30)
     cert_manager.start()
     waits(cluster, "etcd-server-issued", "Issuing certificate as Secret does not exist", seconds=30)
     assert not cluster.get(STATEFUL_SETS, "etcd")
@@ -73,6 +74,7 @@ def test_an_issuer_makes_the_certificates_as_soon_as_there_is_one(
 
 
 @pytest.mark.verify
+@pytest.mark.timeout(300)
 def test_a_certificate_that_is_altered_or_deleted_is_put_back(authority: Authority, place: Place):
     cluster = place.declare(size=1, TLS=ISSUED).comes_up(90)
     where = (CERTIFICATES, place.namespace)

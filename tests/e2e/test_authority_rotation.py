@@ -7,7 +7,7 @@ import base64
 import pytest
 from cryptography import x509
 from harness.api import SECRETS
-from harness.clusters import Cluster
+from harness.clusters import SHUT_OUT_PATIENCE, Cluster
 from harness.credentials import Credentials
 from harness.etcd import EtcdError
 from harness.load import under_load
@@ -84,7 +84,7 @@ def test_both_authorities_are_replaced_under_load(place: Place):
     assert authorities(last) == [new]
     assert cluster.client_with(lambda: last).members()
     with pytest.raises(EtcdError):
-        cluster.client_with(lambda: both).members()
+        cluster.client_with(lambda: both, SHUT_OUT_PATIENCE).members()
     told = {one["secret"]: one.get("generation") for one in cluster.status()["certificates"]}
     assert told["etcd-peer-ca"] == told["etcd-client-ca"] == 2
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from harness import backups
 from harness.api import BACKUPS, JOBS, PODS, SECRETS
+from harness.backups import DONE_SECONDS, SAYS_SECONDS
 from harness.load import under_load
 from harness.node import volume_path
 from harness.place import Place
@@ -63,13 +64,20 @@ def test_under_load_all_that_was_acknowledged_is_in_it(
 
 
 @pytest.mark.timeout(200)
-def test_each_mistake_is_said_by_its_field_within_seconds(place: Place, s3: S3Server) -> None:
+def test_each_mistake_is_said_by_its_field(place: Place, s3: S3Server) -> None:
+    """Within seconds by the operator; what only a Job can find out, once its pod has run."""
     place.declare(size=1, version=VERSION).comes_up()
     backups.secret(place, s3)
     backups.secret(place, s3, "wrong", credentials="[default]\naws_access_key_id = a\n")
     good = {"clusterRef": {"name": "etcd"}, "storageType": "S3"}
     fine = backups.s3_place(s3, "mybucket/mistakes")
-    cases = {
+    by_operator = {
+        "spec.clusterRef.name": {"s3": fine, "clusterRef": {"name": "nobody"}},
+        "spec.volume.claimName": {
+            "storageType": "Volume", "volume": {"claimName": "nothing", "path": "a"},
+        },
+    }  # fmt: skip
+    by_jobs = {
         "spec.s3.path": {"s3": fine | {"path": "nowhere/key"}},
         "spec.s3.awsSecret: Secret wrong": {"s3": fine | {"awsSecret": "wrong"}},
         "spec.s3.awsSecret: Secret missing": {"s3": fine | {"awsSecret": "missing"}},
@@ -80,18 +88,17 @@ def test_each_mistake_is_said_by_its_field_within_seconds(place: Place, s3: S3Se
         "speaks TLS: it must begin with https://": {
             "s3": fine, "etcdEndpoints": ["http://etcd-client:2379"], "clusterRef": None,
         },
-        "spec.clusterRef.name": {"s3": fine, "clusterRef": {"name": "nobody"}},
-        "spec.volume.claimName": {
-            "storageType": "Volume", "volume": {"claimName": "nothing", "path": "a"},
-        },
     }  # fmt: skip
 
-    for number, (words, changed) in enumerate(cases.items()):
+    began = time.monotonic()
+    declared = {}
+    for number, (words, changed) in enumerate((by_operator | by_jobs).items()):
         spec = {key: value for key, value in (good | changed).items() if value is not None}
-        began = time.monotonic()
-        backups.declare(place, f"bad-{number}", **spec).says(words)
-        print(f"{words}: said after {time.monotonic() - began:.1f} s")
-        place.kube.delete(BACKUPS, place.namespace, f"bad-{number}")
+        declared[words] = backups.declare(place, f"bad-{number}", **spec)
+    for words, backup in declared.items():
+        backup.says(words, seconds=SAYS_SECONDS if words in by_operator else DONE_SECONDS)
+        print(f"{words}: said within {time.monotonic() - began:.1f} s")
+        place.kube.delete(BACKUPS, place.namespace, backup.name)
 
 
 @pytest.mark.timeout(200)
@@ -105,7 +112,7 @@ def test_a_secret_that_comes_later_is_found(place: Place, s3: S3Server) -> None:
         storageType="S3",
         s3=backups.s3_place(s3, "mybucket/late"),
     )
-    backup.says("spec.s3.awsSecret")
+    backup.says("spec.s3.awsSecret", seconds=DONE_SECONDS)
     backups.secret(place, s3)
 
     backup.succeeds(seconds=60)

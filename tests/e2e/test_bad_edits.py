@@ -37,7 +37,7 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 WORDS = re.compile(r"\d+: ")
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(180)
 def test_what_no_cluster_can_be_is_refused_with_the_way_out(place: Place):
     pod = {"persistentVolumeClaimSpec": CLAIM}
     cluster = place.declare(size=1, version="3.7.3", pod=pod).comes_up()
@@ -54,7 +54,7 @@ def test_what_no_cluster_can_be_is_refused_with_the_way_out(place: Place):
     settles(cluster, 1)
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("runs", "wanted", "first"),
     [
@@ -66,8 +66,10 @@ def test_a_version_two_minors_away_is_refused_with_the_way_there(
     place: Place, runs: str, wanted: str, first: str
 ):
     """Also where the spec does not say what the cluster runs, as the status does."""
-    said = place.declare(size=1, version=runs, name="said").comes_up()
-    unsaid = place.declare(size=1, version=runs, name="unsaid").comes_up()
+    said = place.declare(size=1, version=runs, name="said")
+    unsaid = place.declare(size=1, version=runs, name="unsaid")
+    said.comes_up()
+    unsaid.comes_up()
     unsaid.change(version=None)
     unsaid.comes_up()
     before = {**said.pod_uids(), **unsaid.pod_uids()}

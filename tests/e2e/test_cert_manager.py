@@ -10,7 +10,7 @@ from cryptography import x509
 from harness.api import CERTIFICATES, SECRETS, STATEFUL_SETS, Kube
 from harness.authority import Authority
 from harness.cert_manager import CertManager, bring_issuer, renew
-from harness.clusters import Cluster, restarts
+from harness.clusters import SHUT_OUT_PATIENCE, Cluster, restarts
 from harness.credentials import Credentials
 from harness.etcd import EtcdError
 from harness.load import under_load
@@ -43,6 +43,7 @@ def authority(cert_manager: CertManager, place: Place) -> Authority:
     return authority
 
 
+@pytest.mark.timeout(300)
 def test_an_issuer_makes_the_certificates_as_soon_as_there_is_one(
     cert_manager: CertManager, place: Place
 ):
@@ -51,7 +52,7 @@ def test_an_issuer_makes_the_certificates_as_soon_as_there_is_one(
     cluster.holds("CertManagerMissing", "Issuer ca", "install cert-manager", seconds=SOON)
 
     cert_manager.install()
-    waits(cluster, "etcd-peer-issued", "says nothing yet")
+    waits(cluster, "etcd-peer-issued", "says nothing yet", seconds=30)
     cert_manager.start()
     waits(cluster, "etcd-server-issued", "Issuing certificate as Secret does not exist", seconds=30)
     assert not cluster.get(STATEFUL_SETS, "etcd")
@@ -66,13 +67,14 @@ def test_an_issuer_makes_the_certificates_as_soon_as_there_is_one(
     assert mine.authority.strip() == authority.pem.strip()
     for other in (Credentials(mine.authority, b"", b"", mine.host), None):
         with pytest.raises(EtcdError):
-            cluster.client_with(lambda it=other: it).get("greeting")
+            cluster.client_with(lambda it=other: it, SHUT_OUT_PATIENCE).get("greeting")
     urls = [url for member in cluster.client.members().members for url in member.peer_urls]
     assert all(url.startswith("https://") for url in urls), urls
     settles(cluster, 3)
 
 
 @pytest.mark.verify
+@pytest.mark.timeout(300)
 def test_a_certificate_that_is_altered_or_deleted_is_put_back(authority: Authority, place: Place):
     cluster = place.declare(size=1, TLS=ISSUED).comes_up(90)
     where = (CERTIFICATES, place.namespace)

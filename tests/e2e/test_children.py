@@ -120,19 +120,33 @@ def test_a_deleted_stateful_set_that_left_its_pods_takes_them_back(place: Place)
 
     place.kube.delete(STATEFUL_SETS, place.namespace, "etcd", propagationPolicy="Orphan")
 
+    eventually(
+        "the one before is gone",
+        cluster.stateful_set,
+        lambda found: not found or found["metadata"]["uid"] != before["metadata"]["uid"],
+    )
     is_put_back(cluster, STATEFUL_SETS, "etcd", before)
     cluster.comes_up()
     assert cluster.pod_uids() == uids
     assert cluster.client.get("before") == "kept"
 
 
+@pytest.mark.timeout(240)
 def test_a_deleted_stateful_set_that_took_its_pods_along_comes_back_with_the_data(place: Place):
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     members, before = cluster.client.members(), cluster.stateful_set()
+    old = set(cluster.pod_uids().values())
 
     place.kube.delete(STATEFUL_SETS, place.namespace, "etcd", propagationPolicy="Background")
 
+    # Until then the operator makes no other: it would back off from names that are taken.
+    eventually(
+        "the pods before are gone",
+        cluster.pod_uids,
+        lambda now: not old & set(now.values()),
+        seconds=60,
+    )
     is_put_back(cluster, STATEFUL_SETS, "etcd", before)
     cluster.comes_up()
     assert cluster.client.get("before") == "kept"

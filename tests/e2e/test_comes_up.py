@@ -117,5 +117,14 @@ def assert_status_agrees_with_etcd(cluster: Cluster, size: int, version: str, **
         **more,
     }
     assert {cluster.member(one).status()["version"] for one in range(size)} == {version}
-    labels = {name: pod["metadata"]["labels"] for name, pod in cluster.pods().items()}
-    assert {name: one[MEMBER_ID] for name, one in labels.items()} == listed.ids
+    eventually(
+        "each pod says which member serves in it",
+        lambda: labelled(cluster),
+        lambda found: found == listed.ids,
+        seconds=10,
+    )
+
+
+def labelled(cluster: Cluster) -> dict[str, str | None]:
+    """No step of the operator waits for these labels, nor does its word that all is well."""
+    return {name: pod["metadata"]["labels"].get(MEMBER_ID) for name, pod in cluster.pods().items()}

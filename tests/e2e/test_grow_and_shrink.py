@@ -42,7 +42,7 @@ def test_every_size_is_reached_under_load(place: Place, sizes: tuple[int, ...], 
     assert own_certificates(cluster) == certificates, "they are good for all members from the start"
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 def test_a_size_that_is_edited_half_way_counts_from_then_on(place: Place):
     """Whatever is begun is finished or dropped, and what it leaves is cleared."""
     may_lose_claims_from(place, 3)
@@ -53,34 +53,34 @@ def test_a_size_that_is_edited_half_way_counts_from_then_on(place: Place):
         cluster.scale(5)
         has_members(cluster, lambda count: count > 3)
         cluster.scale(3)
-        settles(cluster, 3)
+        settles(cluster, 3, seconds=90)
 
         cluster.scale(5)
-        settles(cluster, 5)
+        settles(cluster, 5, seconds=90)
         cluster.scale(3)
         has_members(cluster, lambda count: count < 5)
         cluster.scale(5)
-        settles(cluster, 5)
+        settles(cluster, 5, seconds=90)
 
     kept = {name: one for name, one in cluster.client.members().ids.items() if name in first}
     assert kept == first
     assert load.gap().seconds < LONGEST_GAP
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(240)
 def test_a_pause_half_way_stops_everything_and_its_end_goes_on(place: Place):
     cluster = place.declare(size=1).comes_up()
 
     with under_load(cluster):
-        cluster.scale(3)
+        cluster.scale(5)
         has_members(cluster, lambda count: count > 1)
         cluster.change(paused=True)
         cluster.holds("SpecPaused", kind="Paused", seconds=SOON)
         before = voters(cluster)
         steadily("nothing changes", lambda: voters(cluster), lambda now: now == before, seconds=3)
-        assert len(before) < 3, "the growth was over before it was paused"
+        assert len(before) < 5, "the growth was over before it was paused"
         cluster.change(paused=False)
-        settles(cluster, 3)
+        settles(cluster, 5, seconds=90)
 
 
 def own_certificates(cluster: Cluster) -> dict[str, str]:

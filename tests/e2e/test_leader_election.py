@@ -22,6 +22,7 @@ def two_operators(operator: Operator, place: Place) -> Iterator[Place]:
     operator.scale(1)
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "options",
     [

@@ -95,9 +95,10 @@ async def life(
     place: Place, client: Client, mirror: Mirror, name: str, fate: Fate
 ) -> dict[str, Any]:
     cluster = await asyncio.to_thread(place.declare, SIZE, name)
-    image, deadline = place.operator.image, time.monotonic() + LONGEST_SECONDS
+    image = await asyncio.to_thread(lambda: place.operator.image)
+    deadline = time.monotonic() + LONGEST_SECONDS
 
-    def done() -> bool:
+    async def done() -> bool:
         body = mirror.clusters.get(name)
         up = body is not None and is_up(body)
         late = time.monotonic() > deadline

@@ -110,14 +110,13 @@ async def lives(place: Place, plans: dict[str, tuple[str, Iterator[Fate]]]) -> d
     for cluster in clusters.values():
         place.may_lose |= {f"data-{cluster.name}-{ordinal}" for ordinal in range(3)}
         cluster.comes_up(seconds=120)
-        # Otherwise some clusters would have to change their leader on the way and some not.
-        cluster.is_led_by(len(cluster.pods()) - 1)
+    image = place.operator.image
     place.operator.scale(0)
     mirror, client = Mirror(place.kube, place.namespace), await connect()
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str, what: str, fates: Iterator[Fate]) -> Lives:
-        life = Lives(client, mirror, place.operator.image)
+        life = Lives(client, mirror, image)
         async with turns:
             await live(place, clusters[name], OPERATIONS[what], life, fates)
         return life
@@ -132,22 +131,31 @@ async def lives(place: Place, plans: dict[str, tuple[str, Iterator[Fate]]]) -> d
 async def live(
     place: Place, cluster: Cluster, operation: Operation, life: Lives, fates: Iterator[Fate]
 ) -> None:
-    members, uids = cluster.client.members().ids, cluster.pod_uids()
+    """What blocks is left to threads: other operators live in this event loop."""
+    members, uids = await asyncio.to_thread(begin, cluster)
     await asyncio.to_thread(operation.ask, cluster)
     deadline = time.monotonic() + LONGEST_SECONDS
 
-    def done() -> bool:
+    async def done() -> bool:
         body = life.mirror.clusters.get(cluster.name)
         late = time.monotonic() > deadline
-        over = body is not None and is_up(body) and is_over(cluster, operation, members, uids)
+        up = body is not None and is_up(body)
+        over = up and await asyncio.to_thread(is_over, cluster, operation, members, uids)
         assert over or not late, f"{cluster.name}: not done; {life.writes}; seen: {brief(body)}"
         return over
 
     await life.run((place.namespace, cluster.name), fates, done)
     await asyncio.to_thread(check_as_declared, cluster, operation.ends_at)
-    after = cluster.client.members().ids
+    after = (await asyncio.to_thread(cluster.client.members)).ids
     changed = {name for name in members if name in after and members[name] != after[name]}
     assert changed == {f"{cluster.name}-{ordinal}" for ordinal in operation.replaces}
+
+
+def begin(cluster: Cluster) -> tuple[dict[str, str], dict[str, str]]:
+    """Its members and the UIDs of its pods, led by the last as long as etcd leaves it at that:
+    otherwise some clusters would have to change their leader on the way and some not."""
+    cluster.is_led_by(len(cluster.pods()) - 1)
+    return cluster.client.members().ids, cluster.pod_uids()
 
 
 def is_over(

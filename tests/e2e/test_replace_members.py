@@ -286,6 +286,10 @@ async def test_a_learner_that_cannot_start_gives_way_to_a_replacement(
     assert load.gap().seconds < LONGEST_GAP
 
 
+async def endlessly() -> bool:
+    return False
+
+
 async def leave_a_learner(place: Place, operator: Operator, cluster: Cluster) -> str:
     """At ordinal 3, by an operator that dies when it has given it its ticket."""
     operator.scale(0)
@@ -294,7 +298,7 @@ async def leave_a_learner(place: Place, operator: Operator, cluster: Cluster) ->
     process = Process(client, mirror, operator.image, Fate(dies_at="push a ticket", when="after"))
     try:
         with pytest.raises(Dead):
-            await asyncio.wait_for(process.run(place.namespace, "etcd", lambda: False), 60)
+            await asyncio.wait_for(process.run(place.namespace, "etcd", endlessly), 60)
     finally:
         await client.close()
     listed = eventually(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness.api import PODS, SECRETS, Json
 from harness.authority import Authority
-from harness.clusters import restarts
+from harness.clusters import SHUT_OUT_PATIENCE, restarts
 from harness.credentials import Credentials
 from harness.etcd import EtcdError
 from harness.load import under_load
@@ -35,7 +35,7 @@ def test_managed_tls_lets_in_who_has_a_certificate_and_nobody_else(place: Place)
     assert cluster.client.get("greeting") == "hello"
     for other in (stranger, Credentials(mine.authority, forged, key, mine.host), None):
         with pytest.raises(EtcdError):
-            cluster.client_with(lambda it=other: it).get("greeting")
+            cluster.client_with(lambda it=other: it, SHUT_OUT_PATIENCE).get("greeting")
     urls = [url for member in cluster.client.members().members for url in member.peer_urls]
     assert all(url.startswith("https://") for url in urls), urls
     told = {one["secret"] for one in cluster.status()["certificates"]}

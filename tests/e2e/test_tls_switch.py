@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.api import CLAIMS, PODS
-from harness.clusters import PREFIX, Cluster
+from harness.clusters import PREFIX, SHUT_OUT_PATIENCE, Cluster
 from harness.etcd import EtcdError
 from harness.load import under_load
 from harness.membership import settles
@@ -67,7 +67,7 @@ def test_tls_is_turned_on_and_off_and_round_half_way_under_load(place: Place):
         cluster.change(TLS={"allowPlaintextClients": None})
         changed(cluster, peers="https")
         with pytest.raises(EtcdError):
-            cluster.client_with(lambda: None).members()
+            cluster.client_with(lambda: None, SHUT_OUT_PATIENCE).members()
         assert not cluster.condition("Plaintext")
 
         cluster.change(TLS={"peer": "Plaintext", "allowPlaintextClients": True})

@@ -16,9 +16,11 @@ from harness.waiting import eventually
 from localkube.s3 import S3Server, free_port
 
 SAYS_SECONDS = 10
-"""How long a mistake may stay unsaid."""
+"""How long a mistake may stay unsaid that the operator itself sees."""
 
 DONE_SECONDS = 60
+"""How long a Job may take, with the start of its pod."""
+
 HOST = "10.89.0.1"
 """This machine, as the pods of the local cluster know it."""
 

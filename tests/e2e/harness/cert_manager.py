@@ -48,7 +48,8 @@ class CertManager:
 
     def uninstall(self) -> None:
         self.stop()
-        self._kube.kubectl("delete", "--ignore-not-found", "--wait=true", "-f", str(FILES))
+        command = ("delete", "--ignore-not-found", "--wait=true", "-f", str(FILES))
+        self._kube.kubectl(*command, seconds=120)
 
     def _is_served(self) -> bool:
         for kind in (CERTIFICATES, REQUESTS, ISSUERS):

@@ -35,7 +35,12 @@ PREFIX = "etcd.database.coreos.com"
 NAME = "app.kubernetes.io/name"
 INSTANCE = "app.kubernetes.io/instance"
 COMES_UP_SECONDS = 60
-PATIENCE = 5
+PATIENCE = 15
+"""Seconds: of several answers that do not come, each with a deadline of its own."""
+
+SHUT_OUT_PATIENCE = 5
+"""Of those who are not to be let in, and would otherwise try for as long as all others."""
+
 SETTLED = "nothing to do"
 KNOWN_SECONDS = 2.0
 """How long a client goes by the certificate it has."""
@@ -61,8 +66,10 @@ class Cluster:
         self._found: Credentials | None = None
         self.client = self.client_with(self.credentials)
 
-    def client_with(self, credentials: Callable[[], Credentials | None]) -> Etcd:
-        return Etcd(self._service, PATIENCE, credentials)
+    def client_with(
+        self, credentials: Callable[[], Credentials | None], patience: float = PATIENCE
+    ) -> Etcd:
+        return Etcd(self._service, patience, credentials)
 
     def _service(self) -> Address:
         return self.reach.service(self.namespace, f"{self.name}-client", 2379)

@@ -16,10 +16,23 @@ Address = tuple[str, int]
 
 CONNECT_SECONDS = 1
 ANSWER_SECONDS = 5
+UNAVAILABLE = 503
+READS = frozenset(
+    {
+        "/v3/kv/range",
+        "/v3/cluster/member/list",
+        "/v3/maintenance/status",
+        "/v3/maintenance/hashkv",
+    }
+)
 
 
 class EtcdError(OSError):
     """etcd said no, or did not answer."""
+
+
+class NoAnswer(EtcdError):
+    """Nor would a no be one: what is asked may have an answer a moment later."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +66,10 @@ class Members:
 class Etcd:
     """One endpoint; `locate` is asked for every call, as pods and ports come and go.
 
-    With `patience`, a connection that fails is followed by another for so many seconds, as every
-    client of a Service does: kube-proxy leads to a pod for a moment after it has died. What etcd
-    itself refuses is never asked again.
+    With `patience`, whatever has no answer is asked again for so many seconds, as every client of
+    a Service does: kube-proxy leads to a pod for a moment after it has died. So are reads for which
+    etcd says that it is unavailable, as its own clients do: an election is under way. What else it
+    refuses is never asked again. Changes may thus be made twice, which only a put takes well.
     """
 
     def __init__(
@@ -123,15 +137,21 @@ class Etcd:
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                status, text = self._once(path, body)
-                break
-            except (http.client.HTTPException, OSError) as error:
+                return self._answer(path, body)
+            except NoAnswer:
                 if time.monotonic() > deadline:
-                    raise EtcdError(f"{path}: {error!r}") from error
+                    raise
                 time.sleep(0.1)
-        if status != 200:
-            raise EtcdError(f"{path}: {status} {text[:300]}")
-        return dict(json.loads(text))
+
+    def _answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        try:
+            status, text = self._once(path, body)
+        except (http.client.HTTPException, OSError) as error:
+            raise NoAnswer(f"{path}: {error!r}") from error
+        if status == 200:
+            return dict(json.loads(text))
+        passing = status == UNAVAILABLE and path in READS
+        raise (NoAnswer if passing else EtcdError)(f"{path}: {status} {text[:300]}")
 
     def _once(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
         host, port = self._locate()

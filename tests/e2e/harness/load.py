@@ -82,10 +82,10 @@ class Client:
         self._stub: Any = None
 
     def ask(self, question: Callable[[Any], T]) -> T | None:
-        """None: no answer, or a no, which is no answer either."""
+        """None: no answer, be it of Kubernetes about the certificate, or a no, which is none."""
         try:
             return question(self._connected())
-        except (grpc.RpcError, LookupError):
+        except (grpc.RpcError, LookupError, *PASSING):
             self.close()
             return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.api import CLAIMS, PODS
+from harness.api import CLAIMS, PODS, Json
 from harness.clusters import PREFIX, Cluster, is_ready, is_waiting_in_start
 from harness.waiting import eventually
 
@@ -28,12 +28,22 @@ def check_as_declared(cluster: Cluster, size: int) -> None:
 
 
 def _check_objects(cluster: Cluster, size: int, names: list[str]) -> None:
-    pods, stateful_set = cluster.pods(), cluster.stateful_set()
+    stateful_set = cluster.stateful_set()
     assert stateful_set is not None
     assert stateful_set["spec"]["replicas"] == size
-    staying = [name for name, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]]
-    assert sorted(staying) == names
-    assert all(is_ready(pods[name]) for name in names)
+    staying = eventually(
+        f"only the pods {names} stay",
+        lambda: _staying(cluster),
+        lambda found: sorted(found) == names,
+        seconds=10,
+    )
+    assert all(is_ready(pod) for pod in staying.values())
+
+
+def _staying(cluster: Cluster) -> dict[str, Json]:
+    """The StatefulSet's controller ends pods a moment after its replicas have changed."""
+    found = cluster.pods()
+    return {name: pod for name, pod in found.items() if "deletionTimestamp" not in pod["metadata"]}
 
 
 def _check_claims(cluster: Cluster, names: list[str], ids: dict[str, str]) -> None:

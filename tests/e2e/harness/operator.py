@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from urllib3.exceptions import HTTPError
 
 from harness.api import DEPLOYMENTS, LEASES, PODS, ApiError, Json, Kube
 from harness.clusters import is_ready
-from harness.waiting import eventually
+from harness.waiting import PASSING, eventually
 
 LABEL = "app.kubernetes.io/name=etcd-operator"
+LOST = re.compile(r"the Lease \S+ is lost")
 
 
 @dataclass
@@ -106,6 +108,32 @@ class Operator:
             )
             for pod in self.pods()
         }
+
+    def restarted(self, before: dict[str, int]) -> list[str]:
+        """Pods that are not as they were, but for one that has once lost its Lease since.
+
+        That one ended as it should: it could not renew the Lease in time, and another may have it.
+        """
+        now = self.runs()
+        changed = {pod for pod in (*before, *now) if now.get(pod) != before.get(pod)}
+        once = {pod for pod in changed if pod in before and now.get(pod) == before[pod] + 1}
+        return sorted(pod for pod in changed if not (pod in once and self._lost_its_lease(pod)))
+
+    def _lost_its_lease(self, pod: str) -> bool:
+        """By its own word, the last time that it ended."""
+        try:
+            return self._last_exit_code(pod) == 1 and any(
+                LOST.search(line)
+                for line in self.kube.log_lines(self.namespace, pod, previous="true")
+            )
+        except PASSING:
+            return False  # nothing excuses it
+
+    def _last_exit_code(self, pod: str) -> int | None:
+        found = self.kube.get(PODS, self.namespace, pod) or {}
+        statuses = found.get("status", {}).get("containerStatuses", ())
+        ended = [one["lastState"]["terminated"] for one in statuses if one.get("lastState")]
+        return ended[0]["exitCode"] if len(ended) == 1 else None
 
     def scale(self, replicas: int) -> None:
         self.kube.patch(

@@ -63,8 +63,8 @@ class Place:
         tracebacks = self.operator.tracebacks(self.began)
         assert not tracebacks, f"the operator's log has tracebacks: {tracebacks}"
         if not self.operator_may_restart:
-            runs = self.operator.runs()
-            assert runs == self._runs, f"the operator restarted: {self._runs}, now {runs}"
+            restarted = self.operator.restarted(self._runs)
+            assert not restarted, f"the operator restarted: {restarted}, before {self._runs}"
 
     def leave(self) -> None:
         """In the background: the next test has its own namespace."""

@@ -21,7 +21,10 @@ def test_the_same_name_again_holds_and_says_how_to_go_on(place: Place):
     assert all(f"data-etcd-{ordinal}" in message for ordinal in range(3))
     assert "spec.retainedClaims.adopt" in message
     assert "spec.retainedClaims.discard" in message
-    assert any(one["reason"] == "RetainedClaims" for one in cluster.events())
+    eventually(
+        "an event",
+        lambda: [one for one in cluster.events() if one["reason"] == "RetainedClaims"],
+    )
     steadily("nothing is made", cluster.children, lambda found: not found, seconds=3)
     assert cluster.claim_uids() == old.claims
 

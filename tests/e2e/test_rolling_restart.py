@@ -1,4 +1,4 @@
-"""What restarts pods, in which order, and what does not: edits, pauses, another operator."""
+"""What restarts pods, one at a time, and what does not: edits, pauses, another operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_RESTART = {
 
 
 @pytest.mark.timeout(360)
-def test_edits_restart_every_pod_one_at_a_time_and_the_leader_last(place: Place):
+def test_edits_restart_every_pod_one_at_a_time(place: Place):
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members()
 
@@ -164,14 +164,13 @@ def test_the_last_copy_of_the_data_is_not_restarted_away(place: Place):
 
 
 def rolls(cluster: Cluster, load: Load, what: str, edit: dict[str, object]) -> None:
-    uids, leader = cluster.pod_uids(), cluster.leader()
-    began = load.now()
+    """In which order is not asked here: under load etcd may elect another leader meanwhile."""
+    uids, began = cluster.pod_uids(), load.now()
     with story_of(cluster) as story:
         cluster.change(**edit)
         restarted(cluster, uids)
     print(f"{what}: {load.now() - began:.1f} s, gap {load.gap(began).seconds:.2f} s")
     assert sorted(story.stopped) == sorted(uids), f"{what}: {story.stopped}"
-    assert story.stopped[-1] == f"{cluster.name}-{leader}", f"{what}: the leader was {leader}"
     assert story.most_down == 1, f"{what}: {story.most_down} pods were down at once"
     assert load.longest_wait(began).seconds < LONGEST_WAIT, what
 

@@ -141,7 +141,7 @@ def test_few_members_restart_with_the_outage_announced(place: Place, size: int):
         restarted(cluster, uids)
 
     assert sorted(story.stopped) == sorted(uids)
-    assert story.most_down == 1
+    assert story.most_away == 1
     assert cluster.client.get("before") == "kept"
     said = " ".join(one["message"] for one in cluster.events())
     assert "nobody is served meanwhile" in said

@@ -36,8 +36,8 @@ AUDIT_LOG = KUBECONFIG.resolve().parent / "logs" / "audit.log"
 PARTS = ("1", "2", "3")
 """These run at once, before those tests that need the cluster for themselves."""
 
-ALONE = frozenset({"audit", "release", "without_operator"})
-"""Fixtures whose tests touch what all share: the operator, a node, the API server's log."""
+ALONE = frozenset({"audit", "no_default_class", "release", "without_operator"})
+"""Fixtures whose tests touch what all share: the operator, storage, the API server's log."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -100,7 +100,7 @@ def test_no_default_storage_class_is_said(place: Place, no_default_class: None):
 
 @pytest.fixture
 def no_default_class(kube: Kube, local_node: None) -> Iterator[None]:
-    """The local cluster's own class, for a while not the default; nobody else uses that cluster."""
+    """The local cluster's own class is not the default for a while, and for nobody on it."""
     kind = Kind("storageclasses", "storage.k8s.io/v1", "StorageClass", namespaced=False)
     note = "storageclass.kubernetes.io/is-default-class"
     kube.patch(kind, None, "local", {"metadata": {"annotations": {note: "false"}}})

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from harness.api import Json, Kind, Kube
 from harness.clusters import Cluster, is_up
+from harness.conditions import condition
 from harness.damage import volume_of
 from harness.place import Place
 from harness.waiting import eventually, steadily
@@ -168,13 +169,13 @@ def test_the_operator_itself_is_confined(place: Place):
 
 def waits_for(cluster: Cluster, *words: str) -> None:
     """Both the plan and a condition say so once the grace is over."""
-    eventually(
+    status = eventually(
         f"the plan says {words}",
         cluster.status,
         lambda status: all(word in status.get("plan", "") for word in words),
-        seconds=25,
+        seconds=60,
     )
-    message = cluster.condition("Progressing")["message"]
+    message = condition({"status": status}, "Progressing")["message"]
     assert all(word in message for word in words), message
 
 

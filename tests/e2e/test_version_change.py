@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.clusters import Cluster, is_ready
+from harness.conditions import condition
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import Place
@@ -12,7 +13,7 @@ from harness.waiting import eventually, steadily
 
 LONGEST_WAIT = 6.0
 ROLL_SECONDS = 120
-PULL_SECONDS = 40
+PULL_SECONDS = 60
 
 
 @pytest.mark.timeout(400)
@@ -102,13 +103,13 @@ def goes_to(cluster: Cluster, version: str) -> None:
 
 def stops_at_the_first_pod(cluster: Cluster, uids: dict[str, str], image: str) -> None:
     """It is said which pod and which image, and two members go on serving."""
-    eventually(
+    status = eventually(
         "the plan names the image",
         cluster.status,
         lambda status: image in status.get("plan", "") and "cannot be had" in status["plan"],
         seconds=PULL_SECONDS,
     )
-    message = cluster.condition("Progressing")["message"]
+    message = condition({"status": status}, "Progressing")["message"]
     assert image in message, message
     assert cluster.condition("Available")["status"] == "True"
     assert cluster.condition("Degraded")["status"] == "True"

@@ -30,6 +30,9 @@ from localkube.s3 import S3Server
 
 HERE = Path(__file__).parent
 
+LIMIT = 300
+"""Seconds. More than the waits of a test together, so that one of these fails, which says what for,
+and not the clock. Tests that wait for longer have a limit of their own."""
 
 AUDIT_LOG = KUBECONFIG.resolve().parent / "logs" / "audit.log"
 
@@ -62,6 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.e2e)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT))
     left_out = []
     if not config.option.markexpr:
         left_out = [item for item in ours if item.get_closest_marker("verify")]

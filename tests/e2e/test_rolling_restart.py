@@ -37,7 +37,7 @@ NO_RESTART = {
 }
 
 
-@pytest.mark.timeout(360)
+@pytest.mark.timeout(600)
 def test_edits_restart_every_pod_one_at_a_time(place: Place):
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members()
@@ -54,7 +54,6 @@ def test_edits_restart_every_pod_one_at_a_time(place: Place):
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(120)
 def test_a_cluster_without_tls_is_restarted_in_turn(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
 
@@ -62,7 +61,7 @@ def test_a_cluster_without_tls_is_restarted_in_turn(place: Place):
         rolls(cluster, load, "a label", EDITS["a label"])
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(330)
 def test_edits_that_pods_do_not_show_restart_none(place: Place):
     cluster = place.declare(size=3).comes_up()
     uids = cluster.pod_uids()
@@ -80,7 +79,7 @@ def test_edits_that_pods_do_not_show_restart_none(place: Place):
     assert cluster.pod_uids() == uids
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_an_operator_that_renders_differently_restarts_none_until_asked_to(
     place: Place, another_image: str, release: Release
 ):
@@ -129,7 +128,6 @@ def start_image(pod: Json) -> str:
     return str(next(found)["image"])
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.verify), 2])
 def test_few_members_restart_with_the_outage_announced(place: Place, size: int):
     cluster = place.declare(size=size).comes_up()
@@ -147,7 +145,6 @@ def test_few_members_restart_with_the_outage_announced(place: Place, size: int):
     assert "nobody is served meanwhile" in said
 
 
-@pytest.mark.timeout(120)
 def test_the_last_copy_of_the_data_is_not_restarted_away(place: Place):
     """With an emptyDir a restart is a loss, and at these sizes there is nobody to make it good."""
     cluster = place.declare(size=1, pod={"emptyDir": {}}).comes_up()

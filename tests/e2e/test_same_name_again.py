@@ -29,6 +29,7 @@ def test_the_same_name_again_holds_and_says_how_to_go_on(place: Place):
     assert cluster.claim_uids() == old.claims
 
 
+@pytest.mark.timeout(360)
 def test_adopt_serves_the_old_data_as_the_old_cluster(place: Place):
     old = deleted(place)
     cluster = place.declare(size=3)
@@ -48,6 +49,7 @@ def test_adopt_serves_the_old_data_as_the_old_cluster(place: Place):
     assert cluster.client.get("greeting") == "of the old one"
 
 
+@pytest.mark.timeout(360)
 def test_discard_starts_empty_and_deletes_those_claims_alone(place: Place):
     old = deleted(place)
     bystander = place.declare(size=1, name="bystander").comes_up()

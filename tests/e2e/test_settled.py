@@ -36,7 +36,6 @@ COUNTS = {
 }
 
 
-@pytest.mark.timeout(180)
 def test_a_settled_cluster_costs_no_requests(place: Place, audit: Audit):
     cluster = place.declare(size=3).comes_up()
     eventually("Kubernetes has counted the members", lambda: counted(cluster))
@@ -60,7 +59,6 @@ def test_a_settled_cluster_costs_no_requests(place: Place, audit: Audit):
     cluster.comes_up(seconds=1)
 
 
-@pytest.mark.timeout(180)
 def test_secrets_of_a_user_are_not_read_before_they_change_and_then_at_once(
     place: Place, audit: Audit
 ):

@@ -56,7 +56,7 @@ def test_etcdctl_in_a_pod_is_let_in_without_a_flag(place: Place):
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(330)
 def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
     cluster = place.declare(size=3).comes_up()
     before, uids = serials(cluster), cluster.pod_uids()

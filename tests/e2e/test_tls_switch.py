@@ -19,7 +19,7 @@ CHANGE_SECONDS = 150
 """For two rolling restarts of three members, on a machine that does other things."""
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 def test_tls_is_turned_on_while_clients_write_and_move_when_they_like(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
     ids = cluster.client.members().ids
@@ -42,7 +42,7 @@ def test_tls_is_turned_on_while_clients_write_and_move_when_they_like(place: Pla
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(580)
+@pytest.mark.timeout(1020)
 def test_tls_is_turned_on_and_off_and_round_half_way_under_load(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
     ids = cluster.client.members().ids

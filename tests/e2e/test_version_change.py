@@ -16,7 +16,7 @@ ROLL_SECONDS = 120
 PULL_SECONDS = 60
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(480)
 @pytest.mark.parametrize(
     "versions",
     [
@@ -39,7 +39,6 @@ def test_one_minor_after_the_other_under_load(place: Place, versions: tuple[str,
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(180)
 def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
     """Alone, as on a machine that is short of time etcd elects leaders of its own accord too."""
     cluster = place.declare(size=3, version="3.7.2").comes_up()
@@ -57,7 +56,6 @@ def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
     assert load.longest_wait().seconds < LONGEST_WAIT
 
 
-@pytest.mark.timeout(240)
 def test_a_version_without_an_image_stops_at_the_first_pod_and_goes_back(place: Place):
     """A minor higher, so that going back is a downgrade that has not happened yet."""
     cluster = place.declare(size=3, version="3.6.16").comes_up()
@@ -73,7 +71,6 @@ def test_a_version_without_an_image_stops_at_the_first_pod_and_goes_back(place: 
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(240)
 def test_a_repository_without_images_stops_at_the_first_pod_and_goes_back(place: Place):
     cluster = place.declare(size=3).comes_up()
 

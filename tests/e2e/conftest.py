@@ -30,14 +30,17 @@ from localkube.s3 import S3Server
 
 HERE = Path(__file__).parent
 
+LIMIT = 300
+"""Seconds. More than the waits of a test together, so that one of these fails, which says what for,
+and not the clock. Tests that wait for longer have a limit of their own."""
 
 AUDIT_LOG = KUBECONFIG.resolve().parent / "logs" / "audit.log"
 
 PARTS = ("1", "2", "3")
 """These run at once, before those tests that need the cluster for themselves."""
 
-ALONE = frozenset({"audit", "release", "without_operator"})
-"""Fixtures whose tests touch what all share: the operator, a node, the API server's log."""
+ALONE = frozenset({"audit", "no_default_class", "release", "without_operator"})
+"""Fixtures whose tests touch what all share: the operator, storage, the API server's log."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.e2e)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT))
     left_out = []
     if not config.option.markexpr:
         left_out = [item for item in ours if item.get_closest_marker("verify")]

@@ -17,8 +17,8 @@ from harness.renewal import KUBELET_SECONDS
 from harness.waiting import eventually, steadily
 
 ROLL_SECONDS = 90
-LONGEST_GAP = 5.0
-"""Seconds without an acknowledged put: every write is done within them, with ordinary retries."""
+LONGEST_WAIT = 6.0
+"""Seconds in which clients ask: a write is done within them, with ordinary retries."""
 
 OVERLAP = 60
 BOTH = {"peer": 2, "client": 2}
@@ -33,9 +33,9 @@ def test_a_new_authority_is_made_known_to_all_before_it_signs(place: Place):
     with under_load(cluster) as load:
         cluster.change(TLS={"rotation": BOTH})
         restarted(cluster, uids)
-        gap = load.gap()
+        wait = load.longest_wait()
 
-    assert gap.seconds <= LONGEST_GAP, gap
+    assert wait.seconds <= LONGEST_WAIT, wait
     both = mine(cluster)
     assert len(authorities(both)) == 2
     for client in (first, both):
@@ -78,7 +78,7 @@ def test_both_authorities_are_replaced_under_load(place: Place):
         eventually("it is over", lambda: not cluster.condition("Rotating"), seconds=30)
         cluster.change(size=5)
         settles(cluster, 5, seconds=120)
-        assert load.gap().seconds <= LONGEST_GAP, load.gap()
+        assert load.longest_wait().seconds <= LONGEST_WAIT, load.longest_wait()
 
     last = mine(cluster)
     assert authorities(last) == [new]

@@ -12,6 +12,7 @@ from harness.place import Place
 from harness.waiting import eventually
 
 
+@pytest.mark.timeout(450)
 @pytest.mark.parametrize(
     "options",
     [
@@ -44,6 +45,7 @@ def test_all_pods_die_at_once(place: Place, size: int):
     assert cluster.client.members() == before
 
 
+@pytest.mark.timeout(360)
 def test_the_process_is_killed_and_its_container_restarts(place: Place, local_node: None):
     cluster = place.declare(size=3).comes_up()
     before, uids = cluster.client.members(), cluster.pod_uids()

@@ -17,7 +17,7 @@ HEALS_SECONDS = 150
 """The kubelet tries again to mount a volume after up to two minutes."""
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 def test_two_emptied_volumes_are_named_and_their_return_heals(place: Place, local_node: None):
     """Also the story of an empty folder that was mounted once, and the right one later."""
     cluster = place.declare(size=3).comes_up()
@@ -44,7 +44,6 @@ def test_two_emptied_volumes_are_named_and_their_return_heals(place: Place, loca
     assert cluster.client.get("before") == "kept"
 
 
-@pytest.mark.timeout(90)
 def test_two_deleted_claims_end_in_words_and_in_nothing_else(place: Place):
     """No way back here but a human's: their data is gone."""
     place.may_lose |= {"data-etcd-0", "data-etcd-2"}
@@ -74,7 +73,6 @@ def test_two_deleted_claims_end_in_words_and_in_nothing_else(place: Place):
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(300)
 def test_pods_that_cannot_mount_their_volumes_are_waited_for(place: Place, local_node: None):
     """Down is not lost, however many are down."""
     cluster = place.declare(size=3).comes_up()
@@ -106,7 +104,6 @@ def test_pods_that_cannot_mount_their_volumes_are_waited_for(place: Place, local
     assert cluster.client.get("before") == "kept"
 
 
-@pytest.mark.timeout(240)
 def test_the_cure_in_a_new_spec_reaches_pods_without_a_quorum(place: Place):
     """A node selector that no node has, and a bad day: the pods wait for a spec that fits."""
     cluster = place.declare(size=3).comes_up()

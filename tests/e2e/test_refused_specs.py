@@ -20,8 +20,10 @@ CASES: list[Json] = yaml.safe_load(TABLE.read_text())
 SOON = 5
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(60)
 def test_every_spec_of_the_table_is_answered_soon_and_makes_nothing(place: Place):
+    """Alone, as how soon that is would otherwise be a matter of what runs beside it."""
     for number, case in enumerate(CASES):
         place.declare(name=f"case-{number}", size=3, **case["spec"])
     declared = time.monotonic()

@@ -27,7 +27,7 @@ from harness.operator import Operator
 from harness.place import PLAINTEXT, Place
 from harness.waiting import eventually, steadily
 
-LONGEST_GAP = 6.0
+LONGEST_WAIT = 6.0
 """Seconds. A leader whose pod dies with its volume is missed for an election, 1 to 2 s."""
 
 REPLACE_SECONDS = 60
@@ -76,7 +76,7 @@ WAYS: dict[str, Way] = {
 }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(540)
 @pytest.mark.parametrize(
     "way",
     [
@@ -97,11 +97,10 @@ def test_every_ordinal_is_replaced_the_leader_first(place: Place, local_node: No
             WAYS[way](cluster, ordinal)
             is_replaced(cluster, ordinal, before)
 
-    assert load.gap().seconds < LONGEST_GAP
+    assert load.longest_wait().seconds < LONGEST_WAIT
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(120)
 def test_a_member_without_tls_is_replaced(place: Place, local_node: None):
     place.may_lose |= {"data-etcd-1"}
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
@@ -115,7 +114,7 @@ def test_a_member_without_tls_is_replaced(place: Place, local_node: None):
 DAMAGES = {"log": break_log, "head-of-log": break_log_head, "database": break_database}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(450)
 @pytest.mark.parametrize(
     "what",
     [
@@ -141,10 +140,10 @@ def test_a_member_that_refuses_its_damaged_data_is_replaced(
             kill_container(cluster.pod(ordinal), "etcd")
             is_replaced(cluster, ordinal, before, CRASH_SECONDS)
 
-    assert load.gap().seconds < LONGEST_GAP
+    assert load.longest_wait().seconds < LONGEST_WAIT
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 def test_a_container_that_restarts_on_an_emptied_volume_is_replaced(place: Place, local_node: None):
     """etcd cannot start there, and only another pod lets `start` say why."""
     place.may_lose |= {"data-etcd-1"}
@@ -157,7 +156,7 @@ def test_a_container_that_restarts_on_an_emptied_volume_is_replaced(place: Place
         is_replaced(cluster, 1, before, CRASH_SECONDS)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(330)
 def test_the_member_whose_data_differs_is_replaced_and_the_alarm_taken_back(
     place: Place, local_node: None
 ):
@@ -183,7 +182,6 @@ def test_the_member_whose_data_differs_is_replaced_and_the_alarm_taken_back(
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(180)
 def test_of_five_members_two_are_replaced(place: Place, local_node: None):
     """Quorum gates repair, not unanimity."""
     place.may_lose |= {"data-etcd-0", "data-etcd-3"}
@@ -198,7 +196,6 @@ def test_of_five_members_two_are_replaced(place: Place, local_node: None):
         settles(cluster, 5)
 
 
-@pytest.mark.timeout(120)
 def test_a_strange_learner_is_named_and_left_alone(place: Place):
     """Somebody else's hand on the membership: who knows what for."""
     cluster = place.declare(size=3).comes_up()
@@ -214,7 +211,6 @@ def test_a_strange_learner_is_named_and_left_alone(place: Place):
     settles(cluster, 3)
 
 
-@pytest.mark.timeout(180)
 def test_a_learner_beyond_the_size_is_dropped(place: Place):
     """As an operator leaves it that died while it grew, before the size was edited back."""
     cluster = place.declare(size=3).comes_up()
@@ -235,7 +231,7 @@ def without_operator(place: Place, operator: Operator) -> Iterator[Place]:
     operator.scale(1)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 async def test_a_learner_that_loses_its_volume_is_dropped_and_added_again(
     without_operator: Place, operator: Operator, local_node: None
 ):
@@ -253,7 +249,7 @@ async def test_a_learner_that_loses_its_volume_is_dropped_and_added_again(
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(540)
 async def test_a_learner_that_cannot_start_gives_way_to_a_replacement(
     without_operator: Place, operator: Operator, local_node: None
 ):
@@ -283,7 +279,7 @@ async def test_a_learner_that_cannot_start_gives_way_to_a_replacement(
         kill_pod(cluster, 3)
         settles(cluster, 4, CRASH_SECONDS)
 
-    assert load.gap().seconds < LONGEST_GAP
+    assert load.longest_wait().seconds < LONGEST_WAIT
 
 
 async def endlessly() -> bool:

@@ -20,7 +20,7 @@ RESTORED_SECONDS = 120
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(480)
 def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
     place: Place, s3: S3Server
 ) -> None:
@@ -58,7 +58,6 @@ def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(300)
 def test_a_backup_that_cannot_be_had_is_told_and_taken_once_it_can(
     place: Place, s3: S3Server
 ) -> None:
@@ -81,7 +80,6 @@ def test_a_backup_that_cannot_be_had_is_told_and_taken_once_it_can(
     assert new.client.get("key") == "value"
 
 
-@pytest.mark.timeout(200)
 def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
     source = place.declare(size=1, name="source", version=VERSION).comes_up()
     source.client.put("key", "value")
@@ -101,7 +99,7 @@ def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
     place.kube.delete(CLUSTERS, place.namespace, "new")
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
     place: Place, s3: S3Server
 ) -> None:
@@ -147,7 +145,6 @@ def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(240)
 def test_a_cluster_without_tls_is_backed_up_and_born_again_with_it(
     place: Place, s3: S3Server
 ) -> None:
@@ -171,7 +168,7 @@ def test_a_cluster_without_tls_is_backed_up_and_born_again_with_it(
     assert schemes == {"https"}
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(780)
 def test_a_backup_by_its_name_is_waited_for_and_may_go_once_it_is_taken(
     place: Place, s3: S3Server
 ) -> None:

@@ -53,7 +53,7 @@ def revision(cluster: Cluster) -> int:
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(690)
 def test_a_backup_takes_the_place_of_a_running_cluster_and_a_bad_one_leaves_it(
     place: Place, s3: S3Server
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_backup_takes_the_place_of_a_running_cluster_and_a_bad_one_leaves_it(
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(780)
 def test_the_disaster_drill(place: Place, s3: S3Server) -> None:
     """Load, backups by the calendar, all volumes gone; one object, and the data is back."""
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(4)}

@@ -29,7 +29,7 @@ RARE: dict[Right, str] = {
 """Rights for moments that the suite does not bring about; unit and integration tests do."""
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 def test_roles_in_the_namespaces_that_are_served_are_all_it_needs(
     place: Place, release: Release, audit: Audit
 ):

@@ -21,11 +21,15 @@ def test_the_same_name_again_holds_and_says_how_to_go_on(place: Place):
     assert all(f"data-etcd-{ordinal}" in message for ordinal in range(3))
     assert "spec.retainedClaims.adopt" in message
     assert "spec.retainedClaims.discard" in message
-    assert any(one["reason"] == "RetainedClaims" for one in cluster.events())
+    eventually(
+        "an event",
+        lambda: [one for one in cluster.events() if one["reason"] == "RetainedClaims"],
+    )
     steadily("nothing is made", cluster.children, lambda found: not found, seconds=3)
     assert cluster.claim_uids() == old.claims
 
 
+@pytest.mark.timeout(360)
 def test_adopt_serves_the_old_data_as_the_old_cluster(place: Place):
     old = deleted(place)
     cluster = place.declare(size=3)
@@ -45,6 +49,7 @@ def test_adopt_serves_the_old_data_as_the_old_cluster(place: Place):
     assert cluster.client.get("greeting") == "of the old one"
 
 
+@pytest.mark.timeout(360)
 def test_discard_starts_empty_and_deletes_those_claims_alone(place: Place):
     old = deleted(place)
     bystander = place.declare(size=1, name="bystander").comes_up()

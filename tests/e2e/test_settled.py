@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 import pytest
-from harness.api import SECRETS, ApiError
+from harness.api import BUDGETS, SECRETS, STATEFUL_SETS, ApiError, Json
 from harness.audit import Audit, Entry, in_words
 from harness.authority import Authority
 from harness.clusters import Cluster, is_up
@@ -24,29 +24,41 @@ SECONDS = 60
 UNREAD_SECONDS = 40
 """Longer than Secrets of a user are left alone where nobody tells of their changes."""
 
+AT_ONCE_SECONDS = 15
+"""Told of, not found by looking again. On a busy machine each look at a pod takes seconds."""
+
 BEGIN_SECONDS = 3
 """What was read before its changes were listened to is read once more."""
 
+COUNTS = {
+    STATEFUL_SETS: ("replicas", "readyReplicas", "availableReplicas"),
+    BUDGETS: ("expectedPods", "currentHealthy"),
+}
 
-@pytest.mark.timeout(180)
+
 def test_a_settled_cluster_costs_no_requests(place: Place, audit: Audit):
     cluster = place.declare(size=3).comes_up()
-    before = resource_versions(place)
+    eventually("Kubernetes has counted the members", lambda: counted(cluster))
+    before, leader = resource_versions(place), led_by(cluster)
     quiet = Audit(audit.path)
 
     time.sleep(SECONDS)
 
+    after, leads = resource_versions(place), led_by(cluster)
     asked = [one for one in quiet.entries(place.operator.user) if one["verb"] != "watch"]
     ours = [in_words(one) for one in asked if namespace_of(one) == place.namespace]
+    if leads != leader:
+        # An election of etcd's own is news, once: the status names who leads.
+        ours.remove("patch etcdclusters/status")
+        before["EtcdCluster"] = after["EtcdCluster"]
     assert ours == []
     # Whatever is not in a namespace serves the whole fleet: the resync, one LIST per resource.
     fleet = Counter(in_words(one) for one in asked if not namespace_of(one))
     assert all(one.startswith("list ") and count == 1 for one, count in fleet.items()), fleet
-    assert resource_versions(place) == before
+    assert after == before
     cluster.comes_up(seconds=1)
 
 
-@pytest.mark.timeout(180)
 def test_secrets_of_a_user_are_not_read_before_they_change_and_then_at_once(
     place: Place, audit: Audit
 ):
@@ -65,10 +77,30 @@ def test_secrets_of_a_user_are_not_read_before_they_change_and_then_at_once(
 
     assert asked(place, quiet) == []
     place.kube.patch(SECRETS, place.namespace, "root", {"stringData": {"password": "r-2"}})
-    eventually("root has its new password", lambda: logs_in(place, "r-2"), seconds=5)
+    eventually("root has its new password", lambda: logs_in(place, "r-2"), seconds=AT_ONCE_SECONDS)
     assert [one for one in asked(place, quiet) if one.endswith(" secrets")] == ["get secrets"]
     cluster.change(auth=None)
     cluster.comes_up()
+
+
+def counted(cluster: Cluster) -> bool:
+    """Whether Kubernetes' own controllers have told of all members, a moment after the pods."""
+    size = cluster.body()["spec"]["size"]
+    return all(
+        says(cluster.get(kind, cluster.name), dict.fromkeys(counts, size))
+        for kind, counts in COUNTS.items()
+    )
+
+
+def says(one: Json, counts: dict[str, int]) -> bool:
+    """For its newest generation."""
+    wanted = {"observedGeneration": one["metadata"]["generation"], **counts}
+    return wanted.items() <= one.get("status", {}).items()
+
+
+def led_by(cluster: Cluster) -> list[str]:
+    """By the word of the status, which may name one later than etcd does."""
+    return [one["name"] for one in cluster.status()["memberStatus"] if one["role"] == "leader"]
 
 
 def guarded(cluster: Cluster, seconds: float) -> None:

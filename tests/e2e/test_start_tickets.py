@@ -7,6 +7,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import pytest
 from harness.api import CLAIMS, PODS, Json
 from harness.clusters import Cluster, is_ready, is_waiting_in_start
 from harness.node import empty, kill_container, volume_path
@@ -14,6 +15,7 @@ from harness.place import Place
 from harness.waiting import eventually, steadily
 
 
+@pytest.mark.timeout(420)
 def test_a_container_restarted_on_an_emptied_volume_cannot_start_etcd(
     place: Place, local_node: None
 ):
@@ -21,7 +23,7 @@ def test_a_container_restarted_on_an_emptied_volume_cannot_start_etcd(
     names = {"v35": "3.5.35", "v36": "3.6.16", "v37": "3.7.3"}
     clusters = [place.declare(3, name, version=version) for name, version in names.items()]
     for cluster in clusters:
-        cluster.comes_up()
+        cluster.comes_up(seconds=120)
         cluster.client.put("before", "kept")
     before = {cluster.name: cluster.client.members() for cluster in clusters}
     volumes = {

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from harness.api import Json, Kind, Kube
 from harness.clusters import Cluster, is_up
+from harness.conditions import condition
 from harness.damage import volume_of
 from harness.place import Place
 from harness.waiting import eventually, steadily
@@ -100,7 +101,7 @@ def test_no_default_storage_class_is_said(place: Place, no_default_class: None):
 
 @pytest.fixture
 def no_default_class(kube: Kube, local_node: None) -> Iterator[None]:
-    """The local cluster's own class, for a while not the default; nobody else uses that cluster."""
+    """The local cluster's own class is not the default for a while, and for nobody on it."""
     kind = Kind("storageclasses", "storage.k8s.io/v1", "StorageClass", namespaced=False)
     note = "storageclass.kubernetes.io/is-default-class"
     kube.patch(kind, None, "local", {"metadata": {"annotations": {note: "false"}}})
@@ -168,13 +169,13 @@ def test_the_operator_itself_is_confined(place: Place):
 
 def waits_for(cluster: Cluster, *words: str) -> None:
     """Both the plan and a condition say so once the grace is over."""
-    eventually(
+    status = eventually(
         f"the plan says {words}",
         cluster.status,
         lambda status: all(word in status.get("plan", "") for word in words),
-        seconds=25,
+        seconds=60,
     )
-    message = cluster.condition("Progressing")["message"]
+    message = condition({"status": status}, "Progressing")["message"]
     assert all(word in message for word in words), message
 
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("three_nodes")]
 GATEWAY = "node-1"
 """This machine reaches Services by way of it, so it stays up."""
 
-LONGEST_GAP = 6.0
+LONGEST_WAIT = 6.0
 """Seconds. A node's sudden end is silence: no connection is refused, everybody waits."""
 
 SAYS_SECONDS = 30
@@ -36,14 +36,13 @@ def test_members_spread_over_nodes(place: Place):
     wide = place.declare(size=5, name="wide")
 
     for cluster in (*clusters, wide):
-        cluster.comes_up()
+        cluster.comes_up(seconds=150)
 
     counts = {one.name: per_node(one) for one in clusters}
     assert all(found == [1, 1, 1] for found in counts.values()), counts
     assert per_node(wide) == [1, 2, 2]
 
 
-@pytest.mark.timeout(120)
 def test_a_member_whose_pod_is_late_starts_as_who_it_is(place: Place):
     """The others form the cluster without it; it had no ticket, so its empty volume is no loss."""
     machines.cordon(place.kube, "node-3", on=True)
@@ -62,7 +61,7 @@ def test_a_member_whose_pod_is_late_starts_as_who_it_is(place: Place):
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(420)
 def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
     """The volume stays on it, so the member does as well."""
     cluster = place.declare(size=3).comes_up()
@@ -91,10 +90,10 @@ def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
         settles(cluster, 3, HEALS_SECONDS)
 
     assert cluster.client.members() == before
-    assert load.gap().seconds < LONGEST_GAP
+    assert load.longest_wait().seconds < LONGEST_WAIT
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_drains_of_all_nodes_go_one_by_one(place: Place):
     """As an upgrade of all nodes does, as fast as the budget lets it."""
     cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()
@@ -108,10 +107,9 @@ def test_drains_of_all_nodes_go_one_by_one(place: Place):
         settles(cluster, 3, HEALS_SECONDS)
 
     assert cluster.client.members() == before
-    assert load.gap().seconds < LONGEST_GAP
+    assert load.longest_wait().seconds < LONGEST_WAIT
 
 
-@pytest.mark.timeout(180)
 def test_a_drain_of_the_only_member_waits_and_says_what_to_do(place: Place):
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "kept")
@@ -132,7 +130,7 @@ def test_a_drain_of_the_only_member_waits_and_says_what_to_do(place: Place):
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(570)
 def test_a_node_that_fails_and_comes_back_loses_nobody(place: Place):
     cluster = place.declare(size=3).comes_up()
     before, claims = cluster.client.members(), cluster.claim_uids()
@@ -152,10 +150,10 @@ def test_a_node_that_fails_and_comes_back_loses_nobody(place: Place):
         settles(cluster, 3, HEALS_SECONDS)
 
     assert (cluster.client.members(), cluster.claim_uids()) == (before, claims)
-    assert load.gap().seconds < LONGEST_GAP
+    assert load.longest_wait().seconds < LONGEST_WAIT
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("claim_deleted", [True, pytest.param(False, marks=pytest.mark.verify)])
 def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place, *, claim_deleted: bool):
     """Its volumes lie on it and nowhere else. Its removal from Kubernetes is believed after five
@@ -182,10 +180,10 @@ def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place, *, c
     after = cluster.client.members().ids
     assert {one for one in before if before[one] != after[one]} == {name}
     assert node_of(cluster.pod(ordinal)) != node
-    assert load.gap().seconds < LONGEST_GAP
+    assert load.longest_wait().seconds < LONGEST_WAIT
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(720)
 def test_two_nodes_fail_and_their_return_heals(place: Place):
     cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()
     cluster.client.put("before", "kept")

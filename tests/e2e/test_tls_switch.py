@@ -12,14 +12,14 @@ from harness.place import PLAINTEXT, Place
 from harness.waiting import eventually
 
 MANAGED = {"peer": "Managed", "client": "Managed"}
-LONGEST_GAP = 5.0
-"""Seconds without an acknowledged put: every write is done within them, with ordinary retries."""
+LONGEST_WAIT = 6.0
+"""Seconds in which clients ask: a write is done within them, with ordinary retries."""
 
 CHANGE_SECONDS = 150
 """For two rolling restarts of three members, on a machine that does other things."""
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 def test_tls_is_turned_on_while_clients_write_and_move_when_they_like(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
     ids = cluster.client.members().ids
@@ -29,7 +29,7 @@ def test_tls_is_turned_on_while_clients_write_and_move_when_they_like(place: Pla
         cluster.change(TLS={**MANAGED, "allowPlaintextClients": True})
         cluster.holds("TLSChanges", "TLS between members is turned on", kind="ChangingTLS")
         changed(cluster, peers="https")
-        assert load.gap().seconds <= LONGEST_GAP, load.gap()
+        assert load.longest_wait().seconds <= LONGEST_WAIT, load.longest_wait()
         cluster.client.put("greeting", "in plaintext")
         cluster.plaintext = False
         assert cluster.client.get("greeting") == "in plaintext"
@@ -42,7 +42,7 @@ def test_tls_is_turned_on_while_clients_write_and_move_when_they_like(place: Pla
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(580)
+@pytest.mark.timeout(1020)
 def test_tls_is_turned_on_and_off_and_round_half_way_under_load(place: Place):
     cluster = place.declare(size=3, TLS=PLAINTEXT).comes_up()
     ids = cluster.client.members().ids
@@ -76,7 +76,7 @@ def test_tls_is_turned_on_and_off_and_round_half_way_under_load(place: Place):
         place.kube.delete(PODS, place.namespace, "etcd-1")
         cluster.change(TLS={"client": "Plaintext", "allowPlaintextClients": None})
         changed(cluster, peers="http")
-        assert load.gap().seconds <= LONGEST_GAP, load.gap()
+        assert load.longest_wait().seconds <= LONGEST_WAIT, load.longest_wait()
 
     assert cluster.client.members().ids == ids
     assert "links" not in cluster.record()

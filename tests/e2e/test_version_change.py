@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 from harness.clusters import Cluster, is_ready
+from harness.conditions import condition
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import Place
 from harness.story import story_of
 from harness.waiting import eventually, steadily
 
-LONGEST_GAP = 6.0
+LONGEST_WAIT = 6.0
 ROLL_SECONDS = 120
-PULL_SECONDS = 40
+PULL_SECONDS = 60
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(480)
 @pytest.mark.parametrize(
     "versions",
     [
@@ -32,13 +33,12 @@ def test_one_minor_after_the_other_under_load(place: Place, versions: tuple[str,
             began = load.now()
             goes_to(cluster, version)
             print(f"to {version}: {load.now() - began:.1f} s, gap {load.gap(began).seconds:.2f} s")
-            assert load.gap(began).seconds < LONGEST_GAP
+            assert load.longest_wait(began).seconds < LONGEST_WAIT
 
     assert cluster.client.members() == before
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(180)
 def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
     """Alone, as on a machine that is short of time etcd elects leaders of its own accord too."""
     cluster = place.declare(size=3, version="3.7.2").comes_up()
@@ -53,10 +53,9 @@ def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
     moved = [one["message"] for one in cluster.events() if one["reason"] == "LeaderMoved"]
     assert len(moved) == 1, moved
     assert f"etcd-{leader} is to be restarted" in moved[0]
-    assert load.gap().seconds < LONGEST_GAP
+    assert load.longest_wait().seconds < LONGEST_WAIT
 
 
-@pytest.mark.timeout(240)
 def test_a_version_without_an_image_stops_at_the_first_pod_and_goes_back(place: Place):
     """A minor higher, so that going back is a downgrade that has not happened yet."""
     cluster = place.declare(size=3, version="3.6.16").comes_up()
@@ -72,7 +71,6 @@ def test_a_version_without_an_image_stops_at_the_first_pod_and_goes_back(place: 
 
 
 @pytest.mark.verify
-@pytest.mark.timeout(240)
 def test_a_repository_without_images_stops_at_the_first_pod_and_goes_back(place: Place):
     cluster = place.declare(size=3).comes_up()
 
@@ -102,13 +100,13 @@ def goes_to(cluster: Cluster, version: str) -> None:
 
 def stops_at_the_first_pod(cluster: Cluster, uids: dict[str, str], image: str) -> None:
     """It is said which pod and which image, and two members go on serving."""
-    eventually(
+    status = eventually(
         "the plan names the image",
         cluster.status,
         lambda status: image in status.get("plan", "") and "cannot be had" in status["plan"],
         seconds=PULL_SECONDS,
     )
-    message = cluster.condition("Progressing")["message"]
+    message = condition({"status": status}, "Progressing")["message"]
     assert image in message, message
     assert cluster.condition("Available")["status"] == "True"
     assert cluster.condition("Degraded")["status"] == "True"

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 
-from harness.history import Gap, Operation, acknowledged, back_in_time, longest_gap
+from harness.history import (
+    Gap,
+    Operation,
+    acknowledged,
+    back_in_time,
+    longest_gap,
+    longest_wait,
+)
 from harness.linearizability import violations
 
 
@@ -146,6 +153,22 @@ def test_the_longest_gap_counts_the_ends_and_answers_alone():
     assert longest_gap(history, began=1, ended=9) == Gap(5, 3)
     assert longest_gap(history, began=1, ended=20) == Gap(12, 8)
     assert longest_gap([], began=1, ended=4) == Gap(3, 1)
+
+
+def test_the_longest_wait_counts_from_the_first_who_asked_in_vain():
+    history = [put("a", 1, 2), put("b", 4, None), put("c", 5, None), put("d", 6, 7)]
+
+    assert longest_wait(history, began=1, ended=7) == Gap(3, 4)
+    assert longest_wait([*history, put("e", 8, None)], began=1, ended=20) == Gap(12, 8)
+    assert longest_wait([put("a", 3, None)], began=1, ended=9) == Gap(6, 3)
+
+
+def test_nobody_waits_while_nobody_asks():
+    stalled = [put("a", 1, 2), get("a", 3, 4), put("b", 50, 51), get("b", 60, 61)]
+
+    assert longest_gap(stalled, began=1, ended=99) == Gap(49, 2)
+    assert longest_wait(stalled, began=1, ended=99) == Gap(1, 1)
+    assert longest_wait([], began=1, ended=99) == Gap(0, 1)
 
 
 def test_what_had_no_answer_is_not_acknowledged():

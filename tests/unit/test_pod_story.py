@@ -35,14 +35,14 @@ def test_one_after_the_other():
     story = told(*BEGINNING, *life("c"), *life("a"), *life("b"))
 
     assert story.stopped == ["c", "a", "b"]
-    assert story.most_down == 1
+    assert story.most_down == story.most_away == 1
 
 
 def test_the_next_before_the_one_is_back():
     story = told(*BEGINNING, *life("c")[:3], *life("a"))
 
     assert story.stopped == ["c", "a"]
-    assert story.most_down == 2
+    assert story.most_down == story.most_away == 2
 
 
 def test_one_that_is_gone_without_stopping_and_one_that_goes_twice():
@@ -56,6 +56,7 @@ def test_a_pod_that_fails_by_itself_is_down_but_was_not_stopped():
 
     assert story.stopped == ["a"]
     assert story.most_down == 2
+    assert story.most_away == 1
 
 
 def test_one_that_was_never_up_is_not_missed():

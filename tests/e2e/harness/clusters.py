@@ -184,8 +184,10 @@ class Cluster:
         return dict(json.loads(base64.b64decode(secret["data"]["bootstrap"])))
 
     def events(self) -> list[Json]:
+        """Of this EtcdCluster; its StatefulSet, or a cluster before it, had the same name."""
+        uid = self.uid
         found = self.kube.list(EVENTS, self.namespace)
-        return [one for one in found if one["involvedObject"].get("name") == self.name]
+        return [one for one in found if one["involvedObject"].get("uid") == uid]
 
     # What it comes to.
 

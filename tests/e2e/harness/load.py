@@ -22,7 +22,14 @@ from aetcd import rpc
 from harness.api import ApiError
 from harness.clusters import Cluster, state_of
 from harness.etcd import Address
-from harness.history import Gap, Operation, acknowledged, back_in_time, longest_gap
+from harness.history import (
+    Gap,
+    Operation,
+    acknowledged,
+    back_in_time,
+    longest_gap,
+    longest_wait,
+)
 from harness.linearizability import violations
 from harness.waiting import PASSING, eventually
 
@@ -151,9 +158,23 @@ class Load:
         return time.monotonic()
 
     def gap(self, since: float = 0.0) -> Gap:
-        """The longest time without an acknowledged put, so far or since a moment."""
-        began, ended = max(since, self.began), self.ended or time.monotonic()
-        return longest_gap((one for one in self.history if one.asked >= began), began, ended)
+        """The longest time without an acknowledged put, so far or since a moment.
+
+        The comparison publishes it, and the benchmarks one counted in the same way. It includes
+        times in which this process did not ask; what tests hold a cluster to is `longest_wait`.
+        """
+        return longest_gap(*self._since(since))
+
+    def longest_wait(self, since: float = 0.0) -> Gap:
+        """How long somebody who asked was kept waiting for any acknowledged put.
+
+        An attempt counts once it is over, which takes `TRY_SECONDS`.
+        """
+        return longest_wait(*self._since(since))
+
+    def _since(self, moment: float) -> tuple[list[Operation], float, float]:
+        began, ended = max(moment, self.began), self.ended or time.monotonic()
+        return [one for one in self.history if one.asked >= began], began, ended
 
     def in_words(self) -> str:
         history = list(self.history)
@@ -163,7 +184,8 @@ class Load:
             f"{(self.ended or time.monotonic()) - self.began:.1f} s of load: {puts} puts, "
             f"{puts - len(acknowledged(history))} of them without an answer, "
             f"{len(history) - puts} gets; longest time without an acknowledged put "
-            f"{gap.seconds:.2f} s, {gap.began - self.began:.1f} s after the start"
+            f"{gap.seconds:.2f} s, {gap.began - self.began:.1f} s after the start; "
+            f"longest wait for one {self.longest_wait().seconds:.2f} s"
         )
 
     def check(self) -> None:

@@ -65,6 +65,22 @@ class Story:
             worst = max(worst, sum(not one for one in up.values()))
         return worst
 
+    @property
+    def most_away(self) -> int:
+        """How many had been stopped and were not back yet, at the worst moment.
+
+        Not who is unready by itself, as a member of two is while the other one restarts.
+        """
+        away: set[str] = set()
+        worst = 0
+        for chapter in self.chapters:
+            if chapter.stopping or chapter.gone:
+                away.add(chapter.name)
+            elif chapter.ready:
+                away.discard(chapter.name)
+            worst = max(worst, len(away))
+        return worst
+
     def _watch(self) -> None:
         try:
             for event in self.cluster.kube.watch(PODS, self.cluster.namespace, SECONDS):

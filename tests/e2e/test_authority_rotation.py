@@ -17,8 +17,8 @@ from harness.renewal import KUBELET_SECONDS
 from harness.waiting import eventually, steadily
 
 ROLL_SECONDS = 90
-LONGEST_WAIT = 6.0
-"""Seconds in which clients ask: a write is done within them, with ordinary retries."""
+LONGEST_WAIT = 5.0
+"""Seconds in which clients ask: every write is done within them, with ordinary retries."""
 
 OVERLAP = 60
 BOTH = {"peer": 2, "client": 2}

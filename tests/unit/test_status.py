@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from worlds import UID, World, body, drive, formed
+from worlds import UID, World, body, drive, formed, until
 
 from etcd_stateful.api.cluster import Refused, parse_cluster
 from etcd_stateful.conditions import Outcome
@@ -245,7 +245,8 @@ class TestMembers:
         world = formed(3)
         world.body["status"] = status(world)
         world.edit(size=5)
-        world.apply(decide(world.observe()))
+        step = until(world, "StatefulSet c")
+        world.apply(step)
         world.cut_off = True
         assert world.observe().replicas == 5
 

@@ -50,6 +50,9 @@ class Memory:
     declined: int = 0
     failures: int = 0
     traceback: str = ""
+    doubted: bool = False
+    """The last look at a cluster that was as declared missed an answer, and is made again."""
+
     still_until: float = float("-inf")
     """Until then nothing is looked at: its namespace ends."""
 
@@ -57,7 +60,18 @@ class Memory:
 
     @property
     def quiet(self) -> bool:
-        return isinstance(self.step, Settled | Hold)
+        return isinstance(self.step, Settled | Hold) and not self.doubted
+
+    def doubts(self, step: Wait | Hold | Settled) -> bool:
+        """Whether to look once more before anybody is told: a busy operator misses an answer now
+        and then, and the next look finds all as it was."""
+        self.doubted = (
+            isinstance(self.step, Settled)
+            and isinstance(step, Wait)
+            and step.soon
+            and not self.doubted
+        )
+        return self.doubted
 
     def next_poll(self) -> float:
         delay = min(FIRST_POLL * 1.5**self.polls, LAST_POLL)

@@ -203,6 +203,8 @@ class Reconciler:
     async def _idle(self, turn: _Turn, step: Wait | Hold | Settled) -> float | None:
         """Nothing to write but the status."""
         body, memory, seen = turn.body, turn.memory, turn.seen
+        if memory.doubts(step):
+            return memory.next_poll()
         self._reporter.decision(body, step, _in_words(step), always=False)
         if news := news_of(memory.step, step, seen.observation):
             self._reporter.event(body, *news)

@@ -296,6 +296,21 @@ class TestRest:
         assert len(settled.start.taken) == tickets
         assert settled.events.reasons()[-1] == "AsDeclared"
 
+    @pytest.mark.parametrize("silent_looks", [1, 2])
+    async def test_the_silence_of_a_single_look_is_told_nobody(self, settled, silent_looks):
+        """It made an Event, `AsDeclared`, and two writes of the status each time."""
+        settled.forget()
+        before = settled.status
+        settled.etcd.silent = set(settled.etcd.members)
+        settled.clock.now += 60
+        for _ in range(silent_looks):
+            settled.clock.now += await settled.once()
+        told = settled.status != before
+        settled.etcd.silent.clear()
+        await settled.run()
+        assert told is (silent_looks > 1)
+        assert settled.events.reasons() == ["AsDeclared"] * told
+
     async def test_the_delay_of_a_step_counts_from_the_event_that_asked_for_it(self, settled):
         settled.kube.remove(SERVICES, "default", "a")
         asked_at.set(asyncio.get_running_loop().time() - 7.0)

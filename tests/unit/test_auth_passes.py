@@ -106,6 +106,7 @@ async def test_off_by_hand_is_on_again_within_a_round(on):
 async def test_without_an_answer_nothing_is_said_to_be_as_declared(on):
     on.accounts.silent = True
     minutes(on)
+    on.clock.now += await on.once()
     await on.once()
     assert on.condition("Progressing")["message"] == "waiting for etcd to tell its users and roles"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -155,18 +157,31 @@ class Etcd:
 
     def _once(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
         host, port = self._locate()
-        connection = http.client.HTTPConnection(host, port, timeout=CONNECT_SECONDS)
+        connection = http.client.HTTPConnection(host, port)
+        connection.sock = sock = self._socket()
         try:
-            connection.connect()
-            connection.sock.settimeout(ANSWER_SECONDS)
-            if mine := self._credentials():
-                secured = mine.context.wrap_socket(connection.sock, server_hostname=mine.host)
-                connection.sock = secured
+            sock.settimeout(CONNECT_SECONDS)
+            sock.connect((host, port))
+            sock.settimeout(ANSWER_SECONDS)
+            if isinstance(sock, ssl.SSLSocket):
+                sock.do_handshake()
             connection.request("POST", path, json.dumps(body))
             response = connection.getresponse()
             return response.status, response.read().decode(errors="replace")
         finally:
             connection.close()
+
+    def _socket(self) -> socket.socket:
+        """Not connected: of one that is reset before it is wrapped, Python leaves the wrapping open
+        (`SSLSocket._create` reads from it, and closes nothing when that fails)."""
+        mine = self._credentials()
+        plain = socket.socket()
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if mine is None:
+            return plain
+        return mine.context.wrap_socket(
+            plain, server_hostname=mine.host, do_handshake_on_connect=False
+        )
 
 
 def to_hex(decimal: str) -> str:

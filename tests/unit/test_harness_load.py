@@ -1,0 +1,45 @@
+"""The end-to-end tests' clients: what fails a test, and what a busy machine may do to them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
+
+from harness.history import Operation
+from harness.load import ELECTS_SECONDS, Load
+
+if TYPE_CHECKING:
+    from harness.clusters import Cluster
+
+NOBODY = cast("Cluster", None)
+
+
+def asked(at: float, *, answered: float | None) -> Operation:
+    return Operation("put", "key", f"{at}", at, answered)
+
+
+def load_of(*puts: Operation) -> Load:
+    return Load(NOBODY, history=list(puts), began=0.5, ended=100.0)
+
+
+def test_clients_whom_nobody_answered_for_long_fail_the_test():
+    late = 1 + ELECTS_SECONDS + 1
+    load = load_of(asked(1, answered=1), asked(1.5, answered=None), asked(2.5, answered=late + 2))
+    with pytest.raises(AssertionError, match="was acknowledged for"):
+        load.was_served()
+
+
+def test_an_election_on_a_busy_machine_does_not():
+    load_of(asked(1, answered=1), asked(2, answered=None), asked(3, answered=9.2)).was_served()
+
+
+def test_what_happened_before_the_moment_that_is_asked_about_does_not_count():
+    load = load_of(asked(1, answered=1), asked(2, answered=40), asked(50, answered=50.1))
+    load.was_served(since=45)
+    with pytest.raises(AssertionError):
+        load.was_served()

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the harness, which the benchmarks share
 
-from harness import backups, machines
+from harness import backups, machines, waiting
 from harness.api import KUBECONFIG, LOCAL_KUBECONFIG, NODES, ROOT, Kube
 from harness.audit import Audit, Suite
 from harness.invariants import Ledger
@@ -82,6 +82,13 @@ def part_of(item: pytest.Item) -> str:
     if item.get_closest_marker("alone") or ALONE & set(getattr(item, "fixturenames", ())):
         return "alone"
     return PARTS[sorted(HERE.glob("test_*.py")).index(item.path) % len(PARTS)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if waiting.near:
+        terminalreporter.section("waits that took more than half of their time")
+        for line in waiting.near:
+            terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 WRITERS = 3
 READERS = 2
-RATE = 50
+RATE = 20
 """Operations per second and client: enough to fall into any gap, little enough for two cores."""
 
 REGISTERS = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,6 +17,11 @@ T = TypeVar("T")
 PASSING = (ApiError, HTTPError, OSError)
 """What a look may raise while something is on its way; the deadline decides."""
 
+NEAR = 0.5
+"""Of its time. A wait that took more is told of at the end: on a slower machine it would fail."""
+
+near: list[str] = []
+
 
 def eventually(
     what: str,
@@ -25,12 +31,14 @@ def eventually(
     every: float = 0.1,
 ) -> T:
     """The first value of `look` that is good. Otherwise fails, showing the last one."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    deadline = began + seconds
     seen: Any = None
     while True:
         try:
             seen = look()
             if good(seen):
+                _note(what, time.monotonic() - began, seconds)
                 return seen
         except PASSING as error:
             seen = error
@@ -38,6 +46,12 @@ def eventually(
             f"{what}: not so after {seconds:g} s; last: {brief(seen)}"
         )
         time.sleep(every)
+
+
+def _note(what: str, took: float, seconds: float) -> None:
+    if took > NEAR * seconds:
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[2].partition(" ")[0]
+        near.append(f"{took:.1f} of {seconds:g} s: {what} ({test})")
 
 
 def steadily(

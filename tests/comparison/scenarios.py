@@ -38,6 +38,8 @@ GATEWAY = "node-1"
 OPERATOR = "app.kubernetes.io/name=etcd-operator"
 LOOK_SECONDS = 0.1
 EDGE_SECONDS = 1.0
+RATE = 50
+"""Operations per second and client, as docs/comparison.md says; gaps are what it is about."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ class Life:
 
         The deed says which pods (by UID) have to be gone in the end.
         """
-        load = Load(self.side).start()
+        load = Load(self.side, rate=RATE).start()
         time.sleep(EDGE_SECONDS)
         gone: set[str] = set()
         start, wall = time.monotonic(), time.time()

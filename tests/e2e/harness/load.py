@@ -122,6 +122,7 @@ class Load:
     """The threads while they run, and afterwards what they have to say."""
 
     cluster: Cluster
+    rate: int = RATE
     prefix: str = field(default_factory=lambda: f"load-{secrets.token_hex(3)}")
     history: list[Operation] = field(default_factory=list, repr=False)
     cluster_ids: set[str] = field(default_factory=set)
@@ -297,7 +298,7 @@ class Load:
         turn, due = 0, time.monotonic()
         while not self._stop.is_set():
             yield turn
-            turn, due = turn + 1, max(due + 1 / RATE, time.monotonic())
+            turn, due = turn + 1, max(due + 1 / self.rate, time.monotonic())
             self._stop.wait(max(0.0, due - time.monotonic()))
 
 

@@ -32,7 +32,7 @@ lint: venv ## Style, types, layering, generated files
 	@$(PYTHON) tests/tiers.py lint
 test-unit: venv ## Pure functions; seconds, needs nothing
 	@$(PYTHON) tests/tiers.py unit
-test-integration: venv ## Real etcd of each minor, a real kube-apiserver
+test-integration: venv ## Real etcd, a real kube-apiserver
 	@$(PYTHON) tests/tiers.py integration
 test-e2e: venv ## A real kubelet, containers, volumes, the chart
 	@$(PYTHON) tests/tiers.py e2e
@@ -46,6 +46,7 @@ verify: venv install ## The long campaigns; their reports are checked in
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py
+	@$(PYTHON) -m pytest --quiet -m verify tests/integration
 	@$(PYTHON) -m pytest --verbose -m verify tests/e2e --report tests/e2e/report.json
 
 ##@ Development

@@ -53,7 +53,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "verify: too long for every run; chosen by `-m verify`")
     config.addinivalue_line("markers", "last: of all tests of its part")
     config.addinivalue_line("markers", "alone: nothing else may run on the cluster meanwhile")
     if config.option.report:
@@ -61,19 +60,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything in here is `e2e`; what is for `make verify` runs only when it is asked for."""
+    """Everything in here is `e2e`, with a limit, in one of the parts."""
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.e2e)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(LIMIT))
-    left_out = []
-    if not config.option.markexpr:
-        left_out = [item for item in ours if item.get_closest_marker("verify")]
     if part := config.option.part:
-        left_out += [item for item in ours if part_of(item) != part]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+        left_out = [item for item in ours if part_of(item) != part]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("last") is not None)
 
 

@@ -18,14 +18,16 @@ pytestmark = pytest.mark.usefixtures("local_node")
 VERSION = "3.7.3"
 RESTORED_SECONDS = 120
 
+KILLED = [False, pytest.param(True, marks=[pytest.mark.verify, pytest.mark.alone])]
+"""Whether the operator is, while the backup is fetched."""
 
-@pytest.mark.alone
+
 @pytest.mark.timeout(480)
+@pytest.mark.parametrize("killed", KILLED)
 def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
-    place: Place, s3: S3Server
+    place: Place, s3: S3Server, killed: bool
 ) -> None:
-    """With the operator killed on the way."""
-    place.operator_may_restart = True
+    place.operator_may_restart = killed
     old = place.declare(size=3, name="old", version=VERSION).comes_up()
     backups.secret(place, s3)
     at = backups.s3_place(s3, "mybucket/restore")
@@ -39,8 +41,9 @@ def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
 
     restore = {"storageType": "S3", "s3": at}
     new = place.declare(size=3, name="new", version=VERSION, bootstrap={"restore": restore})
-    eventually("its Job is there", lambda: new.get(JOBS, "new-restore"), bool, seconds=60)
-    place.operator.kill()
+    if killed:
+        eventually("its Job is there", lambda: new.get(JOBS, "new-restore"), bool, seconds=60)
+        place.operator.kill()
     settles(new, 3, RESTORED_SECONDS)
 
     assert all(new.client.get(key) is not None for key in before)

@@ -16,6 +16,9 @@ from localkube.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("local_node")
 
+KILLED = [False, pytest.param(True, marks=[pytest.mark.verify, pytest.mark.alone])]
+"""Whether the operator is, while the backup is fetched."""
+
 VERSION = "3.7.3"
 SAYS_SECONDS = 40
 RESTORED_SECONDS = 150
@@ -52,13 +55,12 @@ def revision(cluster: Cluster) -> int:
     return int(cluster.client.status()["header"]["revision"])
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(690)
+@pytest.mark.parametrize("killed", KILLED)
 def test_a_backup_takes_the_place_of_a_running_cluster_and_a_bad_one_leaves_it(
-    place: Place, s3: S3Server
+    place: Place, s3: S3Server, killed: bool
 ) -> None:
-    """With the operator killed on the way."""
-    place.operator_may_restart = True
+    place.operator_may_restart = killed
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(4)}
     cluster = place.declare(size=3, version=VERSION).comes_up()
     backups.secret(place, s3)
@@ -96,8 +98,9 @@ def test_a_backup_takes_the_place_of_a_running_cluster_and_a_bad_one_leaves_it(
     assert revision(cluster) == last
 
     edit(place, s3=at)
-    eventually("its Job is there", lambda: cluster.get(JOBS, "etcd-restore"), bool, seconds=60)
-    place.operator.kill()
+    if killed:
+        eventually("its Job is there", lambda: cluster.get(JOBS, "etcd-restore"), bool, seconds=60)
+        place.operator.kill()
     succeeds(place)
     settles(cluster, 3, RESTORED_SECONDS)
 

@@ -59,6 +59,7 @@ def test_a_settled_cluster_costs_no_requests(place: Place, audit: Audit):
     cluster.comes_up(seconds=1)
 
 
+@pytest.mark.verify
 def test_secrets_of_a_user_are_not_read_before_they_change_and_then_at_once(
     place: Place, audit: Audit
 ):

@@ -5,16 +5,42 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 TESTS = Path(__file__).parents[1]
 
 
-def test_every_folder_of_integration_tests_is_run_once() -> None:
+@pytest.fixture(scope="module")
+def tiers() -> ModuleType:
     spec = importlib.util.spec_from_file_location("tiers", TESTS / "tiers.py")
     assert spec is not None
     assert spec.loader is not None
-    tiers = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tiers)
-    there = {path.parent.name for path in (TESTS / "integration").glob("*/test_*.py")}
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
-    assert sorted(folder for part in tiers.INTEGRATION for folder in part) == sorted(there)
+
+@pytest.mark.parametrize("tier", ["UNIT", "MODEL", "INTEGRATION"])
+def test_every_file_of_a_tier_is_run_once(tiers: ModuleType, tier: str) -> None:
+    run = getattr(tiers, tier)
+    words = [word for stage in run.stages for command in stage for word in command]
+    paths = [TESTS.parent / word for word in words if word.startswith("tests/")]
+    files = [file for path in paths for file in ([path] if path.is_file() else files_of(path))]
+
+    assert sorted(files) == files_of(TESTS / run.name)
+
+
+def test_all_is_every_tier(tiers: ModuleType) -> None:
+    names = [tier.name for group in tiers.chosen("all") for tier in group]
+    assert names == ["lint", "unit", "model", "cluster", "integration", "e2e"]
+
+
+def test_a_tier_by_itself_comes_after_the_cluster_it_needs(tiers: ModuleType) -> None:
+    assert tiers.chosen("e2e") == [(tiers.CLUSTER,), (tiers.E2E,)]
+    assert tiers.chosen("unit") == [(), (tiers.UNIT,)]
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("test_*.py"))

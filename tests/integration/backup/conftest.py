@@ -11,6 +11,7 @@ import pytest
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "etcd")]
 
 import clouds
+import minors
 from etcd_live import MINORS, Cluster, binary
 
 from etcd_operator.backup import __main__ as entry
@@ -40,7 +41,7 @@ def oss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.stop()
 
 
-@pytest.fixture(params=MINORS)
+@pytest.fixture(params=minors.each(MINORS))
 def cluster(request: pytest.FixtureRequest, data: Path) -> Iterator[Cluster]:
     found = Cluster(binary(request.param), data, f"token-{request.param}")
     yield found

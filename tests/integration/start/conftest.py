@@ -10,10 +10,11 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 
+import minors
 from start_pods import MINORS, World, binary
 
 
-@pytest.fixture(params=MINORS)
+@pytest.fixture(params=minors.each(MINORS))
 def world(request: pytest.FixtureRequest, data: Path) -> Iterator[World]:
     """Leaves no process behind, whatever the test did."""
     made = World(data, binary(request.param))

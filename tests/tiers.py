@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PYTEST = [sys.executable, "-m", "pytest", "-q"]
+PYTEST = (sys.executable, "-m", "pytest", "--durations=8", "--durations-min=1")
+QUIETLY = (*PYTEST, "-q")
 COUNTS = re.compile(r"(\d+) (passed|failed|error|skipped)")
 FAILURE = re.compile(r"(FAILED|ERROR) \S+::")
 
@@ -37,18 +38,18 @@ def _python(*words: str) -> Command:
 
 
 def _e2e(part: str) -> Command:
-    words = ("-m", "pytest", "--verbose", f"--part={part}", f"--report=build/e2e/part-{part}.json")
-    return _python(*words, "tests/e2e", "-p", "no:cacheprovider")
+    words = ("--verbose", f"--part={part}", f"--report=build/e2e/part-{part}.json")
+    return (*PYTEST, *words, "tests/e2e", "-p", "no:cacheprovider")
 
 
 def _by_turns(folder: str, processes: int) -> list[Command]:
     """Every file of the folder, in so many processes."""
     files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).rglob("test_*.py"))]
-    return [(*PYTEST, *files[turn::processes]) for turn in range(processes)]
+    return [(*QUIETLY, *files[turn::processes]) for turn in range(processes)]
 
 
 def _folders(*names: str) -> Command:
-    return (*PYTEST, *(f"tests/integration/{name}" for name in names))
+    return (*QUIETLY, *(f"tests/integration/{name}" for name in names))
 
 
 LINT = Tier(
@@ -62,7 +63,7 @@ LINT = Tier(
     ),
 )
 UNIT = Tier("unit", (tuple(_by_turns("tests/unit", 2)),))
-MODEL = Tier("model", (((*PYTEST, "tests/model"),),))
+MODEL = Tier("model", (((*QUIETLY, "tests/model"),),))
 # Three nodes, for those of the e2e tier that drain them and switch them off.
 CLUSTER = Tier("cluster", ((("make", "--no-print-directory", "NODES=3", "install"),),))
 # Most of the time from here on is etcd's and the kubelet's: parts at once take hardly longer.

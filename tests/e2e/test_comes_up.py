@@ -33,7 +33,7 @@ def test_a_cluster_without_tls_serves(place: Place):
     assert_status_agrees_with_etcd(cluster, 3, NEWEST, Plaintext="True")
 
 
-@pytest.mark.parametrize("version", ["3.5.35", "3.6.16", "3.7.2"])
+@pytest.mark.parametrize("version", ["3.5.35", "3.6.16"])
 def test_each_supported_minor_serves(place: Place, version: str):
     cluster = place.declare(size=3, version=version).comes_up()
 

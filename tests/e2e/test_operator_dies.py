@@ -18,7 +18,7 @@ from harness.clusters import Cluster, is_ready, is_up, restarts
 from harness.mortal import Dead, Fate, Mirror, Process, connect
 from harness.operator import Operator
 from harness.place import Place
-from harness.waiting import brief, eventually
+from harness.waiting import SLOW, brief, eventually
 
 from etcd_operator.client import Client
 
@@ -96,7 +96,7 @@ async def life(
 ) -> dict[str, Any]:
     cluster = await asyncio.to_thread(place.declare, SIZE, name)
     image = await asyncio.to_thread(lambda: place.operator.image)
-    deadline = time.monotonic() + LONGEST_SECONDS
+    deadline = time.monotonic() + SLOW * LONGEST_SECONDS
 
     async def done() -> bool:
         body = mirror.clusters.get(name)

@@ -21,7 +21,7 @@ from harness.mortal import Fate, Lives, Mirror, always_dying, connect, never, on
 from harness.node import empty
 from harness.operator import Operator
 from harness.place import Place
-from harness.waiting import brief
+from harness.waiting import SLOW, brief
 
 pytestmark = pytest.mark.alone
 
@@ -141,7 +141,7 @@ async def live(
     """What blocks is left to threads: other operators live in this event loop."""
     members, uids = await asyncio.to_thread(begin, cluster)
     await asyncio.to_thread(operation.ask, cluster)
-    deadline = time.monotonic() + LONGEST_SECONDS
+    deadline = time.monotonic() + SLOW * LONGEST_SECONDS
 
     async def done() -> bool:
         body = life.mirror.clusters.get(cluster.name)

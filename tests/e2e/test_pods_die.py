@@ -12,13 +12,11 @@ from harness.place import Place
 from harness.waiting import eventually
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(450)
 @pytest.mark.parametrize(
     "options",
-    [
-        pytest.param({}, marks=pytest.mark.verify, id="gracefully"),
-        pytest.param({"gracePeriodSeconds": 0}, id="at-once"),
-    ],
+    [pytest.param({}, id="gracefully"), pytest.param({"gracePeriodSeconds": 0}, id="at-once")],
 )
 def test_each_pod_dies_in_turn(place: Place, options: dict[str, Any]):
     cluster = place.declare(size=3).comes_up()

@@ -171,6 +171,7 @@ def test_a_cluster_without_tls_is_backed_up_and_born_again_with_it(
     assert schemes == {"https"}
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(780)
 def test_a_backup_by_its_name_is_waited_for_and_may_go_once_it_is_taken(
     place: Place, s3: S3Server

@@ -24,6 +24,12 @@ EDITS = {
     "an option of etcd": {"etcd": {"snapshotCount": 20000}},
     "a label": {"pod": {"labels": {"team": "blue"}}},
 }
+TOGETHER = {
+    "all of it": {
+        "pod": EDITS["resources"]["pod"] | EDITS["a label"]["pod"],
+        "etcd": EDITS["an option of etcd"]["etcd"],
+    }
+}
 
 NO_RESTART = {
     "the size it has": {"size": 3},
@@ -35,12 +41,19 @@ NO_RESTART = {
 
 
 @pytest.mark.timeout(600)
-def test_edits_restart_every_pod_one_at_a_time(place: Place):
+@pytest.mark.parametrize(
+    "edits",
+    [
+        pytest.param(TOGETHER, id="together"),
+        pytest.param(EDITS, marks=pytest.mark.verify, id="each"),
+    ],
+)
+def test_edits_restart_every_pod_one_at_a_time(place: Place, edits: dict[str, dict[str, Json]]):
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members()
 
     with under_load(cluster) as load:
-        for what, edit in EDITS.items():
+        for what, edit in edits.items():
             rolls(cluster, load, what, edit)
 
     assert cluster.client.members() == before

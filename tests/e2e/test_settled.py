@@ -24,7 +24,7 @@ SECONDS = 60
 UNREAD_SECONDS = 40
 """Longer than Secrets of a user are left alone where nobody tells of their changes."""
 
-AT_ONCE_SECONDS = 15
+AT_ONCE_SECONDS = 5
 """Told of, not found by looking again. On a busy machine each look at a pod takes seconds."""
 
 BEGIN_SECONDS = 3

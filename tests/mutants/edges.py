@@ -137,8 +137,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "manifests/drift.py",
-        'if live == wanted or (live is None and wanted in ("", None)):',
-        "if live == wanted or (live is None and not wanted):",
+        'if live is None and wanted in ("", None):',
+        "if live is None and not wanted:",
         "a `false` that someone took away goes unnoticed",
     ),
     Mutant(

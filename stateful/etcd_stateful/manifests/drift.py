@@ -31,12 +31,14 @@ def drift(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
 
 
 def _of_value(live: Any, wanted: Any, path: str, *, quantity: bool) -> str | None:
+    if live == wanted:
+        return None  # most of any object, and found so without looking into it
     if isinstance(wanted, Mapping):
         found = live if isinstance(live, Mapping) else {}
         return _of_object(found, wanted, path, quantity=quantity)
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         return _of_list(live if isinstance(live, list) else [], wanted, path)
-    if live == wanted or (live is None and wanted in ("", None)):
+    if live is None and wanted in ("", None):
         return None  # the API server drops empty text; zero and false it keeps
     return None if quantity and same_quantity(live, wanted) else path
 

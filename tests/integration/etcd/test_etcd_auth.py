@@ -10,7 +10,7 @@ from aetcd import rpc
 from auth_live import Secured
 from worlds import World, body, drive
 
-from etcd_operator import auth_look
+from etcd_operator import accounts, auth_look, etcd
 from etcd_operator.accounts import GrpcAccounts
 from etcd_operator.etcd import Denied, Refused, open_channel
 from etcd_operator.recover.gateway import Gateway, Undone
@@ -98,6 +98,13 @@ async def secured(cluster, data):
     found = Secured(cluster, data)
     found.etcd = await found.ready()
     return found
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """The operator looks again where no answer came in its seconds; here a test would fail."""
+    monkeypatch.setattr(etcd, "READ_SECONDS", 10)
+    monkeypatch.setattr(accounts, "CHANGE_SECONDS", 20)
 
 
 @pytest.fixture

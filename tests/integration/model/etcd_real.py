@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import json
 import shutil
+import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, TypeVar
 
 from compared import NO_ANSWER, Looks
 from start_helpers import listening
@@ -27,6 +29,8 @@ from etcd_stateful import ticket
 from etcd_stateful.membership import steps
 from etcd_stateful.membership.observation import EtcdView, MemberStatus
 
+T = TypeVar("T")
+
 HEALTH_SECONDS: Final = 5.0
 """etcd's HealthInterval."""
 
@@ -35,6 +39,23 @@ ENDS: Final = 2
 
 ONE_TRY: Final = 4.0
 """Seconds in which an etcd that is to end has ended."""
+
+
+LONGEST: Final = 60.0
+"""Seconds of one question, all of whose calls have deadlines of their own."""
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One for all traces, which run in threads: the loops of gRPC's asyncio share one poller, and
+    the one that is closed first closes it under the others' hands."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+def awaited(question: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run_coroutine_threadsafe(question, _loop()).result(LONGEST)
 
 
 @dataclass
@@ -196,7 +217,7 @@ class Processes:
         host = self.seats[self._leader].pod.settings.host
         member = self._ids[self._leader]
         asked = steps.Leader(host, member, self._cluster)
-        outcome = asyncio.run(change(self._etcd, step(asked)))
+        outcome = awaited(change(self._etcd, step(asked)))
         if isinstance(outcome, Done):
             return ""
         return outcome.why if isinstance(outcome, Declined) else NO_ANSWER
@@ -271,7 +292,7 @@ class Processes:
 
     def _see(self) -> None:
         """The member list that a quorum agrees on, and who leads."""
-        views = asyncio.run(self._asked())
+        views = awaited(self._asked())
         self._leads = None
         for leads, view in views:
             if view is None:
@@ -303,7 +324,7 @@ class Processes:
         running = {at: seat for at, seat in self.seats.items() if self._words(seat) == "runs"}
         found = {_version_of(seat.pod) for seat in running.values()}
         versions = sorted({one.rpartition(".")[0] for one in found if one})
-        downs = asyncio.run(self._targets(list(running)))
+        downs = awaited(self._targets(list(running)))
         return " and ".join(versions) + "".join(f" down to {one}" for one in sorted(downs))
 
     async def _targets(self, ordinals: list[int]) -> set[str]:

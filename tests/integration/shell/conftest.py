@@ -17,7 +17,7 @@ from etcd_operator.kube import Resource
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from shell_live import Informed
+from shell_live import Breakable, Informed
 
 ROOT = Path(__file__).parents[3]
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -52,8 +52,9 @@ async def namespace(client: Client) -> AsyncIterator[str]:
 async def inform(client: Client) -> AsyncIterator[Callable[..., Informed]]:
     running: list[Informed] = []
 
-    def make(namespace: str, connection: Any = None, **settings: Any) -> Informed:
-        informed = Informed(client, connection or client, watch_namespaces=(namespace,), **settings)
+    def make(namespace: str, connection: Breakable | None = None, **settings: Any) -> Informed:
+        connection = connection or Breakable(client)
+        informed = Informed(client, connection, watch_namespaces=(namespace,), **settings)
         running.append(informed)
         return informed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,8 @@ from etcd_operator.kube import Json, Key, Resource
 from etcd_operator.metrics import Metrics
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store
+
+SLOW = 3
 
 
 def labels(cluster: str = "a") -> dict[str, str]:
@@ -37,6 +40,7 @@ class Breakable:
         self.cut = False
         self.too_old = False
         self._open: list[aiohttp.ClientResponse] = []
+        self._connecting = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -45,9 +49,24 @@ class Breakable:
 
     def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
         self._loop = asyncio.get_running_loop()
-        session = self._client.session(*traces)
+        session = self._client.session(*traces, self._trace())
         session._middlewares = (*session._middlewares, self._meddle)
         return session
+
+    def _trace(self) -> aiohttp.TraceConfig:
+        async def begins(_: object, context: SimpleNamespace, __: object) -> None:
+            context.connecting = True
+            self._connecting += 1
+
+        async def is_over(_: object, context: SimpleNamespace, __: object) -> None:
+            if vars(context).pop("connecting", False):
+                self._connecting -= 1
+
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_start.append(begins)
+        trace.on_connection_create_end.append(is_over)
+        trace.on_request_exception.append(is_over)
+        return trace
 
     async def _meddle(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -61,6 +80,11 @@ class Breakable:
         response = await handler(request)
         self._open.append(response)
         return response
+
+    def rests(self) -> bool:
+        """Whether no connection is being made. asyncio leaves a socket open for good where a task
+        is cancelled between connecting and the handshake of TLS."""
+        return not self._connecting
 
     def break_open_ones(self) -> None:
         """As a network does it: the connections are gone from one moment to the next."""
@@ -77,7 +101,7 @@ class Breakable:
 class Informed:
     """A running informer and what it asked to be looked at, by when."""
 
-    def __init__(self, client: Client, connection: Any, **settings: Any) -> None:
+    def __init__(self, client: Client, connection: Breakable, **settings: Any) -> None:
         self.store = Store()
         self.keys: list[tuple[float, Resource, Key]] = []
         self.metrics = Metrics()
@@ -90,6 +114,7 @@ class Informed:
             health=Health(600),
             enqueue=self._enqueue,
         )
+        self._connection = connection
         self._task = asyncio.create_task(self.informer.run())
 
     def _enqueue(self, resource: Resource, key: Key) -> None:
@@ -110,11 +135,13 @@ class Informed:
         return when - began
 
     async def end(self) -> None:
+        await until(self._connection.rests, 30)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> None:
-    async with asyncio.timeout(seconds):
+    """Within so many seconds of a quiet machine; a full one gets `SLOW` times that."""
+    async with asyncio.timeout(SLOW * seconds):
         while not condition():
             await asyncio.sleep(0.005)

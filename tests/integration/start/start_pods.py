@@ -301,9 +301,13 @@ class World:
             assert process.wait(PATIENCE) == 0
         for pod in pods:
             pod.restart_container()
-        for pod in pods:
-            eventually(pod._answers, PATIENCE)
-        eventually(lambda: settled(pods), PATIENCE)
+        try:
+            for pod in pods:
+                eventually(pod._answers, PATIENCE)
+            eventually(lambda: settled(pods), PATIENCE)
+        except AssertionError as error:
+            words = "\n".join(f"{pod.entry}:\n{pod.log.read_text()[-6000:]}" for pod in pods)
+            raise AssertionError(f"the members do not serve: {error}\n{words}") from error
         return pods
 
     def copy(self, source: Pod, target: Pod) -> None:

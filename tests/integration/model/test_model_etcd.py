@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ IN_SYNC = "can only promote a learner member which is in sync with leader"
 
 UNHEALTHY = "unhealthy cluster"
 
-TRIES = 3
+TRIES = 10
 """Of a trace that came too late for what it is to show; it says then nothing of model or etcd."""
 IN_SYNC = "can only promote a learner member which is in sync with leader"
 
@@ -285,6 +286,8 @@ def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     asked = [one.callspec.params["case"] for one in request.session.items if _is_here(one)]
     traces = {case: moments(*case.split(": ", 1)) for case in asked}
 
+    base = tmp_path_factory.mktemp("etcd")
+
     def live(case: str) -> None:
         for _ in range(TRIES - 1):
             with suppress(TooLate):
@@ -294,7 +297,8 @@ def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
     def live_once(case: str) -> None:
         minor = case.partition(":")[0]
-        with memory.folder(tmp_path_factory.mktemp("etcd")) as folder:
+        # Threads at once are too much for pytest's way to number folders.
+        with memory.folder(Path(tempfile.mkdtemp(dir=base))) as folder:
             world = World(folder, binary(minor))
             try:
                 compare(traces[case], Processes(world, len(traces[case][0].looks["pods"])))

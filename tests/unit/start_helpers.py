@@ -106,7 +106,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def eventually(holds: Callable[[], object], seconds: float = 10) -> None:
+def eventually(holds: Callable[[], object], seconds: float = 30) -> None:
     """Poll until `holds` is true; fails when it is not by then."""
     deadline = time.monotonic() + seconds
     while not holds():

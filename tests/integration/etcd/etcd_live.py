@@ -146,11 +146,18 @@ class Cluster:
         return (await etcd.status(self.at(member))).leader_id != 0
 
     async def leader(self, etcd: GrpcEtcd) -> Member:
-        status = await etcd.status(self.at(self.first[0]))
-        return next(one for one in self.first if self.member_id(one) == status.leader_id)
+        found = list[Member]()
+
+        async def is_known() -> bool:
+            status = await etcd.status(self.at(self.first[0]))
+            found[:] = [one for one in self.first if self.member_id(one) == status.leader_id]
+            return bool(found)
+
+        await eventually(is_known)
+        return found[0]
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     """Waits until the check is true; no answer counts as not yet."""
     deadline = time.monotonic() + seconds
     while True:

@@ -31,7 +31,7 @@ from localkube.s3 import S3Server
 HERE = Path(__file__).parent
 
 LIMIT = 300
-"""Seconds of a quiet machine, as all limits are: `waiting.SLOW` times that counts. More than the
+"""Seconds of a quiet machine, as all limits are: `SLOW` times that counts. More than the
 waits of a test together, so that one of these fails, which says what for, and not the clock. Tests
 that wait for longer have a limit of their own."""
 
@@ -65,9 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.e2e)
-        own = item.get_closest_marker("timeout")
-        limit = own.args[0] if own else LIMIT
-        item.add_marker(pytest.mark.timeout(waiting.SLOW * limit), append=False)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT))
     if part := config.option.part:
         left_out = [item for item in ours if part_of(item) != part]
         config.hook.pytest_deselected(items=left_out)

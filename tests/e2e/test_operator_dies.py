@@ -18,7 +18,8 @@ from harness.clusters import Cluster, is_ready, is_up, restarts
 from harness.mortal import Dead, Fate, Mirror, Process, connect
 from harness.operator import Operator
 from harness.place import Place
-from harness.waiting import SLOW, brief, eventually
+from harness.slow import SLOW
+from harness.waiting import brief, eventually
 
 from etcd_operator.client import Client
 

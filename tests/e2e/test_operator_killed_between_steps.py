@@ -21,7 +21,8 @@ from harness.mortal import Fate, Lives, Mirror, always_dying, connect, never, on
 from harness.node import empty
 from harness.operator import Operator
 from harness.place import Place
-from harness.waiting import SLOW, brief
+from harness.slow import SLOW
+from harness.waiting import brief
 
 pytestmark = pytest.mark.alone
 

@@ -18,12 +18,9 @@ pytestmark = pytest.mark.usefixtures("local_node")
 VERSION = "3.7.3"
 RESTORED_SECONDS = 120
 
-KILLED = [False, pytest.param(True, marks=[pytest.mark.verify, pytest.mark.alone])]
-"""Whether the operator is, while the backup is fetched."""
-
 
 @pytest.mark.timeout(480)
-@pytest.mark.parametrize("killed", KILLED)
+@pytest.mark.parametrize("killed", backups.KILLED)
 def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
     place: Place, s3: S3Server, killed: bool
 ) -> None:

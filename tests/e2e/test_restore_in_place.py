@@ -16,9 +16,6 @@ from localkube.s3 import S3Server
 
 pytestmark = pytest.mark.usefixtures("local_node")
 
-KILLED = [False, pytest.param(True, marks=[pytest.mark.verify, pytest.mark.alone])]
-"""Whether the operator is, while the backup is fetched."""
-
 VERSION = "3.7.3"
 SAYS_SECONDS = 40
 RESTORED_SECONDS = 150
@@ -56,7 +53,7 @@ def revision(cluster: Cluster) -> int:
 
 
 @pytest.mark.timeout(690)
-@pytest.mark.parametrize("killed", KILLED)
+@pytest.mark.parametrize("killed", backups.KILLED)
 def test_a_backup_takes_the_place_of_a_running_cluster_and_a_bad_one_leaves_it(
     place: Place, s3: S3Server, killed: bool
 ) -> None:

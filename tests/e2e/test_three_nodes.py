@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("three_nodes")]
 GATEWAY = "node-1"
 """This machine reaches Services by way of it, so it stays up."""
 
-
 SAYS_SECONDS = 30
 HEALS_SECONDS = 120
 GONE_SECONDS = 450

@@ -1,4 +1,4 @@
-"""Where the tests of this tier keep the data of their many etcd, and how long they may take."""
+"""Where the tests of this tier keep the data of the many etcd that they run."""
 
 from __future__ import annotations
 
@@ -11,19 +11,6 @@ import pytest
 sys.path.append(str(Path(__file__).parent))  # what all folders of this tier share
 
 import memory
-
-HERE = Path(__file__).parent
-
-SLOW = 3
-"""Limits are those of a quiet machine; one that is full of tests gets so many times as much."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            own = item.get_closest_marker("timeout")
-            limit = own.args[0] if own else float(config.getini("timeout"))
-            item.add_marker(pytest.mark.timeout(SLOW * limit), append=False)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 
 from harness.api import ApiError, Json, Kind
 from random_names import manifests

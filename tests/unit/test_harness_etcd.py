@@ -5,15 +5,10 @@ from __future__ import annotations
 import gc
 import socket
 import struct
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
-
 from harness.authority import Authority
 from harness.credentials import Credentials
 from harness.etcd import Etcd, NoAnswer

@@ -3,17 +3,10 @@ agrees with the definition, tried order by order, on thousands of small historie
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from itertools import permutations
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
-
 from harness.history import (
     Gap,
     Operation,
@@ -23,6 +16,8 @@ from harness.history import (
     longest_wait,
 )
 from harness.linearizability import violations
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 
 def put(value: str, asked: float, answered: float | None, key: str = "k") -> Operation:

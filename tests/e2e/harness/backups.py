@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.api import BACKUPS, CLAIMS, SECRETS, ApiError, Json, Kube
 from harness.conditions import condition
 from harness.load import Load
@@ -20,6 +22,9 @@ SAYS_SECONDS = 10
 
 DONE_SECONDS = 60
 """How long a Job may take, with the start of its pod."""
+
+KILLED = [False, pytest.param(True, marks=[pytest.mark.verify, pytest.mark.alone])]
+"""Whether the operator is, while a backup is fetched."""
 
 HOST = "10.89.0.1"
 """This machine, as the pods of the local cluster know it."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from urllib3.exceptions import HTTPError
 
 from harness.api import ApiError
+from harness.slow import SLOW
 
 T = TypeVar("T")
 
@@ -19,10 +20,6 @@ PASSING = (ApiError, HTTPError, OSError)
 
 NEAR = 0.5
 """Of its time. A wait that took more is told of at the end: on a slower machine it would fail."""
-
-SLOW = 3
-"""Limits are several times what a quiet machine takes. One that is full of other tests is given so
-many times as long: a limit tells what hangs, and `make bench` what is slow."""
 
 near: list[str] = []
 
@@ -35,27 +32,26 @@ def eventually(
     every: float = 0.1,
 ) -> T:
     """The first value of `look` that is good. Otherwise fails, showing the last one."""
-    began = time.monotonic()
-    deadline = began + SLOW * seconds
+    began, limit = time.monotonic(), SLOW * seconds
     seen: Any = None
     while True:
         try:
             seen = look()
             if good(seen):
-                _note(what, time.monotonic() - began, seconds)
+                _note(what, time.monotonic() - began, limit)
                 return seen
         except PASSING as error:
             seen = error
-        assert time.monotonic() < deadline, (
-            f"{what}: not so after {SLOW * seconds:g} s; last: {brief(seen)}"
+        assert time.monotonic() < began + limit, (
+            f"{what}: not so after {limit:g} s; last: {brief(seen)}"
         )
         time.sleep(every)
 
 
-def _note(what: str, took: float, seconds: float) -> None:
-    if took > NEAR * SLOW * seconds:
+def _note(what: str, took: float, limit: float) -> None:
+    if took > NEAR * limit:
         test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[2].partition(" ")[0]
-        near.append(f"{took:.1f} of {SLOW * seconds:g} s: {what} ({test})")
+        near.append(f"{took:.1f} of {limit:g} s: {what} ({test})")
 
 
 def steadily(

@@ -30,7 +30,8 @@ import memory  # noqa: E402
 import random_sets  # noqa: E402
 from addresses import address  # noqa: E402
 from damages import damages  # noqa: E402
-from etcd_live import MINORS, Cluster, binary  # noqa: E402
+from etcd_live import Cluster, binary  # noqa: E402
+from minors import MINORS  # noqa: E402
 from random_sets import begin, connected, difference, encrypt, picture, write  # noqa: E402
 from test_backup_live import certificates, told  # noqa: E402
 from test_restore_live import STORE, TOKEN, Target  # noqa: E402

@@ -12,7 +12,7 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "etcd")
 
 import clouds
 import minors
-from etcd_live import MINORS, Cluster, binary
+from etcd_live import Cluster, binary
 
 from etcd_operator.backup import __main__ as entry
 from localkube.azure import AzureServer
@@ -41,7 +41,7 @@ def oss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.stop()
 
 
-@pytest.fixture(params=minors.each(MINORS))
+@pytest.fixture(params=minors.EACH)
 def cluster(request: pytest.FixtureRequest, data: Path) -> Iterator[Cluster]:
     found = Cluster(binary(request.param), data, f"token-{request.param}")
     yield found

@@ -11,10 +11,10 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 
 import minors
-from etcd_live import MINORS, Cluster, binary
+from etcd_live import Cluster, binary
 
 
-@pytest.fixture(params=minors.each(MINORS))
+@pytest.fixture(params=minors.EACH)
 def cluster(request: pytest.FixtureRequest, data: Path) -> Iterator[Cluster]:
     found = Cluster(binary(request.param), data, f"token-{request.param}")
     yield found

@@ -21,7 +21,6 @@ from etcd_stateful.membership import identity
 from etcd_stateful.naming import CLIENT_PORT, PEER_PORT
 
 BINARIES = Path(__file__).parents[3] / "build" / "bin"
-MINORS = ("3.5", "3.6", "3.7")
 
 
 @dataclass

@@ -12,7 +12,8 @@ import pytest
 from compared import NO_ANSWER, UNSURE, Line, Moment, Together, TooLate, compare, told
 from etcd_modelled import Modelled
 from etcd_real import Processes
-from start_pods import MINORS, World, binary
+from minors import MINORS
+from start_pods import World, binary
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
@@ -23,7 +24,6 @@ UNHEALTHY = "unhealthy cluster"
 
 TRIES = 10
 """Of a trace that came too late for what it is to show; it says then nothing of model or etcd."""
-IN_SYNC = "can only promote a learner member which is in sync with leader"
 
 TRACES: dict[str, tuple[int, tuple[Line, ...]]] = {
     "grow from 1 to 3": (

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+from harness.slow import SLOW
 
 from etcd_operator.client import Client
 from etcd_operator.health import Health
@@ -16,8 +17,6 @@ from etcd_operator.kube import Json, Key, Resource
 from etcd_operator.metrics import Metrics
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store
-
-SLOW = 3
 
 
 def labels(cluster: str = "a") -> dict[str, str]:

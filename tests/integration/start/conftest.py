@@ -11,10 +11,10 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 
 import minors
-from start_pods import MINORS, World, binary
+from start_pods import World, binary
 
 
-@pytest.fixture(params=minors.each(MINORS))
+@pytest.fixture(params=minors.EACH)
 def world(request: pytest.FixtureRequest, data: Path) -> Iterator[World]:
     """Leaves no process behind, whatever the test did."""
     made = World(data, binary(request.param))

@@ -33,7 +33,6 @@ from etcd_stateful.start_config import Settings
 
 ROOT = Path(__file__).parents[3]
 BINARIES = Path(os.environ.get("ETCD_BIN_DIR", ROOT / "build/bin"))
-MINORS = ("3.5", "3.6", "3.7")
 PATIENCE = 60
 """Seconds for anything to happen on a busy machine; nothing waits that long when all is well."""
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import ssl
+import weakref
 from collections.abc import AsyncIterator
 from typing import NamedTuple, Self
 
@@ -24,6 +27,10 @@ from etcd_operator.kube import FIELD_MANAGER, Json
 KEEPALIVE_SECONDS = 60.0
 """Below the API server's 90: a pass must not begin with a TLS handshake."""
 
+CUT_ROUNDS = 100
+CUT_SECONDS = 0.01
+"""What was cut is gone after a few rounds of the loop."""
+
 JSON = "application/json"
 
 
@@ -35,6 +42,36 @@ class Answer(NamedTuple):
     status: int
     retry_after: float | None
     data: bytes
+
+
+class Connector(aiohttp.TCPConnector):
+    """Once it is closed its connections are, whatever the other end does. asyncio would wait 30 s
+    for the other end to close TLS too, and leaves open for good what was cancelled before TLS
+    began (3.11): sockets that would outlive their loop."""
+
+    def __init__(self, context: ssl.SSLContext | bool) -> None:
+        super().__init__(limit=0, ssl=context, socket_factory=self._open)
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    async def close(self, *, abort_ssl: bool = False) -> None:
+        await super().close(abort_ssl=abort_ssl)
+        for _ in range(CUT_ROUNDS):
+            if not self._cut():
+                return
+            await asyncio.sleep(CUT_SECONDS)
+
+    def _open(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
+    def _cut(self) -> bool:
+        """Whether any was open still. What is shut down looks as if the other end had gone."""
+        still = [each for each in self._sockets if each.fileno() != -1]
+        for each in still:
+            with contextlib.suppress(OSError):  # not connected yet, or not any more
+                each.shutdown(socket.SHUT_RDWR)
+        return bool(still)
 
 
 class _Rest(RESTClientObject):
@@ -86,9 +123,8 @@ class Transport:
             )
             return await handler(request)
 
-        connector = aiohttp.TCPConnector(limit=0, ssl=self._rest.ssl_context)
         return aiohttp.ClientSession(
-            connector=connector,
+            connector=Connector(self._rest.ssl_context),
             middlewares=(authorize,),
             trace_configs=list(traces),
             trust_env=True,

@@ -68,9 +68,6 @@ LOGIN_SECONDS = 5.0
 END_SECONDS = 2.0
 """For kopf to end by itself. Then its tasks are cancelled until they are gone: it ignores some."""
 
-CLOSE_SECONDS = 0.1
-"""For the connections of a closed session to be gone before its loop is."""
-
 FIRST_DELAY = 1.0
 LAST_DELAY = 30.0
 STEADY_SECONDS = 60.0
@@ -207,7 +204,6 @@ class Watches:
         finally:
             for session in sessions:
                 await session.close()
-            await asyncio.sleep(CLOSE_SECONDS)
 
     async def _until_ended(
         self, operator: Coroutine[Any, Any, None], ending: asyncio.Event

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -39,7 +38,6 @@ class Breakable:
         self.cut = False
         self.too_old = False
         self._open: list[aiohttp.ClientResponse] = []
-        self._connecting = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -48,24 +46,9 @@ class Breakable:
 
     def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
         self._loop = asyncio.get_running_loop()
-        session = self._client.session(*traces, self._trace())
+        session = self._client.session(*traces)
         session._middlewares = (*session._middlewares, self._meddle)
         return session
-
-    def _trace(self) -> aiohttp.TraceConfig:
-        async def begins(_: object, context: SimpleNamespace, __: object) -> None:
-            context.connecting = True
-            self._connecting += 1
-
-        async def is_over(_: object, context: SimpleNamespace, __: object) -> None:
-            if vars(context).pop("connecting", False):
-                self._connecting -= 1
-
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_create_start.append(begins)
-        trace.on_connection_create_end.append(is_over)
-        trace.on_request_exception.append(is_over)
-        return trace
 
     async def _meddle(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -79,11 +62,6 @@ class Breakable:
         response = await handler(request)
         self._open.append(response)
         return response
-
-    def rests(self) -> bool:
-        """Whether no connection is being made. asyncio leaves a socket open for good where a task
-        is cancelled between connecting and the handshake of TLS."""
-        return not self._connecting
 
     def break_open_ones(self) -> None:
         """As a network does it: the connections are gone from one moment to the next."""
@@ -113,7 +91,6 @@ class Informed:
             health=Health(600),
             enqueue=self._enqueue,
         )
-        self._connection = connection
         self._task = asyncio.create_task(self.informer.run())
 
     def _enqueue(self, resource: Resource, key: Key) -> None:
@@ -134,7 +111,6 @@ class Informed:
         return when - began
 
     async def end(self) -> None:
-        await until(self._connection.rests, 30)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

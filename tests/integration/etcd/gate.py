@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Literal
 
 PORT = 2380
 MESSAGE = b"POST /raft "
@@ -18,7 +19,7 @@ class Gate:
     def __init__(self, address: str, host: str) -> None:
         self._address = address
         self._host = host
-        self._keeps = False
+        self._messages: Literal["pass", "keep", "drop"] = "pass"
         self._kept: list[Writer] = []
         self._passing: set[Writer] = set()
 
@@ -34,22 +35,25 @@ class Gate:
 
     def keep_messages(self) -> None:
         """From now on, whether or not the member is there to take them."""
-        self._keeps = True
+        self._messages = "keep"
 
     @property
     def keeps_any(self) -> bool:
         return bool(self._kept)
 
     def drop_messages(self) -> None:
-        """Those that were kept; their senders learn of it now."""
-        self._keeps = False
+        """Those that were kept, whose senders learn of it now, and those that wait behind them: one
+        that arrived would make the peer active again."""
+        self._messages = "drop"
         while self._kept:
             self._kept.pop().transport.abort()
 
     async def _pass(self, reader: Reader, writer: Writer) -> None:
         first = await reader.read(65536)
-        if self._keeps and first.startswith(MESSAGE):
+        if first.startswith(MESSAGE) and self._messages != "pass":
             self._kept.append(writer)
+            if self._messages == "drop":
+                self.drop_messages()
             return
         try:
             beyond = await asyncio.open_connection(self._host, PORT)

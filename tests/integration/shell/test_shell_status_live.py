@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
+
 import pytest
 
 from etcd_operator.events import Events
-from etcd_operator.kube import ETCD_CLUSTERS, ETCD_RESTORES
+from etcd_operator.kube import ETCD_CLUSTERS, ETCD_RESTORES, Rejected, Resource
 from etcd_operator.restores import Restores
 from etcd_operator.statuses import write_status
 from etcd_operator.store import Store
 
 pytestmark = pytest.mark.integration
 
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
 PAUSED = {"size": 1, "paused": True}
 """An operator that may be installed in the cluster leaves these alone but for their status."""
 RESTORE = {
@@ -42,44 +52,86 @@ class Interrupted:
         return await self._client.apply(resource, manifest, status=status)
 
 
-async def replace(client, made):
+@pytest.fixture
+async def notes(client, namespace):
+    """A custom resource that no operator writes the status of."""
+    group = f"test-{uuid.uuid4().hex[:8]}.example.com"
+    notes = Resource(group, "v1", "notes", "Note")
+    made = await client.create(DEFINITIONS, definition(notes))
+    async with asyncio.timeout(60):
+        while not await is_served(client, notes, namespace):
+            await asyncio.sleep(0.1)
+    yield notes
+    name = made["metadata"]["name"]
+    await client.delete(DEFINITIONS, "", name, uid=made["metadata"]["uid"])
+
+
+def definition(resource):
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        },
+        "subresources": {"status": {}},
+    }
+    return {
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "names": {"plural": resource.plural, "kind": resource.kind},
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
+
+
+async def is_served(client, resource, namespace):
+    try:
+        await client.list(resource, namespace)
+    except Rejected as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+async def replace(client, notes, made):
     metadata = made["metadata"]
     place = {"namespace": metadata["namespace"], "name": metadata["name"]}
-    await client.delete(ETCD_CLUSTERS, *place.values(), uid=metadata["uid"])
-    await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})
+    await client.delete(notes, *place.values(), uid=metadata["uid"])
+    await client.apply(notes, {"metadata": place})
 
 
-async def test_never_lands_on_the_next_cluster_of_the_name(client, namespace):
-    place = {"namespace": namespace, "name": "a"}
-    made = await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})
-    kube = Interrupted(client, lambda: replace(client, made))
+async def test_never_lands_on_the_next_object_of_the_name(client, namespace, notes):
+    made = await client.apply(notes, {"metadata": {"namespace": namespace, "name": "a"}})
+    kube = Interrupted(client, lambda: replace(client, notes, made))
 
-    assert await write_status(kube, ETCD_CLUSTERS, made, STATUS) is None
-    live = await client.get(ETCD_CLUSTERS, namespace, "a")
+    assert await write_status(kube, notes, made, STATUS) is None
+    live = await client.get(notes, namespace, "a")
     assert live["metadata"]["uid"] != made["metadata"]["uid"]
-    assert (live.get("status") or {}).get("reason") != STATUS["reason"]
+    assert "status" not in live
     assert kube.calls == ["apply", "get"]
 
 
-async def test_from_an_older_body_is_written_all_the_same(client, namespace):
-    place = {"namespace": namespace, "name": "a"}
-    made = await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})
+async def test_from_an_older_body_is_written_all_the_same(client, namespace, notes):
+    made = await client.apply(notes, {"metadata": {"namespace": namespace, "name": "a"}})
     labels = {"metadata": {"labels": {"x": "y"}}}
-    kube = Interrupted(client, lambda: client.merge_patch(ETCD_CLUSTERS, namespace, "a", labels))
+    kube = Interrupted(client, lambda: client.merge_patch(notes, namespace, "a", labels))
 
-    written = await write_status(kube, ETCD_CLUSTERS, made, STATUS)
-    assert written["status"]["reason"] == STATUS["reason"]
+    written = await write_status(kube, notes, made, STATUS)
+    assert written["status"] == STATUS
     assert written["metadata"]["labels"] == {"x": "y"}
     assert kube.calls == ["apply", "get", "apply"]
 
 
-async def test_of_a_cluster_that_is_gone_is_nobodys(client, namespace):
-    place = {"namespace": namespace, "name": "a"}
-    made = await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})
-    await client.delete(ETCD_CLUSTERS, namespace, "a", uid=made["metadata"]["uid"])
+async def test_of_an_object_that_is_gone_is_nobodys(client, namespace, notes):
+    made = await client.apply(notes, {"metadata": {"namespace": namespace, "name": "a"}})
+    await client.delete(notes, namespace, "a", uid=made["metadata"]["uid"])
 
-    assert await write_status(client, ETCD_CLUSTERS, made, STATUS) is None
-    assert await client.get(ETCD_CLUSTERS, namespace, "a") is None
+    assert await write_status(client, notes, made, STATUS) is None
+    assert await client.get(notes, namespace, "a") is None
 
 
 async def test_an_answer_of_a_restore_is_its_own(client, namespace):

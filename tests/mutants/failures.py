@@ -83,6 +83,12 @@ MUTANTS: Final = [
         "F5: a pod is made while its ordinal's old claim is still on its way out",
     ),
     Mutant(
+        "membership/planner.py",
+        "    leftovers.stopping,\n",
+        "",
+        "F5: a cluster is called as declared while a removed member's claim is still there",
+    ),
+    Mutant(
         _REPLACE,
         "runs or pod.node_gone or",
         "pod.node_gone or",

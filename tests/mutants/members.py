@@ -262,8 +262,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACE,
-        "    if pod is None or pod.ordinal >= seen.replicas:\n",
-        "    if pod is None:\n",
+        "_again(seen, seat, pod) if pod.ordinal < seen.replicas else None",
+        "_again(seen, seat, pod)",
         "pods that the StatefulSet takes away are deleted beside it",
     ),
     Mutant(

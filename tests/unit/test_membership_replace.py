@@ -392,7 +392,20 @@ class TestPods:
         seen = world.observe()
         beyond = replace(seen.pods[2], ordinal=3, name="c-3")
 
-        assert decide(replace(seen, pods=(*seen.pods, beyond))) == Settled()
+        step = decide(replace(seen, pods=(*seen.pods, beyond)))
+
+        assert step == Wait("pods c-3, needed no more, to stop")
+
+    def test_one_beyond_the_replicas_whose_node_is_silent_is_given_up(self) -> None:
+        """Its claim would stay for as long as the Node does."""
+        world = formed(3)
+        seen = world.observe()
+        beyond = replace(seen.pods[2], ordinal=3, name="c-3", deleting=True, overdue=True)
+
+        step = decide(replace(seen, pods=(*seen.pods, beyond)))
+
+        assert isinstance(step, DeletePod)
+        assert (step.name, step.force) == ("c-3", True)
 
 
 def test_a_claim_that_is_gone_from_under_a_running_pod_is_made_again() -> None:

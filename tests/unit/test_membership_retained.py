@@ -437,7 +437,7 @@ class TestForeignData:
         world.turn()
         world.objects["StatefulSet", "c"]["spec"]["replicas"] = 3
 
-        assert decide(world.observe()) == Settled()
+        assert decide(world.observe()) == Wait("pods c-3, needed no more, to stop")
 
 
 def test_a_claim_that_nobody_shows_is_waited_for() -> None:

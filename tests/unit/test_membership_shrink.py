@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from views import seat, with_pod, with_status, without_status
-from worlds import World, drive, formed, labels, until
+from worlds import World, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import replicas
 from etcd_stateful.membership.planner import decide
@@ -124,6 +124,19 @@ def test_back_up_half_way(size: int) -> None:
     assert drive(world) == Settled()
     assert len(world.etcd.voters) == size
     assert len(world.pods) == size
+
+
+def test_not_as_declared_before_the_last_pod_has_stopped_and_its_claim_is_gone() -> None:
+    """An etcd that had not joined yet takes no notice of SIGTERM, and stops after 30 seconds."""
+    world = shrunk(3, 2)
+    lead(world, 0)
+    while is_write(step := decide(world.observe())):
+        world.apply(step)
+
+    assert step == Wait("pods c-2, needed no more, to stop")
+    assert 2 in world.claims
+    assert drive(world) == Settled()
+    assert 2 not in world.claims
 
 
 def test_grown_again_before_the_claim_is_gone_finds_no_old_data() -> None:

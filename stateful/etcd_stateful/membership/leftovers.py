@@ -66,6 +66,12 @@ def of_removed_members(seen: Observation) -> Step | None:
     return None
 
 
+def stopping(seen: Observation) -> Step | None:
+    """Pods beyond the replicas. Until they are gone the claims of their members are not (F5)."""
+    names = [pod.name for pod in seen.pods if pod.ordinal >= seen.replicas]
+    return Wait(f"pods {', '.join(names)}, needed no more, to stop") if names else None
+
+
 def _discard(claim: Claim) -> Step:
     if claim.deleting:
         return Wait(f"claim {claim.name} to be gone")

@@ -370,6 +370,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     links.changed,
     switch.held,
     authentication.held,
+    leftovers.stopping,
 )
 
 _STARTS: Final[frozenset[Question]] = frozenset(

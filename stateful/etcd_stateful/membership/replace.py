@@ -45,11 +45,18 @@ def remains(seen: Observation) -> Step | None:
 
 
 def _remains(seen: Observation, seat: Seat) -> Step | None:
-    claim, pod = seat.claim, seat.pod
-    if pod is None or pod.ordinal >= seen.replicas:
+    pod = seat.pod
+    if pod is None:
         return None
     if pod.deleting:
         return _force(pod) if pod.overdue else None
+    # Those beyond the replicas are deleted by the StatefulSet's controller.
+    return _again(seen, seat, pod) if pod.ordinal < seen.replicas else None
+
+
+def _again(seen: Observation, seat: Seat, pod: Pod) -> Step | None:
+    """Where no new member can start on what the pod has."""
+    claim = seat.claim
     if not seat.durable:
         return _delete(pod, "its member was removed") if pod.etcd_started else None
     if claim is None:

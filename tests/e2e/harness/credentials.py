@@ -42,12 +42,19 @@ class Credentials:
                 context.load_cert_chain(file.name)
         return context
 
+    def unconnected(self) -> ssl.SSLSocket:
+        """A socket. Of one that is reset before it is wrapped, Python leaves the wrapping open
+        (`SSLSocket._create` reads from it, and closes nothing when that fails)."""
+        return self.context.wrap_socket(
+            socket.socket(), server_hostname=self.host, do_handshake_on_connect=False
+        )
+
     def shown_at(self, where: tuple[str, int]) -> x509.Certificate:
         """What a member shows there."""
-        with (
-            socket.create_connection(where, timeout=2) as raw,
-            self.context.wrap_socket(raw, server_hostname=self.host) as secured,
-        ):
+        with self.unconnected() as secured:
+            secured.settimeout(2)
+            secured.connect(where)
+            secured.do_handshake()
             shown = secured.getpeercert(binary_form=True)
         assert shown is not None
         return x509.load_der_x509_certificate(shown)

@@ -172,16 +172,10 @@ class Etcd:
             connection.close()
 
     def _socket(self) -> socket.socket:
-        """Not connected: of one that is reset before it is wrapped, Python leaves the wrapping open
-        (`SSLSocket._create` reads from it, and closes nothing when that fails)."""
         mine = self._credentials()
-        plain = socket.socket()
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if mine is None:
-            return plain
-        return mine.context.wrap_socket(
-            plain, server_hostname=mine.host, do_handshake_on_connect=False
-        )
+        sock = socket.socket() if mine is None else mine.unconnected()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
 
 
 def to_hex(decimal: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 from addresses import own_address
 from aetcd import rpc
 from auth_live import Secured
+from minors import newest_first
 from worlds import World, body, drive
 
 from etcd_operator import accounts, auth_look, etcd
@@ -203,6 +204,7 @@ async def test_a_look_at_what_has_not_changed_is_one_question(declared):
     assert asked == ["AuthStatus"]
 
 
+@newest_first("cluster")
 async def test_passwords_follow_their_secrets_and_hands(secured, declared):
     declared.say(AUTH)
     await declared.carry_out()
@@ -215,6 +217,7 @@ async def test_passwords_follow_their_secrets_and_hands(secured, declared):
     assert await declared.carry_out() == [SetPassword("web")]
 
 
+@newest_first("cluster")
 async def test_off_by_hand_on_again_off_by_the_spec(secured, declared):
     await declared.accounts.change(declared.at, AddUser("them"), "x")
     declared.say(AUTH)

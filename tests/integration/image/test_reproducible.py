@@ -21,6 +21,7 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@pytest.mark.verify
 def test_the_dependencies_built_twice_are_the_same_layer(tmp_path: Path) -> None:
     """From the index of packages on; one of the two may have been built long ago."""
     before = operator_image.dependencies("app")

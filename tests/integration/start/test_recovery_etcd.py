@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from minors import newest_first
 from start_helpers import eventually
 from start_pods import PATIENCE, ROOT, NoReply, Pod, World
 
@@ -176,6 +177,7 @@ def test_a_survivor_with_tls_goes_on_alone_and_keeps_its_urls(world: World) -> N
     assert other.get("k") == "v"
 
 
+@newest_first("world")
 def test_a_survivor_goes_on_alone_with_all_its_writes_and_is_joined_again(
     world: World, lost: tuple[list[Pod], wal.Identity]
 ) -> None:
@@ -287,6 +289,7 @@ def test_a_second_run_changes_nothing(lost: tuple[list[Pod], wal.Identity]) -> N
     assert has_every_write(survivor)
 
 
+@newest_first("world")
 def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(
     lost: tuple[list[Pod], wal.Identity],
 ) -> None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from minors import newest_first
 from start_helpers import eventually
 from start_pods import PATIENCE, NoReply, Pod, World
 from start_tls import Tls
@@ -143,6 +144,7 @@ def writing(pods: list[Pod]) -> Iterator[Writer]:
         thread.join(PATIENCE)
 
 
+@newest_first("world")
 async def test_on_and_off_again_while_somebody_writes(world: World) -> None:
     switch = Switch(world)
     with writing(switch.pods) as writer:
@@ -208,6 +210,7 @@ def took(pod: Pod, key: str) -> bool:
     return True
 
 
+@newest_first("world")
 async def test_who_joins_half_way_goes_by_both_urls_and_is_promoted(world: World) -> None:
     switch = Switch(world)
     await switch.roll(BETWEEN)

@@ -12,7 +12,8 @@ from typing import Self
 from localkube.paths import BUILD
 from localkube.shell import ClusterError
 
-START_SECONDS = 20.0
+START_SECONDS = 90.0
+"""Azurite took more than 20 on a full machine."""
 
 
 @dataclass
@@ -53,7 +54,11 @@ class Server:
             self._process = subprocess.Popen(
                 [str(program), *words], env=own, stdout=out, stderr=out
             )
-        self._await(name)
+        try:
+            self._await(name)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:

@@ -50,10 +50,11 @@ class Gate:
 
     async def _pass(self, reader: Reader, writer: Writer) -> None:
         first = await reader.read(65536)
-        if first.startswith(MESSAGE) and self._messages != "pass":
+        if first.startswith(MESSAGE) and self._messages == "keep":
             self._kept.append(writer)
-            if self._messages == "drop":
-                self.drop_messages()
+            return
+        if first.startswith(MESSAGE) and self._messages == "drop":
+            writer.transport.abort()
             return
         try:
             beyond = await asyncio.open_connection(self._host, PORT)

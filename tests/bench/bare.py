@@ -44,8 +44,12 @@ def service(name: str) -> Json:
     }
 
 
-def bare(name: str, namespace: str, size: int = 3) -> Json:
-    """The website's StatefulSet: all pods at once, each told that the cluster is new."""
+def bare(name: str, namespace: str, size: int = 3, *, gated: bool = False) -> Json:
+    """The website's StatefulSet: all pods at once, each told that the cluster is new.
+
+    Gated, an init container that ends at once comes before etcd: what a StatefulSet costs in which
+    anything at all has to happen before etcd may start.
+    """
     rendered = _rendered(name, namespace, size)
     pod = rendered["spec"]["template"]["spec"]
     etcd = next(one for one in pod["containers"] if one["name"] == "etcd")
@@ -60,6 +64,12 @@ def bare(name: str, namespace: str, size: int = 3) -> Json:
         "securityContext": etcd["securityContext"],
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
         **{key: value for key, value in etcd.items() if key.endswith("Probe")},
+    }
+    gate = {
+        "name": "gate",
+        "image": etcd["image"],
+        "command": ["/usr/local/bin/etcd", "--version"],
+        "securityContext": etcd["securityContext"],
     }
     claim = rendered["spec"]["volumeClaimTemplates"][0]
     return {
@@ -76,6 +86,7 @@ def bare(name: str, namespace: str, size: int = 3) -> Json:
                     "terminationGracePeriodSeconds": pod["terminationGracePeriodSeconds"],
                     "automountServiceAccountToken": False,
                     "enableServiceLinks": False,
+                    **({"initContainers": [gate]} if gated else {}),
                     "containers": [container],
                 },
             },

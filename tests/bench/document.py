@@ -10,8 +10,13 @@ import document_throughput
 
 Json = dict[str, Any]
 
-COLOURS = {"ours": "#2563eb", "bare": "#9ca3af", "tls": "#7c3aed"}
-NAMES = {"ours": "operator", "bare": "bare StatefulSet", "tls": "operator, TLS"}
+COLOURS = {"ours": "#2563eb", "bare": "#9ca3af", "tls": "#7c3aed", "gated": "#d97706"}
+NAMES = {
+    "ours": "operator",
+    "bare": "bare StatefulSet",
+    "tls": "operator, TLS",
+    "gated": "bare, init container",
+}
 WIDTH, ROW, LEFT, RIGHT = 760, 26, 190, 60
 
 
@@ -38,6 +43,7 @@ def rows(report: Json) -> list[tuple[str, str, str]]:
         found += [
             ("three Ready from apply, median", f"{both['ours']:.2f} s", "-"),
             ("bare StatefulSet, same runs, median", f"{both['bare']:.2f} s", "-"),
+            ("the same with an init container, median", f"{both['gated']:.2f} s", "-"),
             ("ratio", f"{part['ratio']:.2f}", f"<= {part['target_ratio']}"),
             ("worst of ours", f"{part['worst']['ours']:.2f} s", f"<= {part['target_seconds']} s"),
             *_tls_rows(part),
@@ -164,7 +170,9 @@ def _creation(part: Json) -> list[str]:
         "StatefulSet of etcd's website (Parallel, state `new`), with our image, probes, security",
         "context and volumes (WaitForFirstConsumer). It has no TLS, and neither has the operator's",
         "cluster that is held against it; one with TLS, as it is by default, is made in the same",
-        "runs. Times are those at which a watch told of the change, by one monotonic clock.",
+        "runs, and so is a bare one with an init container that ends at once (`etcd --version`),",
+        "which shows what it costs that anything at all has to happen before etcd may start.",
+        "Times are those at which a watch told of the change, by one monotonic clock.",
         "",
         "![seconds from apply to three Ready](benchmarks-creation.svg)",
         "",
@@ -266,9 +274,11 @@ def _operations(part: Json) -> list[str]:
     ]
     for what, one in part.items():
         if isinstance(one, dict) and "ours" in one:
-            hand = f"{one['by_hand']['median']:.2f} s" if one["by_hand"] else "-"
-            ours, target = one["ours"]["median"], one["target_seconds"]
-            lines.append(f"| {what} | {ours:.2f} s | {hand} | <= {target:g} s |")
+            ours, hand = runs_of(one["ours"]), runs_of(one["by_hand"]) if one["by_hand"] else "-"
+            target = f"<= {one['target_seconds']:g} s"
+            if one["ours"]["median"] > one["target_seconds"]:
+                target += ", **missed**"
+            lines.append(f"| {what} | {ours} | {hand} | {target} |")
     return [
         *lines,
         "",
@@ -284,6 +294,12 @@ def _operations(part: Json) -> list[str]:
         "and is waited for in vain for 7 s, in which the learner serves nobody. By hand likewise.",
         "",
     ]
+
+
+def runs_of(side: Json) -> str:
+    """The median, and what it is the median of."""
+    each = " ".join(f"{one:.1f}" for one in sorted(side["seconds"]))
+    return f"{side['median']:.2f} s ({each})"
 
 
 def _memory(part: Json) -> list[str]:

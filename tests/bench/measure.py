@@ -40,6 +40,8 @@ SIDES = ("ours", "bare")
 
 TLS = "tls"
 """Ours as it is by default."""
+GATED = "gated"
+"""Bare, but with an init container that ends at once."""
 LONGEST_SECONDS = 120
 REST_SECONDS = 4
 
@@ -55,7 +57,7 @@ class Bench:
     def creation(self, runs: int) -> Json:
         """Fresh names in a fresh namespace each time; the sides take turns, so load hits both."""
         before = step_delays(self.operator_page())
-        sides = (*SIDES, TLS)
+        sides = (*SIDES, TLS, GATED)
         found: dict[str, list[float]] = {side: [] for side in sides}
         when: dict[str, list[Json]] = {side: [] for side in sides}
         for run in range(runs):
@@ -103,9 +105,10 @@ class Bench:
 
     def _create(self, side: str, namespace: str, timeline: Watched) -> float:
         start = time.monotonic()
-        if side == "bare":
+        if side in ("bare", GATED):
             self.kube.create(SERVICES, bare.service(NAME), namespace)
-            self.kube.create(STATEFUL_SETS, bare.bare(NAME, namespace, SIZE), namespace)
+            by_hand = bare.bare(NAME, namespace, SIZE, gated=side == GATED)
+            self.kube.create(STATEFUL_SETS, by_hand, namespace)
         else:
             self.kube.create(CLUSTERS, bare.ours(NAME, SIZE, tls=side == TLS), namespace)
         took = timeline.until("all are ready", all_ready, start)

@@ -23,6 +23,7 @@ _STATUS = "backup/status.py"
 _STORES = "api/stores.py"
 _SURVIVOR = "membership/survivor.py"
 _UNTRUSTED = "untrusted.py"
+_COMMON = "manifests/common.py"
 
 MUTANTS: Final = [
     # What others say.
@@ -37,6 +38,12 @@ MUTANTS: Final = [
         "not math.isfinite(value)",
         "value != value",
         "`1e999` in a manifest goes into the EtcdCluster that is made of it",
+    ),
+    Mutant(
+        _COMMON,
+        'return text.replace("$", "\\u0024")',
+        "return text",
+        "a backup lies elsewhere than its path says: the kubelet expands variables in it",
     ),
     # What is stored.
     Mutant(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -388,5 +388,18 @@ def is_usable(name: str, found: Any) -> None:
         return
     if isinstance(found, outcome.Said) and found.described:
         found = {"spec": found.described.spec, "version": found.described.version}
+    counts_are_counts(found)
     as_json = found if isinstance(found, Mapping | tuple) else asdict(found)
     json.dumps(as_json, allow_nan=False, ensure_ascii=False, default=dict).encode()
+
+
+def counts_are_counts(found: Any) -> None:
+    """A status says `integer`: half a key is refused there, with all that is beside it."""
+    if isinstance(found, tuple):
+        for one in found:
+            counts_are_counts(one)
+    elif is_dataclass(found):
+        for one in fields(found):
+            value = getattr(found, one.name)
+            assert one.type != "int" or (type(value) is int and value >= 0), (one.name, value)
+            counts_are_counts(value)

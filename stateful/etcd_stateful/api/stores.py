@@ -6,6 +6,7 @@ written: no empty part, no `.` and no `..`, so that none leads out of the place 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,9 @@ LONGEST_KEY: Final = 900
 SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
 _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
 _OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
+_ENDPOINT: Final = re.compile(
+    r"(https?://)?([a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[a-zA-Z0-9._~/-]*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +73,12 @@ def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store
         spec.problem(SECTIONS[kind], f"is missing: say there where the backup lies, for {kind}")
         return None
     bucket, key = _place(inner, kind, stamped=stamped)
-    endpoint = inner.text("endpoint") or (_OSS_ENDPOINT if kind == "OSS" else "")
+    endpoint = _endpoint(inner) or (_OSS_ENDPOINT if kind == "OSS" else "")
     store = Store(
         kind=kind,
         bucket=bucket,
         key=key,
-        secret=inner.text(_SECRETS[kind]) if kind in _SECRETS else "",
+        secret=inner.name(_SECRETS[kind], "a Secret") if kind in _SECRETS else "",
         endpoint=endpoint if not endpoint or "://" in endpoint else f"http://{endpoint}",
         path_style=inner.flag("forcePathStyle"),
     )
@@ -83,11 +87,22 @@ def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store
     return store if len(spec.problems) == found else None
 
 
+def _endpoint(inner: Reader) -> str:
+    text = inner.text("endpoint")
+    if text and not _ENDPOINT.fullmatch(text):
+        inner.problem(
+            "endpoint",
+            "must be http://host:port or https://host:port, without user, password or query, "
+            f"found {text[:60]!r}",
+        )
+    return text
+
+
 def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
     path = inner.text("path")
     if kind == VOLUME:
-        bucket, key = inner.text("claimName"), path
-        if not bucket:
+        bucket, key = inner.name("claimName", "a PersistentVolumeClaim"), path
+        if not inner.raw.get("claimName"):
             inner.problem("claimName", "is missing: name a PersistentVolumeClaim")
     else:
         bucket, _, key = path.partition("/")

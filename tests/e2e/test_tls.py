@@ -60,10 +60,11 @@ def test_etcdctl_in_a_pod_is_let_in_without_a_flag(place: Place):
 def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
     cluster = place.declare(size=3).comes_up()
     before, uids = serials(cluster), cluster.pod_uids()
-    with under_load(cluster):
+    with under_load(cluster) as load:
         for name in ("etcd-server-tls", "etcd-peer-tls", "etcd-client-tls"):
             place.kube.delete(SECRETS, place.namespace, name)
         all_show_another(cluster, before)
+        load.was_served()
     assert cluster.pod_uids() == uids
     assert not sum(restarts(pod) for pod in cluster.pods().values())
     # Its peers take one that comes back with the new one, too.

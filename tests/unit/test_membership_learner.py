@@ -196,7 +196,9 @@ class TestDropped:
         """It was waited for without end, and the voter was never replaced."""
         follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
         found = with_pod(without_status(ready, follower), 3, age=age)
-        found = with_status(found, 3, applied_index=applied) if applied else without_status(found, 3)
+        found = (
+            with_status(found, 3, applied_index=applied) if applied else without_status(found, 3)
+        )
 
         step = decide(with_claim(found, follower, deleting=True))
 

@@ -111,13 +111,14 @@ def test_a_member_without_tls_is_replaced(place: Place, local_node: None):
 DAMAGES = {"log": break_log, "head-of-log": break_log_head, "database": break_database}
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(450)
 @pytest.mark.parametrize(
     "what",
     [
         ("log",),
-        pytest.param(("database",), marks=pytest.mark.verify),
-        pytest.param(("head-of-log",), marks=pytest.mark.verify),
+        ("database",),
+        ("head-of-log",),
     ],
     ids="-".join,
 )
@@ -140,6 +141,7 @@ def test_a_member_that_refuses_its_damaged_data_is_replaced(
     load.was_served()
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(420)
 def test_a_container_that_restarts_on_an_emptied_volume_is_replaced(place: Place, local_node: None):
     """etcd cannot start there, and only another pod lets `start` say why."""
@@ -193,6 +195,7 @@ def test_of_five_members_two_are_replaced(place: Place, local_node: None):
         settles(cluster, 5)
 
 
+@pytest.mark.verify
 def test_a_strange_learner_is_named_and_left_alone(place: Place):
     """Somebody else's hand on the membership: who knows what for."""
     cluster = place.declare(size=3).comes_up()
@@ -208,6 +211,7 @@ def test_a_strange_learner_is_named_and_left_alone(place: Place):
     settles(cluster, 3)
 
 
+@pytest.mark.verify
 def test_a_learner_beyond_the_size_is_dropped(place: Place):
     """As an operator leaves it that died while it grew, before the size was edited back."""
     cluster = place.declare(size=3).comes_up()

@@ -50,7 +50,7 @@ verify: venv install ## The long campaigns; their reports are checked in
 	@$(PYTHON) -m pytest --verbose -m verify tests/e2e --report tests/e2e/report.json
 
 ##@ Development
-.PHONY: venv fmt golden reference sbom charts lock clean
+.PHONY: venv fmt golden reference diagrams sbom charts lock clean
 venv: $(VENV)/.complete
 $(VENV)/.complete:
 	@echo "== Python packages (once per lock)"
@@ -63,6 +63,8 @@ golden: venv ## Rewrite the golden manifests; look at the diff, each is a rollou
 	@$(PYTHON) -m pytest tests/unit -q --update-golden
 reference: venv ## Write docs/reference.md from crds/
 	@$(PYTHON) docs/make_reference.py
+diagrams: venv ## Draw what docs/make_diagrams.py describes
+	@$(PYTHON) docs/make_diagrams.py
 sbom: venv ## What the image is made of, as CycloneDX, in build/sbom.cdx.json
 	@$(PYTHON) docs/make_sbom.py build/sbom.cdx.json
 charts: ## Copy crds/ into the operator's chart

@@ -275,6 +275,18 @@ MUTANTS: Final = [
     ),
     Mutant(
         "restore.py",
+        "    if size <= quota:\n",
+        "    if True:\n",
+        "the volumes of before go for a cluster that takes no write",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/fetch.py",
+        "over_quota(size, order.quota) or ",
+        "",
+        "the volumes of before go for a cluster that takes no write",
+    ),
+    Mutant(
+        "restore.py",
         '        "--mark-compacted",\n',
         "",
         "watchers miss what was lost, and are not told",

@@ -69,7 +69,7 @@ _SCHEDULES = (
 )
 _BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
 _IN_PLACE = ("test_inplace_plan.py", "test_inplace_passes.py")
-_RESTORES = ("test_restore_plan.py", "test_restores.py", *_BY_NAME)
+_RESTORES = ("test_restore_plan.py", "test_restores.py", "test_restore_fetch.py", *_BY_NAME)
 
 _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 
@@ -104,6 +104,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/source.py": ("test_backup_stream.py",),
     "operator/etcd_operator/backup_jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/cron.py": _SCHEDULES,
+    "operator/etcd_operator/restore/fetch.py": ("test_restore_fetch.py",),
     "operator/etcd_operator/restores.py": _RESTORES,
     "operator/etcd_operator/schedules.py": _SCHEDULES,
     "operator/etcd_operator/store.py": ("test_shell_store.py",),

@@ -299,6 +299,18 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RESTORE_JOB,
+        '        "serviceAccountName": store.account,\n',
+        "",
+        "what a workload identity has stored cannot be restored by one",
+    ),
+    Mutant(
+        _STORES,
+        'account=str(given.get("serviceAccountName", "")),',
+        "",
+        "who has stored a backup is forgotten on the way to its restore",
+    ),
+    Mutant(
+        _RESTORE_JOB,
         '_ours("finish", environment, operator_image, [])',
         '_ours("finish", environment, operator_image, _store_mounts(store))',
         "a container that needs no credentials has them",

@@ -69,7 +69,7 @@ _SCHEDULES = (
 )
 _BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
 _IN_PLACE = ("test_inplace_plan.py", "test_inplace_passes.py")
-_RESTORES = ("test_restore_plan.py", "test_restores.py", "test_restore_fetch.py", *_BY_NAME)
+_RESTORES = ("test_restore_plan.py", "test_restores.py", "test_restore_*.py")
 
 _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 

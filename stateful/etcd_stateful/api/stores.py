@@ -1,4 +1,5 @@
-"""Where backups lie: the same words in EtcdBackup and EtcdRestore.
+"""Where backups lie, and as who they are got at: the same words in EtcdBackup, EtcdRestore and the
+`bootstrap.restore` of an EtcdCluster.
 
 `<bucket>/<key>`, as in coreos's resources. A key is held to what every store lists as it was
 written: no empty part, no `.` and no `..`, so that none leads out of the place it names.
@@ -34,6 +35,8 @@ class Store:
     """Name of the Secret with the credentials; empty: the pod's own identity."""
     endpoint: str = ""
     path_style: bool = False
+    account: str = ""
+    """Service account of the Jobs' pods: whose identity that is, where there is no Secret."""
 
     @property
     def section(self) -> str:
@@ -52,11 +55,14 @@ class Store:
         return f"{self.section}://{self.bucket}/{key}"
 
 
-def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store | None:
+def read_store(
+    spec: Reader, kind_field: str, pod: Reader, *, stamped: bool = False
+) -> Store | None:
     """The store that a spec names; None where problems were found.
 
     Args:
         kind_field: `storageType`, or `backupStorageType` in an EtcdRestore.
+        pod: what the spec says of the pods that talk to the store.
         stamped: whether something is appended to the key, which may then end in a slash.
     """
     found = len(spec.problems)
@@ -77,6 +83,7 @@ def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store
         secret=inner.text(_SECRETS[kind]) if kind in _SECRETS else "",
         endpoint=endpoint if not endpoint or "://" in endpoint else f"http://{endpoint}",
         path_style=inner.flag("forcePathStyle"),
+        account=pod.text("serviceAccountName"),
     )
     if kind == "OSS" and not store.secret:
         inner.problem("ossSecret", "is missing: name the Secret with accessKeyID, accessKeySecret")
@@ -113,17 +120,21 @@ def key_problem(key: str) -> str:
 
 def to_spec(store: Store) -> dict[str, object]:
     """As a spec says it, with `storageType`; read back by `read_store`."""
+    said: dict[str, object] = {"storageType": store.kind, store.section: _section(store)}
+    return said | ({"pod": {"serviceAccountName": store.account}} if store.account else {})
+
+
+def _section(store: Store) -> dict[str, object]:
     if store.kind == VOLUME:
-        inner: dict[str, object] = {"claimName": store.bucket, "path": store.key}
-        return {"storageType": store.kind, store.section: inner}
-    inner = {"path": f"{store.bucket}/{store.key}"}
+        return {"claimName": store.bucket, "path": store.key}
+    inner: dict[str, object] = {"path": f"{store.bucket}/{store.key}"}
     if store.secret:
         inner[_SECRETS[store.kind]] = store.secret
     if store.endpoint:
         inner["endpoint"] = store.endpoint
     if store.path_style:
         inner["forcePathStyle"] = True
-    return {"storageType": store.kind, store.section: inner}
+    return inner
 
 
 def to_json(store: Store) -> dict[str, object]:
@@ -134,7 +145,7 @@ def to_json(store: Store) -> dict[str, object]:
         "secret": store.secret,
         "endpoint": store.endpoint,
         "pathStyle": store.path_style,
-    }
+    } | ({"serviceAccountName": store.account} if store.account else {})
 
 
 def from_json(given: Mapping[str, object]) -> Store:
@@ -146,4 +157,5 @@ def from_json(given: Mapping[str, object]) -> Store:
         secret=str(given["secret"]),
         endpoint=str(given["endpoint"]),
         path_style=given["pathStyle"] is True,
+        account=str(given.get("serviceAccountName", "")),
     )

@@ -167,7 +167,7 @@ def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "serviceAccountName": pod.service_account,
+        "serviceAccountName": told.store.account,
         "terminationGracePeriodSeconds": _STOP_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,

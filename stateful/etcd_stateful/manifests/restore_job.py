@@ -92,6 +92,7 @@ def _pod(
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "serviceAccountName": store.account,
         "securityContext": pod_security(cluster),
         "initContainers": [
             _ours("fetch", [*environment, *REUSING], operator_image, _store_mounts(store))

@@ -141,6 +141,12 @@ MUTANTS: Final = [
         "what is in the Secret is told to everybody",
     ),
     Mutant(
+        _CREDENTIALS,
+        "    if store.checksum:\n",
+        "    if False:\n",
+        "a store that asks for checksums refuses each backup",
+    ),
+    Mutant(
         _JOB,
         '"automountServiceAccountToken": False',
         '"automountServiceAccountToken": True',

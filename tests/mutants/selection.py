@@ -79,7 +79,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/source.py": _BY_NAME,
     "api/stores.py": ("test_api_backup.py",),
     "backup/choice.py": _BACKUPS,
-    "backup/credentials.py": _BACKUPS,
+    "backup/credentials.py": ("test_backup_sink.py", *_BACKUPS),
     "backup/deletion.py": _BACKUPS,
     "backup/integrity.py": _BACKUPS,
     "backup/made.py": _SCHEDULES,

@@ -19,6 +19,7 @@ LONGEST_KEY: Final = 900
 
 SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
 _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
+CHECKSUMS: Final = ("SHA256", "CRC64NVME")
 _OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
 
 
@@ -35,6 +36,8 @@ class Store:
     """Name of the Secret with the credentials; empty: the pod's own identity."""
     endpoint: str = ""
     path_style: bool = False
+    checksum: str = ""
+    """Of `CHECKSUMS`: what each upload is sent with, for the store to compare; empty: none."""
     account: str = ""
     """Service account of the Jobs' pods: whose identity that is, where there is no Secret."""
 
@@ -75,6 +78,7 @@ def read_store(
         spec.problem(SECTIONS[kind], f"is missing: say there where the backup lies, for {kind}")
         return None
     bucket, key = _place(inner, kind, stamped=stamped)
+    checksum = _checksum(inner) if kind == "S3" else ""
     endpoint = inner.text("endpoint") or (_OSS_ENDPOINT if kind == "OSS" else "")
     store = Store(
         kind=kind,
@@ -83,11 +87,19 @@ def read_store(
         secret=inner.text(_SECRETS[kind]) if kind in _SECRETS else "",
         endpoint=endpoint if not endpoint or "://" in endpoint else f"http://{endpoint}",
         path_style=inner.flag("forcePathStyle"),
+        checksum=checksum,
         account=pod.text("serviceAccountName"),
     )
     if kind == "OSS" and not store.secret:
         inner.problem("ossSecret", "is missing: name the Secret with accessKeyID, accessKeySecret")
     return store if len(spec.problems) == found else None
+
+
+def _checksum(inner: Reader) -> str:
+    found = inner.text("checksum")
+    if found and found not in CHECKSUMS:
+        inner.problem("checksum", f"must be one of {', '.join(CHECKSUMS)}, found {found[:60]!r}")
+    return found
 
 
 def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
@@ -134,10 +146,13 @@ def _section(store: Store) -> dict[str, object]:
         inner["endpoint"] = store.endpoint
     if store.path_style:
         inner["forcePathStyle"] = True
+    if store.checksum:
+        inner["checksum"] = store.checksum
     return inner
 
 
 def to_json(store: Store) -> dict[str, object]:
+    later = {"checksum": store.checksum, "serviceAccountName": store.account}
     return {
         "kind": store.kind,
         "bucket": store.bucket,
@@ -145,7 +160,7 @@ def to_json(store: Store) -> dict[str, object]:
         "secret": store.secret,
         "endpoint": store.endpoint,
         "pathStyle": store.path_style,
-    } | ({"serviceAccountName": store.account} if store.account else {})
+    } | {key: value for key, value in later.items() if value}
 
 
 def from_json(given: Mapping[str, object]) -> Store:
@@ -157,5 +172,6 @@ def from_json(given: Mapping[str, object]) -> Store:
         secret=str(given["secret"]),
         endpoint=str(given["endpoint"]),
         path_style=given["pathStyle"] is True,
+        checksum=str(given.get("checksum", "")),
         account=str(given.get("serviceAccountName", "")),
     )

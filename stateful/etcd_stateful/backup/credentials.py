@@ -60,6 +60,8 @@ def access(store: Store, files: Mapping[str, str] | None) -> Access:
 
 def _s3(store: Store, files: Mapping[str, str] | None) -> Access:
     config = _s3_place(store)
+    if store.checksum:
+        config["checksum_algorithm"] = store.checksum
     if files is None:
         return Access(config)
     secrets = _profile(_required(files, "credentials"), "credentials")

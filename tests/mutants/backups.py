@@ -141,6 +141,12 @@ MUTANTS: Final = [
         "what is in the Secret is told to everybody",
     ),
     Mutant(
+        _STORES,
+        "elif found and not _AZURE_ACCOUNT.fullmatch(found):",
+        "elif False:",
+        "the name of an account leads the pod's identity to another host",
+    ),
+    Mutant(
         _CREDENTIALS,
         "    if store.checksum:\n",
         "    if False:\n",
@@ -305,13 +311,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RESTORE_JOB,
-        '        "serviceAccountName": store.account,\n',
+        '        "serviceAccountName": store.service_account,\n',
         "",
         "what a workload identity has stored cannot be restored by one",
     ),
     Mutant(
         _STORES,
-        'account=str(given.get("serviceAccountName", "")),',
+        'service_account=str(given.get("serviceAccountName", "")),',
         "",
         "who has stored a backup is forgotten on the way to its restore",
     ),

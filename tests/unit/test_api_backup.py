@@ -149,6 +149,33 @@ def test_a_store_survives_the_way_to_the_job() -> None:
     assert from_json(to_json(replace(store, checksum=""))) == replace(store, checksum="")
 
 
+ABS = {"storageType": "ABS", "s3": None}
+
+
+def test_azures_account_is_named_by_a_secret_or_by_the_spec() -> None:
+    by_secret = parse_backup(body(**ABS, abs={"path": "a/b", "absSecret": "azure"})).store
+    by_itself = parse_backup(body(**ABS, abs={"path": "a/b", "storageAccount": "acc1"})).store
+
+    assert (by_secret.secret, by_secret.storage_account) == ("azure", "")
+    assert (by_itself.secret, by_itself.storage_account) == ("", "acc1")
+    assert from_json(to_json(by_itself)) == by_itself
+    assert to_spec(by_itself)["abs"] == {"path": "a/b", "storageAccount": "acc1"}
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"absSecret": ""}, {"absSecret": "azure", "storageAccount": "acc1"}]
+)
+def test_azures_account_is_named_once(said: dict[str, Any]) -> None:
+    assert "spec.abs.absSecret: or storageAccount" in refusal(**ABS, abs={"path": "a/b"} | said)
+
+
+@pytest.mark.parametrize("account", ["evil.example/", "UP", "a", "a" * 25, "a.b", "acc1\n"])
+def test_azures_account_leads_to_no_other_host(account: str) -> None:
+    told = refusal(**ABS, abs={"path": "a/b", "storageAccount": account})
+
+    assert "spec.abs.storageAccount: must be 3 to 24" in told
+
+
 @pytest.mark.parametrize("checksum", ["SHA256", "CRC64NVME"])
 def test_a_checksum_is_sent_where_it_is_asked_for(checksum: str) -> None:
     backup = parse_backup(body(s3=S3 | {"checksum": checksum}))

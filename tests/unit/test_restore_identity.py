@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from inplace_world import running
@@ -27,7 +27,7 @@ S3 = {"path": "mybucket/etcd"}
 POD = {"serviceAccountName": "reader"}
 RESTORE = {"storageType": "S3", "s3": S3, "pod": POD}
 ASKED = {"backupStorageType": "S3", "s3": S3, "pod": POD}
-STORE = Store("S3", "mybucket", "etcd", account="reader")
+STORE = Store("S3", "mybucket", "etcd", service_account="reader")
 
 
 def account(job: Any) -> str | None:
@@ -68,6 +68,32 @@ class TestABackup:
         assert [account(one) for one in jobs] == [pod.get("serviceAccountName")] * 3
 
 
+class TestAzure:
+    """Its webhook gives the identity of an account to pods that bear a label, and to no others."""
+
+    ABS: ClassVar[Any] = {"storageType": "ABS", "abs": {"path": "c/etcd", "storageAccount": "acc"}}
+
+    def label(self, job: Any) -> str | None:
+        found: dict[str, str] = job["spec"]["template"]["metadata"]["labels"]
+        return found.get("azure.workload.identity/use")
+
+    def test_each_job_without_a_secret_bears_its_label(self) -> None:
+        spec = {"etcdEndpoints": ["http://c:2379"], **self.ABS}
+        given = parse_backup({"metadata": {"name": "b", "uid": "u"}, "spec": spec})
+        world = RestoreWorld(body(1, bootstrap={"restore": self.ABS | {"pod": POD}}))
+        assert drive(world, idle=2) == Settled()
+
+        jobs = (backup_job(given, Run("g1", 0.0), None, operator_image="o:1"), *world.jobs)
+        assert [self.label(one) for one in jobs] == ["true", "true"]
+        assert account(world.jobs[0]) == "reader"
+
+    def test_no_other_does(self) -> None:
+        world = RestoreWorld(body(1, bootstrap={"restore": RESTORE}))
+        assert drive(world, idle=2) == Settled()
+
+        assert [self.label(one) for one in world.jobs] == [None]
+
+
 class TestACluster:
     def born(self, restore: Any, **backups: Any) -> RestoreWorld:
         world = RestoreWorld(body(1, bootstrap={"restore": restore}))
@@ -89,7 +115,7 @@ class TestACluster:
     def test_another_one_makes_the_job_anew(self) -> None:
         cluster = parse_cluster(body(1))
 
-        assert made_of(cluster, STORE) != made_of(cluster, replace(STORE, account="other"))
+        assert made_of(cluster, STORE) != made_of(cluster, replace(STORE, service_account="other"))
 
     def test_restored_in_place_it_is_read_as_the_restore_says(self) -> None:
         world = running(1)
@@ -169,10 +195,10 @@ class TestWhatASpecSays:
     def test_it_survives_the_way_to_the_job_and_to_a_spec(self) -> None:
         assert from_json(to_json(STORE)) == STORE
         assert to_spec(STORE)["pod"] == POD
-        assert "pod" not in to_spec(replace(STORE, account=""))
+        assert "pod" not in to_spec(replace(STORE, service_account=""))
 
     def test_a_record_of_before_names_none(self) -> None:
-        told = to_json(replace(STORE, account=""))
+        told = to_json(replace(STORE, service_account=""))
 
         assert "serviceAccountName" not in told
-        assert from_json(told).account == ""
+        assert from_json(told).service_account == ""

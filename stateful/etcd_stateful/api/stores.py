@@ -7,6 +7,7 @@ written: no empty part, no `.` and no `..`, so that none leads out of the place 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ LONGEST_KEY: Final = 900
 
 SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
 _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
+_AZURE_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 CHECKSUMS: Final = ("SHA256", "CRC64NVME")
 _OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
 
@@ -36,9 +38,11 @@ class Store:
     """Name of the Secret with the credentials; empty: the pod's own identity."""
     endpoint: str = ""
     path_style: bool = False
+    storage_account: str = ""
+    """Azure's name of the account, where no Secret says it."""
     checksum: str = ""
     """Of `CHECKSUMS`: what each upload is sent with, for the store to compare; empty: none."""
-    account: str = ""
+    service_account: str = ""
     """Service account of the Jobs' pods: whose identity that is, where there is no Secret."""
 
     @property
@@ -87,12 +91,24 @@ def read_store(
         secret=inner.text(_SECRETS[kind]) if kind in _SECRETS else "",
         endpoint=endpoint if not endpoint or "://" in endpoint else f"http://{endpoint}",
         path_style=inner.flag("forcePathStyle"),
+        storage_account=_azure_account(inner) if kind == "ABS" else "",
         checksum=checksum,
-        account=pod.text("serviceAccountName"),
+        service_account=pod.text("serviceAccountName"),
     )
     if kind == "OSS" and not store.secret:
         inner.problem("ossSecret", "is missing: name the Secret with accessKeyID, accessKeySecret")
     return store if len(spec.problems) == found else None
+
+
+def _azure_account(inner: Reader) -> str:
+    """It becomes a part of the host that is asked, hence nothing but a name."""
+    found = inner.text("storageAccount")
+    if bool(found) == bool(inner.raw.get("absSecret")):
+        inner.problem("absSecret", "or storageAccount must say whose container it is, one of them")
+    elif found and not _AZURE_ACCOUNT.fullmatch(found):
+        wanted = "must be 3 to 24 lower-case letters and digits"
+        inner.problem("storageAccount", f"{wanted}, found {found[:60]!r}")
+    return found
 
 
 def _checksum(inner: Reader) -> str:
@@ -133,7 +149,9 @@ def key_problem(key: str) -> str:
 def to_spec(store: Store) -> dict[str, object]:
     """As a spec says it, with `storageType`; read back by `read_store`."""
     said: dict[str, object] = {"storageType": store.kind, store.section: _section(store)}
-    return said | ({"pod": {"serviceAccountName": store.account}} if store.account else {})
+    return said | (
+        {"pod": {"serviceAccountName": store.service_account}} if store.service_account else {}
+    )
 
 
 def _section(store: Store) -> dict[str, object]:
@@ -146,13 +164,19 @@ def _section(store: Store) -> dict[str, object]:
         inner["endpoint"] = store.endpoint
     if store.path_style:
         inner["forcePathStyle"] = True
+    if store.storage_account:
+        inner["storageAccount"] = store.storage_account
     if store.checksum:
         inner["checksum"] = store.checksum
     return inner
 
 
 def to_json(store: Store) -> dict[str, object]:
-    later = {"checksum": store.checksum, "serviceAccountName": store.account}
+    later = {
+        "storageAccount": store.storage_account,
+        "checksum": store.checksum,
+        "serviceAccountName": store.service_account,
+    }
     return {
         "kind": store.kind,
         "bucket": store.bucket,
@@ -172,6 +196,7 @@ def from_json(given: Mapping[str, object]) -> Store:
         secret=str(given["secret"]),
         endpoint=str(given["endpoint"]),
         path_style=given["pathStyle"] is True,
+        storage_account=str(given.get("storageAccount", "")),
         checksum=str(given.get("checksum", "")),
-        account=str(given.get("serviceAccountName", "")),
+        service_account=str(given.get("serviceAccountName", "")),
     )

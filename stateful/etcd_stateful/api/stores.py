@@ -149,9 +149,9 @@ def key_problem(key: str) -> str:
 def to_spec(store: Store) -> dict[str, object]:
     """As a spec says it, with `storageType`; read back by `read_store`."""
     said: dict[str, object] = {"storageType": store.kind, store.section: _section(store)}
-    return said | (
-        {"pod": {"serviceAccountName": store.service_account}} if store.service_account else {}
-    )
+    if store.service_account:
+        said["pod"] = {"serviceAccountName": store.service_account}
+    return said
 
 
 def _section(store: Store) -> dict[str, object]:

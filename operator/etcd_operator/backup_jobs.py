@@ -11,7 +11,7 @@ from etcd_operator import jobs, reading
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
 from etcd_operator.moments import seconds, seconds_since
 from etcd_operator.store import Owner, Store
-from etcd_operator.trouble import trouble
+from etcd_operator.trouble import podless, trouble
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
@@ -24,7 +24,6 @@ from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
 from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
 
 SELECTOR: Final = f"{naming.LABEL_NAME}={LABEL},{naming.LABEL_MANAGED_BY}={naming.MANAGER}"
-PODLESS_SECONDS: Final = 5.0
 PROGRESS_SECONDS: Final = 1.0
 
 Owned = EtcdBackup | EtcdRestore
@@ -80,7 +79,7 @@ class BackupJobs:
             state=state,
             said=_said(newest) if newest else outcome.Said(),
             why=jobs.why_failed(raw),
-            trouble=self._trouble(newest, created) if state == "running" else "",
+            trouble=self._trouble(raw, newest) if state == "running" else "",
             progress=await self._progress(newest) if newest and state == "running" else None,
             stranger="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
@@ -97,11 +96,10 @@ class BackupJobs:
             found = jobs.newest(jobs.of_job(listed, job))
         return found
 
-    def _trouble(self, pod: Any, created: float | None) -> str:
+    def _trouble(self, job: Json, pod: Any) -> str:
         now = self._wall_clock()
         if pod is None:
-            late = created is not None and now - created > PODLESS_SECONDS
-            return "there is none yet; the events of the Job say why" if late else ""
+            return podless(job, now)
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         return trouble(pod, None, age, now)
 

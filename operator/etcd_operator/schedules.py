@@ -68,6 +68,7 @@ class Schedules:
         try:
             schedule = parse_schedule(body)
             calendar = calendar_of(schedule)
+            schedule = schedules.spread(schedule, calendar.period)
         except RefusedSchedule as refused:
             told = schedule_status.refused(body, str(refused), rfc3339(self._wall_clock()))
             await self._write(body, told)

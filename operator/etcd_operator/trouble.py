@@ -18,6 +18,9 @@ Object = Mapping[str, Any]
 GRACE_SECONDS: Final = 10.0
 """Every pod is unscheduled and without its images for a moment."""
 
+PODLESS_SECONDS: Final = 5.0
+"""The pod of a Job is there at once, if there can be one: the service account may be missing."""
+
 SETUP_SECONDS: Final = 60.0
 """Attaching and mounting a volume takes long on some clouds."""
 
@@ -57,6 +60,12 @@ def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
         or _containers(status)
         or _setup(status, age)
     )
+
+
+def podless(job: Object, now: float) -> str:
+    """What is to be said of a Job that runs and has no pod."""
+    late = seconds_since(job["metadata"].get("creationTimestamp"), now) > PODLESS_SECONDS
+    return "its pod is not made; the events of the Job say why" if late else ""
 
 
 def _lost(pod: Object, status: Object, now: float) -> str:

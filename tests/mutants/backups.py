@@ -141,6 +141,18 @@ MUTANTS: Final = [
         "what is in the Secret is told to everybody",
     ),
     Mutant(
+        _STORES,
+        "elif found and not _AZURE_ACCOUNT.fullmatch(found):",
+        "elif False:",
+        "the name of an account leads the pod's identity to another host",
+    ),
+    Mutant(
+        _CREDENTIALS,
+        "    if store.checksum:\n",
+        "    if False:\n",
+        "a store that asks for checksums refuses each backup",
+    ),
+    Mutant(
         _JOB,
         '"automountServiceAccountToken": False',
         '"automountServiceAccountToken": True',
@@ -275,6 +287,18 @@ MUTANTS: Final = [
     ),
     Mutant(
         "restore.py",
+        "    if size <= quota:\n",
+        "    if True:\n",
+        "the volumes of before go for a cluster that takes no write",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/fetch.py",
+        "over_quota(size, order.quota) or ",
+        "",
+        "the volumes of before go for a cluster that takes no write",
+    ),
+    Mutant(
+        "restore.py",
         '        "--mark-compacted",\n',
         "",
         "watchers miss what was lost, and are not told",
@@ -284,6 +308,18 @@ MUTANTS: Final = [
         '        f"--bump-revision={bump}",\n',
         "",
         "revisions go back in time",
+    ),
+    Mutant(
+        _RESTORE_JOB,
+        '        "serviceAccountName": store.service_account,\n',
+        "",
+        "what a workload identity has stored cannot be restored by one",
+    ),
+    Mutant(
+        _STORES,
+        'service_account=str(given.get("serviceAccountName", "")),',
+        "",
+        "who has stored a backup is forgotten on the way to its restore",
     ),
     Mutant(
         _RESTORE_JOB,

@@ -26,6 +26,18 @@ MUTANTS: Final = [
     ),
     Mutant(_SCHEDULES, "return now - jitter(schedule)", "return now", "all clusters begin at once"),
     Mutant(
+        _SHELL,
+        "            schedule = schedules.spread(schedule, calendar.period)\n",
+        "",
+        "copies of one schedule all begin at once",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "if schedule.jitter is not None:",
+        "if schedule.jitter:",
+        "who asks for the minute gets some minutes later",
+    ),
+    Mutant(
         _SCHEDULES,
         "if seen.due is not None and _held(seen) <= 0:",
         "if seen.due is not None:",

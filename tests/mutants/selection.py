@@ -69,7 +69,7 @@ _SCHEDULES = (
 )
 _BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
 _IN_PLACE = ("test_inplace_plan.py", "test_inplace_passes.py")
-_RESTORES = ("test_restore_plan.py", "test_restores.py", *_BY_NAME)
+_RESTORES = ("test_restore_plan.py", "test_restores.py", "test_restore_*.py")
 
 _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 
@@ -79,7 +79,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/source.py": _BY_NAME,
     "api/stores.py": ("test_api_backup.py",),
     "backup/choice.py": _BACKUPS,
-    "backup/credentials.py": _BACKUPS,
+    "backup/credentials.py": ("test_backup_sink.py", *_BACKUPS),
     "backup/deletion.py": _BACKUPS,
     "backup/integrity.py": _BACKUPS,
     "backup/made.py": _SCHEDULES,
@@ -104,6 +104,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/source.py": ("test_backup_stream.py",),
     "operator/etcd_operator/backup_jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/cron.py": _SCHEDULES,
+    "operator/etcd_operator/restore/fetch.py": ("test_restore_fetch.py",),
     "operator/etcd_operator/restores.py": _RESTORES,
     "operator/etcd_operator/schedules.py": _SCHEDULES,
     "operator/etcd_operator/store.py": ("test_shell_store.py",),

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from obstore.store import AzureStore
 
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names, order, outcome, trouble
@@ -202,6 +203,15 @@ class TestCredentials:
             access(store, files | {"cloud": "Sky"})
         with pytest.raises(BadSecret, match="key storage-key"):
             access(store, {"storage-account": "acc"})
+
+    def test_azures_account_by_the_pods_own_identity(self) -> None:
+        """Without a name there was no client at all: "Account must be specified"."""
+        store = Store("ABS", "c", "k", storage_account="acc")
+
+        given = access(store, None).config
+
+        assert given == {"account_name": "acc"}
+        assert AzureStore("c", config=given)
 
     def test_googles_token_goes_before_its_file(self) -> None:
         store = Store("GCS", "b", "k", secret="gcp")

@@ -43,7 +43,6 @@ class JobPod:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    service_account: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     image_pull_secrets: tuple[Mapping[str, Any], ...] = ()
@@ -98,8 +97,8 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     verify = spec.text("verify", "None")
     if verify not in _PROOFS:
         spec.problem("verify", f"must be None, Hash or Restore, found {verify[:60]!r}")
-    policy, pod = _policy(spec.object("backupPolicy")), _pod(spec.object("pod"))
-    store = read_store(spec, "storageType", stamped=policy.interval > 0)
+    policy, pod = _policy(spec.object("backupPolicy")), spec.object("pod")
+    store, job_pod = read_store(spec, "storageType", pod, stamped=policy.interval > 0), _pod(pod)
     if spec.problems or store is None:
         raise RefusedBackup(tuple(spec.problems))
     return EtcdBackup(
@@ -114,7 +113,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
         client_tls_secret=secret,
         verify=_PROOFS[verify],
         delete_stored=deletion == "Delete",
-        pod=pod,
+        pod=job_pod,
         scheduled=naming.SCHEDULE in (metadata.get("labels") or {}),
     )
 
@@ -154,7 +153,6 @@ def _pod(reader: Reader) -> JobPod:
     return JobPod(
         labels=labels,
         annotations=reader.texts("annotations"),
-        service_account=reader.text("serviceAccountName"),
         node_selector=reader.texts("nodeSelector"),
         tolerations=tuple(dict(item.raw) for item in reader.items("tolerations")),
         image_pull_secrets=tuple(dict(item.raw) for item in reader.items("imagePullSecrets")),

@@ -20,7 +20,7 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
 from etcd_stateful.backup.restores import description
-from etcd_stateful.manifests.common import REUSING, Manifest
+from etcd_stateful.manifests.common import REUSING, Manifest, identity_labels
 from etcd_stateful.manifests.statefulset import CONFINED, USER
 
 LABEL: Final = "etcd-backup"
@@ -93,7 +93,9 @@ def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manif
             },
             "template": {
                 "metadata": {
-                    "labels": dict(backup.pod.labels) | described["labels"],
+                    "labels": dict(backup.pod.labels)
+                    | identity_labels(told.store)
+                    | described["labels"],
                     "annotations": dict(backup.pod.annotations) | described["annotations"],
                 },
                 "spec": _pod(backup, told, operator_image),
@@ -167,7 +169,7 @@ def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "serviceAccountName": pod.service_account,
+        "serviceAccountName": told.store.service_account,
         "terminationGracePeriodSeconds": _STOP_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,

@@ -7,10 +7,10 @@ a copy of the data. Only the name is looked at.
 
 from __future__ import annotations
 
-import json
 from typing import Final, NamedTuple
 
 from etcd_operator.kube import Json, KubeError, Unavailable, refusal
+from etcd_stateful.untrusted import loads
 
 ACCEPT: Final = "application/json;as=Table;g=meta.k8s.io;v=v1"
 BARE: Final = {"includeObject": "None"}
@@ -50,13 +50,13 @@ def version(call: str, table: Json) -> int:
 def change(call: str, line: bytes) -> Change:
     """One line of a watch. Raises KubeError: what the API server says, or that it says nonsense."""
     try:
-        event: Json = json.loads(line)
+        event: Json = loads(line)
         if event["type"] == "ERROR":
             raise _refused(call, event["object"])
         table = event["object"]
         name = "" if event["type"] == "BOOKMARK" else str(table["rows"][0]["cells"][0])
         return Change(name, version(call, table))
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Unavailable(f"{call}: no row of a table: {error!r}") from None
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from etcd_stateful import marker, wal
 from etcd_stateful.start import VolumeFacts
 from etcd_stateful.start_config import BadSettings, Settings, parse_settings, run_config
+from etcd_stateful.untrusted import loads
 
 ASIDE: Final = "recovery.json"
 """The marker of the epoch before, set aside."""
@@ -95,9 +96,9 @@ def parse_order(environment: Mapping[str, str]) -> Order:
     """The order in RECOVERY and what `start` also reads; raises BadSettings."""
     settings = parse_settings(environment)
     try:
-        given = json.loads(environment.get("RECOVERY", ""))
+        given = loads(environment.get("RECOVERY", ""))
         ids = [int(given[key], 16) for key in ("memberID", "clusterID")]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadSettings(f"RECOVERY does not name a member and its cluster: {error}") from error
     if not all(0 < one <= marker.MAX_ID for one in ids):
         raise BadSettings("RECOVERY names IDs that none has")

@@ -24,6 +24,7 @@ from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.start import VolumeFacts
 from etcd_stateful.start_config import BadSettings, Settings, parse_settings
+from etcd_stateful.untrusted import loads
 
 FOLDER: Final = "restore"
 SNAPSHOT: Final = f"{FOLDER}/snapshot.db"
@@ -87,11 +88,11 @@ def parse_order(environment: Mapping[str, str]) -> Order:
     """The order in RESTORE and what `start` also reads; raises BadSettings."""
     settings = parse_settings(environment)
     try:
-        given = json.loads(environment.get("RESTORE", ""))
+        given = loads(environment.get("RESTORE", ""))
         member_id, cluster_id = (int(given[key], 16) for key in ("memberID", "clusterID"))
         store, version = stores.from_json(given["store"]), str(given["version"])
         field = str(given.get("field", FIELD))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadSettings(f"RESTORE does not name a member and a backup: {error}") from error
     if not all(0 < one <= marker.MAX_ID for one in (member_id, cluster_id)):
         raise BadSettings("RESTORE names IDs that none has")

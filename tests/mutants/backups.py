@@ -22,8 +22,29 @@ _RESTORE_JOB = "manifests/restore_job.py"
 _STATUS = "backup/status.py"
 _STORES = "api/stores.py"
 _SURVIVOR = "membership/survivor.py"
+_UNTRUSTED = "untrusted.py"
+_COMMON = "manifests/common.py"
 
 MUTANTS: Final = [
+    # What others say.
+    Mutant(
+        _UNTRUSTED,
+        "if type(value) is not int or value < 0:",
+        "if value < 0:",
+        "half a key, or an infinite one, goes into a status that the API server refuses",
+    ),
+    Mutant(
+        _UNTRUSTED,
+        "not math.isfinite(value)",
+        "value != value",
+        "`1e999` in a manifest goes into the EtcdCluster that is made of it",
+    ),
+    Mutant(
+        _COMMON,
+        'return text.replace("$", "\\u0024")',
+        "return text",
+        "a backup lies elsewhere than its path says: the kubelet expands variables in it",
+    ),
     # What is stored.
     Mutant(
         _INTEGRITY,

@@ -16,6 +16,12 @@ _PLANNER = "membership/planner.py"
 
 MUTANTS: Final = [
     Mutant(
+        "api/affinity.py",
+        "wanted.items(_PREFERRED)",
+        "()",
+        "members are placed by pods of a namespace that their owner may not even list",
+    ),
+    Mutant(
         _BUDGET,
         "return roster.quorum(len(seen.etcd.members))",
         "return roster.quorum(len(roster.voters(seen)))",

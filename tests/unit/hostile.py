@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -30,39 +30,74 @@ for _tag, _make in _TAGS.items():
     )
 
 
+def _load(name: str) -> Json:
+    text = Path(__file__).with_name(name).read_text()
+    table: Json = yaml.load(text, _Loader)  # noqa: S506 - of SafeLoader's
+    return table
+
+
 @cache
 def corpus() -> dict[str, Json]:
     """Bodies by the name of the case."""
-    table = yaml.load(Path(__file__).with_name("hostile.yaml").read_text(), _Loader)  # noqa: S506
-    made = {f"{row['case']}": _merged(row) for row in table["rows"]}
+    table = _load("hostile.yaml")
+    made = {f"{row['case']}": _merged(_good(), row) for row in table["rows"]}
     for words, text in table["texts"].items():
-        made |= {f"{place}: {words}": _with(place, text) for place in table["places"]}
-        made |= {f"key of {place}: {words}": _with(place, {text: "1"}) for place in table["keys"]}
+        made |= {f"{place}: {words}": _with(_good(), place, text) for place in table["places"]}
+        made |= {
+            f"key of {place}: {words}": _with(_good(), place, {text: "1"})
+            for place in table["keys"]
+        }
     return made
 
 
-def _good() -> Json:
+class Kind(NamedTuple):
+    """Hostile objects of one kind beside the EtcdClusters."""
+
+    plural: str
+    good: Json
+    rows: dict[str, Json]
+    texts: dict[str, tuple[Json, list[str]]]
+    """With the places in a rendered Job where the text may be."""
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    texts = _load("hostile.yaml")["texts"].items()
+    found = {}
+    for name, table in _load("hostile_backups.yaml").items():
+        good = _good(name, table["spec"])
+        rows = {row["case"]: _merged(good, row) for row in table["rows"]}
+        bodies = {
+            f"{place}: {words}": (_with(good, place, text), allowed)
+            for place, allowed in table["places"].items()
+            for words, text in texts
+        }
+        found[name] = Kind(table["plural"], good, rows, bodies)
+    return found
+
+
+def _good(kind: str = "EtcdCluster", spec: Json | None = None) -> Json:
     return {
         "apiVersion": "etcd.database.coreos.com/v1beta2",
-        "kind": "EtcdCluster",
+        "kind": kind,
         "metadata": {"name": "good", "namespace": "ns", "uid": UID, "generation": 1},
-        "spec": {"size": 3},
+        "spec": spec or {"size": 3},
     }
 
 
-def _merged(row: Json) -> Json:
-    body = _good()
+def _merged(good: Json, row: Json) -> Json:
+    body = copy.deepcopy(good)
     body["metadata"] |= row.get("metadata", {})
     body["spec"] |= copy.deepcopy(row.get("spec", {}))
     return body
 
 
-def _with(place: str, value: Any) -> Json:
-    """`value` at a place like `spec.pod.labels.team`."""
-    body = _good()
-    *path, last = place.split(".")
+def _with(good: Json, place: str, value: Any) -> Json:
+    """`value` at a place like `spec.pod.labels.team`; alone in a list where that ends in `[]`."""
+    body = copy.deepcopy(good)
+    *path, last = place.removesuffix("[]").split(".")
     inner = body
     for part in path:
         inner = inner.setdefault(part, {})
-    inner[last] = value
+    inner[last] = [value] if place.endswith("[]") else value
     return body

@@ -7,16 +7,30 @@ have further such tests beside their own.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields, is_dataclass, replace
+from typing import Any, NamedTuple
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etcd_operator import etcd_fields, last_words, trouble
-from etcd_stateful import marker, start_config, ticket, wal
+from etcd_operator import etcd_fields, last_words, tables, trouble
+from etcd_operator.kube import KubeError
+from etcd_stateful import marker, restore, start_config, ticket, wal
+from etcd_stateful.api.backup import RefusedBackup, parse_backup
+from etcd_stateful.api.restore import RefusedRestore, parse_restore
+from etcd_stateful.api.schedule import RefusedSchedule, parse_schedule
+from etcd_stateful.api.stores import Store
+from etcd_stateful.api.tls import Issuer, Link, Links
+from etcd_stateful.backup import credentials, manifest, order, outcome
+from etcd_stateful.backup.measurement import Hash, Measured
+from etcd_stateful.backup.others import Found, Others
 from etcd_stateful.membership import identity, records
+from etcd_stateful.membership.made import Accounts
+from etcd_stateful.membership.records import Chosen
+from etcd_stateful.membership.successor import Successor
 from etcd_stateful.recover import parse_order
 from etcd_stateful.ticket import NotGenuine
 
@@ -182,3 +196,210 @@ def test_the_environment_of_start_and_recover(environment: dict[str, str]) -> No
             parse(environment)
         except start_config.BadSettings:
             continue
+
+
+STORE = Store("S3", "bucket", "a/b", "aws", "http://minio:9000", path_style=True)
+STORED = outcome.Stored(
+    "s3://bucket/a/b", "00ab", 7, "3.7.3", 5, "9f", 1.5, "a/b", pruned=1, notes=("a note",),
+    others=Others(2, (Found("c", 1, "2026-01-01T00:00:00Z", manifest=True),)),
+)  # fmt: skip
+SPEC = {"size": 3, "pod": {"labels": {"a": "b"}}}
+MANIFEST = manifest.Manifest(
+    "00ab", 7, "3.7.3", 5, "9f", "2026-01-01T00:00:00Z", "ns/b", "uid",
+    Measured(3, (Hash(1, 2),)), {"name": "c", "spec": SPEC},
+)  # fmt: skip
+ORDER = order.Order(
+    "ns/b", "uid", ("http://a:2379",), "spec.etcdEndpoints", STORE, 0xAB, "client", keep=3,
+    spare="a/a", scheduled=True, cluster={"name": "c", "spec": SPEC},
+)  # fmt: skip
+RECORD = replace(
+    records.first_attempt("uid", {"a-0": "http://a-0:2380"}, "3.7.3"),
+    issued=((1, "run"),),
+    links=Links(Link("Static", "peer", "operator"), Link("Issued", issuer=Issuer("a", "b", "c"))),
+    chosen=Chosen("b", STORE),
+    successor=Successor("uid-r", STORE, "b", "a-4", "http://a-4:2380", 3, "t", 4, 5, "uid-c"),
+    retired=(6,),
+    accounts=Accounts(("root",), ("reader",), on=True),
+)
+METADATA = {"namespace": "ns", "name": "good", "uid": "uid", "generation": 1}
+S3 = {"storageType": "S3", "s3": {"path": "bucket/a", "awsSecret": "aws", "endpoint": "minio:1"}}
+JOB_POD = {
+    "serviceAccountName": "a", "labels": {"a": "b"}, "annotations": {"a": "b"},
+    "nodeSelector": {"a": "b"}, "tolerations": [{"key": "a"}], "resources": {"limits": {}},
+    "imagePullSecrets": [{"name": "a"}],
+}  # fmt: skip
+BACKUP = S3 | {
+    "etcdEndpoints": ["http://a:2379"],
+    "clientTLSSecret": "client",
+    "backupPolicy": {"timeoutInSecond": 5, "backupIntervalInSecond": 60, "maxBackups": 3},
+    "deletionPolicy": "Delete",
+    "verify": "Hash",
+    "pod": JOB_POD,
+}
+ALONE = S3 | {"clusterRef": {"name": "c"}, "verify": "Restore"}
+SETTINGS = {
+    "clusterUID": "u", "epoch": 1, "domain": "a.ns.svc", "clientScheme": "http",
+    "peerScheme": "http", "dnsTimeoutSeconds": 5, "etcd": {},
+}  # fmt: skip
+POD = {
+    "POD_NAME": "a-0", "POD_UID": "u", "POD_IP": "10.0.0.1",
+    "START_SETTINGS": json.dumps(SETTINGS),
+}  # fmt: skip
+ROW = {"metadata": {"resourceVersion": "7"}, "rows": [{"cells": ["name", 1]}]}
+REFUSED = {"kind": "Status", "code": 422, "message": "no", "details": {"causes": [{"field": "a"}]}}
+
+
+class Document(NamedTuple):
+    """A valid document, who reads it, and with which exception it is refused."""
+
+    valid: Any
+    read: Any
+    refuses: tuple[type[Exception], ...] = ()
+
+
+def body_of(spec: Any) -> dict[str, Any]:
+    return {"metadata": METADATA, "spec": spec}
+
+
+def gcs(text: str) -> credentials.Access:
+    return credentials.access(Store("GCS", "bucket", "a"), {"credentials.json": text})
+
+
+def of_resource(parse: Any) -> Any:
+    return lambda text: parse(body_of(json.loads(text)))
+
+
+DOCUMENTS = {
+    "stored": Document(json.loads(outcome.serialise(STORED)), outcome.parse),
+    "proven": Document(
+        json.loads(outcome.serialise(outcome.Proven("3.7.3", ("a",), ("b",)))), outcome.parse
+    ),
+    "described": Document(
+        json.loads(outcome.serialise(outcome.Described(SPEC, "3.7.3", 7))), outcome.parse
+    ),
+    "failure": Document(
+        json.loads(outcome.serialise(outcome.Failure("TimedOut", "words"))), outcome.parse
+    ),
+    "progress": Document(
+        json.loads(outcome.serialise_progress(outcome.Progress(1, 2, 3))), outcome.parse_progress
+    ),
+    "manifest": Document(
+        json.loads(manifest.serialise(MANIFEST)),
+        lambda text: manifest.parse(text.encode()),
+        (manifest.BadManifest,),
+    ),
+    "order": Document(json.loads(order.serialise(ORDER)), order.parse, (order.BadOrder,)),
+    "restore's order": Document(
+        json.loads(restore.serialise(1, 2, STORE, "3.7.3")),
+        lambda text: restore.parse_order(POD | {"RESTORE": text}),
+        (start_config.BadSettings,),
+    ),
+    "recovery's order": Document(
+        {"memberID": "1", "clusterID": "2"},
+        lambda text: parse_order(POD | {"RECOVERY": text}),
+        (start_config.BadSettings,),
+    ),
+    "bootstrap record": Document(
+        json.loads(records.dump_bootstrap(RECORD)), records.load_bootstrap, (records.BadRecord,)
+    ),
+    "row": Document(
+        {"type": "ADDED", "object": ROW},
+        lambda text: tables.change("watch", text.encode()),
+        (KubeError,),
+    ),
+    "refused watch": Document(
+        {"type": "ERROR", "object": REFUSED},
+        lambda text: tables.change("watch", text.encode()),
+        (KubeError,),
+    ),
+    "GCS": Document({"type": "service_account", "a": {"b": 1}}, gcs, (credentials.BadSecret,)),
+    "EtcdBackup": Document(BACKUP, of_resource(parse_backup), (RefusedBackup,)),
+    "EtcdRestore": Document(
+        S3 | {"backupStorageType": "S3", "etcdCluster": {"name": "good"},
+              "replace": {"clusterID": "ab"}},
+        of_resource(parse_restore),
+        (RefusedRestore,),
+    ),
+    "EtcdBackupSchedule": Document(
+        {"schedule": "0 3 * * *", "timeZone": "UTC", "template": ALONE, "jitterSeconds": 1,
+         "retention": {"count": 1, "maxAgeDays": 2}, "startingDeadlineSeconds": 60},
+        of_resource(parse_schedule),
+        (RefusedSchedule,),
+    ),
+}  # fmt: skip
+HARMS = [float("inf"), float("nan"), -1, 10**400, 1e300, 1.5, True, None, "", "9" * 5000, "\ud800",
+         json.loads("[" * 400 + "]" * 400), [], {}, [[]], [{}], {"a": 1}]  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    inner = value.items() if isinstance(value, dict) else ()
+    for key, one in enumerate(value) if isinstance(value, list) else inner:
+        yield from places(one, (*path, key))
+
+
+def altered(value: Any, path: tuple[Any, ...], harm: Any) -> Any:
+    if not path:
+        return harm
+    copy = value.copy()
+    copy[path[0]] = altered(value[path[0]], path[1:], harm)
+    return copy
+
+
+def read(name: str, content: Any) -> Any:
+    """What became of it, which can be written again; None where it was refused."""
+    _, parse, refuses = DOCUMENTS[name]
+    try:
+        return parse(json.dumps(content).replace("Infinity", "1e999"))
+    except refuses:
+        return None
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_valid_document_is_read(name: str) -> None:
+    """Or what follows would say nothing."""
+    found = read(name, DOCUMENTS[name].valid)
+
+    assert (found is None) == (name == "refused watch")
+    assert found != outcome.Said()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_no_field_of_a_document_makes_its_reader_raise(name: str) -> None:
+    """`1e999` in a termination message ended the pass with an OverflowError, and each after it."""
+    valid = DOCUMENTS[name].valid
+    for path in places(valid):
+        for harm in HARMS:
+            is_usable(name, read(name, altered(valid, path, harm)))
+
+
+@given(st.data())
+def test_any_field_of_a_document_may_be_anything(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(DOCUMENTS)))
+    valid = DOCUMENTS[name].valid
+    path = data.draw(st.sampled_from(sorted(places(valid), key=str)))
+
+    is_usable(name, read(name, altered(valid, path, data.draw(JSON))))
+
+
+def is_usable(name: str, found: Any) -> None:
+    """What was told goes into a status or an object, which the API server has to take."""
+    if found is None or name.startswith("Etcd"):
+        return
+    if isinstance(found, outcome.Said) and found.described:
+        found = {"spec": found.described.spec, "version": found.described.version}
+    counts_are_counts(found)
+    as_json = found if isinstance(found, Mapping | tuple) else asdict(found)
+    json.dumps(as_json, allow_nan=False, ensure_ascii=False, default=dict).encode()
+
+
+def counts_are_counts(found: Any) -> None:
+    """A status says `integer`: half a key is refused there, with all that is beside it."""
+    if isinstance(found, tuple):
+        for one in found:
+            counts_are_counts(one)
+    elif is_dataclass(found):
+        for one in fields(found):
+            value = getattr(found, one.name)
+            assert one.type != "int" or (type(value) is int and value >= 0), (one.name, value)
+            counts_are_counts(value)

@@ -88,10 +88,11 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     """The backup that a custom resource asks for; raises RefusedBackup with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     spec = Reader({"spec": body.get("spec")}, "").object("spec")
-    endpoints, cluster = _endpoints(spec), spec.object("clusterRef").text("name")
+    endpoints, cluster = _endpoints(spec), spec.object("clusterRef").name("name", "an EtcdCluster")
     if bool(endpoints) == bool(cluster) and not spec.problems:
         spec.problem("etcdEndpoints", "or clusterRef.name must say what to back up, one of them")
-    secret, deletion = spec.text("clientTLSSecret"), spec.text("deletionPolicy", "Retain")
+    secret = spec.name("clientTLSSecret", "a Secret")
+    deletion = spec.text("deletionPolicy", "Retain")
     if deletion not in ("Retain", "Delete"):
         spec.problem("deletionPolicy", f"must be Retain or Delete, found {deletion[:60]!r}")
     verify = spec.text("verify", "None")

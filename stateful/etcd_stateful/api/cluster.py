@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api.access import OPEN, Access, read_access
+from etcd_stateful.api.affinity import read_affinity
 from etcd_stateful.api.auth import Auth, read_auth
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
 from etcd_stateful.api.reading import Problem, Reader
@@ -311,7 +312,7 @@ def _pod_policy(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodP
         annotations=annotations,
         node_selector=pod.texts("nodeSelector"),
         tolerations=tuple(dict(item.raw) for item in pod.items("tolerations")),
-        affinity=pod.verbatim("affinity"),
+        affinity=read_affinity(pod),
         anti_affinity=pod.flag("antiAffinity"),
         resources=pod.verbatim("resources"),
         environment=environment,

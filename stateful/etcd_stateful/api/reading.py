@@ -57,6 +57,14 @@ class Reader:
             return default
         return value
 
+    def name(self, key: str, kind: str) -> str:
+        """That of an object in the same namespace; `kind`: what it is, such as `a Secret`."""
+        name = self.text(key)
+        if name and not is_object_name(name):
+            self.problem(key, f"must be the name of {kind} of this namespace, found {name[:60]!r}")
+            return ""
+        return name
+
     def flag(self, key: str) -> bool:
         value = self.raw.get(key)
         if value is None or isinstance(value, bool):

@@ -23,6 +23,9 @@ _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "O
 _AZURE_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 CHECKSUMS: Final = ("SHA256", "CRC64NVME")
 _OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
+_ENDPOINT: Final = re.compile(
+    r"(https?://)?([a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[a-zA-Z0-9._~/-]*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +86,17 @@ def read_store(
         return None
     bucket, key = _place(inner, kind, stamped=stamped)
     checksum = _checksum(inner) if kind == "S3" else ""
-    endpoint = inner.text("endpoint") or (_OSS_ENDPOINT if kind == "OSS" else "")
+    endpoint = _endpoint(inner) or (_OSS_ENDPOINT if kind == "OSS" else "")
     store = Store(
         kind=kind,
         bucket=bucket,
         key=key,
-        secret=inner.text(_SECRETS[kind]) if kind in _SECRETS else "",
+        secret=inner.name(_SECRETS[kind], "a Secret") if kind in _SECRETS else "",
         endpoint=endpoint if not endpoint or "://" in endpoint else f"http://{endpoint}",
         path_style=inner.flag("forcePathStyle"),
         storage_account=_azure_account(inner) if kind == "ABS" else "",
         checksum=checksum,
-        service_account=pod.text("serviceAccountName"),
+        service_account=pod.name("serviceAccountName", "a ServiceAccount"),
     )
     if kind == "OSS" and not store.secret:
         inner.problem("ossSecret", "is missing: name the Secret with accessKeyID, accessKeySecret")
@@ -118,11 +121,22 @@ def _checksum(inner: Reader) -> str:
     return found
 
 
+def _endpoint(inner: Reader) -> str:
+    text = inner.text("endpoint")
+    if text and not _ENDPOINT.fullmatch(text):
+        inner.problem(
+            "endpoint",
+            "must be http://host:port or https://host:port, without user, password or query, "
+            f"found {text[:60]!r}",
+        )
+    return text
+
+
 def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
     path = inner.text("path")
     if kind == VOLUME:
-        bucket, key = inner.text("claimName"), path
-        if not bucket:
+        bucket, key = inner.name("claimName", "a PersistentVolumeClaim"), path
+        if not inner.raw.get("claimName"):
             inner.problem("claimName", "is missing: name a PersistentVolumeClaim")
     else:
         bucket, _, key = path.partition("/")

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Any, Final, Literal, get_args
 
 from etcd_stateful.api.issuer import Issuer, read_issuer
-from etcd_stateful.api.reading import Reader, is_object_name
+from etcd_stateful.api.reading import Reader
 
 Mode = Literal["Plaintext", "Managed", "Static", "Issued"]
 
@@ -159,9 +159,9 @@ UNSAID: Final = Wishes()
 def read_tls(tls: Reader) -> Wishes:
     static = tls.object("static")
     member = static.object("member")
-    peer_secret = _secret(member, "peerSecret")
-    server_secret = _secret(member, "serverSecret")
-    operator_secret = _secret(static, "operatorSecret")
+    peer_secret = member.name("peerSecret", "a Secret")
+    server_secret = member.name("serverSecret", "a Secret")
+    operator_secret = static.name("operatorSecret", "a Secret")
     if bool(server_secret) != bool(operator_secret):
         static.problem(
             "",
@@ -212,14 +212,6 @@ def _choice(tls: Reader, key: str) -> Link | None:
         tls.problem(key, f"must be one of {', '.join(_CHOICES)}, found {text[:60]!r}")
         return None
     return MANAGED if text == "Managed" else PLAINTEXT
-
-
-def _secret(reader: Reader, key: str) -> str:
-    name = reader.text(key)
-    if name and not is_object_name(name):
-        reader.problem(key, f"must be the name of a Secret of this namespace, found {name[:60]!r}")
-        return ""
-    return name
 
 
 def dump_links(links: Links) -> str:

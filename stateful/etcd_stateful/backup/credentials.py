@@ -6,12 +6,12 @@ A pure function of the Secret's files: names of keys and formats are told to peo
 from __future__ import annotations
 
 import configparser
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from etcd_stateful.api.stores import Store
+from etcd_stateful.untrusted import loads
 
 DEFAULT_REGION: Final = "us-east-1"
 
@@ -141,8 +141,8 @@ def _gcs(files: Mapping[str, str] | None) -> Access:
     if not text:
         raise BadSecret("neither key access-token nor key credentials.json is in it")
     try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
+        given = loads(text)
+    except ValueError:
         raise BadSecret("key credentials.json is no JSON") from None
     kind = given.get("type") if isinstance(given, Mapping) else None
     if kind == "service_account":

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from etcd_stateful.backup import measurement
 from etcd_stateful.backup.measurement import Measured
+from etcd_stateful.untrusted import loads, whole
 
 FORMAT: Final = 1
 MAX_BYTES: Final = 64 * 1024
@@ -72,7 +73,7 @@ def parse(data: bytes) -> Manifest:
     if data == UNDECIDED:
         raise BadManifest("a backup that was to take the place of this one did not come to its end")
     try:
-        given: dict[str, Any] = json.loads(data)
+        given: dict[str, Any] = loads(data)
         if given["format"] != FORMAT or given["compression"] != "none":
             raise BadManifest(
                 f"the manifest is of format {given['format']!r} with compression "
@@ -80,9 +81,9 @@ def parse(data: bytes) -> Manifest:
             )
         return Manifest(
             cluster_id=str(given["clusterID"]),
-            revision=int(given["etcdRevision"]),
+            revision=whole(given["etcdRevision"]),
             version=str(given["etcdVersion"]),
-            size=int(given["size"]),
+            size=whole(given["size"]),
             sha256=str(given["sha256"]),
             made_at=str(given["madeAt"]),
             owner=str(given["owner"]),
@@ -90,7 +91,7 @@ def parse(data: bytes) -> Manifest:
             measured=measurement.from_json(given["measured"]) if given.get("measured") else None,
             cluster=_cluster(given.get("cluster")),
         )
-    except (KeyError, TypeError, RecursionError) as error:
+    except (KeyError, TypeError) as error:
         raise BadManifest(f"the manifest lacks what it must say: {error!r}") from error
     except ValueError as error:
         if isinstance(error, BadManifest):

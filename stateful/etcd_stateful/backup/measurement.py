@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from etcd_stateful.untrusted import whole
+
 
 @dataclass(frozen=True, slots=True)
 class Hash:
@@ -75,5 +77,5 @@ def to_json(measured: Measured) -> dict[str, Any]:
 def from_json(given: Mapping[str, Any]) -> Measured:
     """Raises KeyError, TypeError and ValueError."""
     keys = given["keys"]
-    hashes = tuple(Hash(int(one["compacted"]), int(one["hash"])) for one in given["hashes"])
-    return Measured(None if keys is None else int(keys), hashes)
+    hashes = tuple(Hash(whole(one["compacted"]), whole(one["hash"])) for one in given["hashes"])
+    return Measured(None if keys is None else whole(keys), hashes)

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful.api import stores
 from etcd_stateful.api.stores import Store
+from etcd_stateful.untrusted import loads, whole
 
 VARIABLE: Final = "BACKUP"
 
@@ -106,20 +107,20 @@ def serialise(order: Order) -> str:
 def parse(text: str) -> Order:
     """Raises BadOrder."""
     try:
-        given = json.loads(text)
+        given = loads(text)
         return Order(
             owner=str(given["owner"]),
             owner_uid=str(given["ownerUID"]),
             endpoints=tuple(str(one) for one in given["endpoints"]),
             endpoints_field=str(given["endpointsField"]),
             store=stores.from_json(given["store"]),
-            cluster_id=int(given["clusterID"]),
+            cluster_id=whole(given["clusterID"]),
             client_secret=str(given["clientSecret"]),
             client_secret_field=str(given["clientSecretField"]),
             stamped=given["stamped"] is True,
-            keep=int(given["keep"]),
+            keep=whole(given["keep"]),
             spare=str(given.get("spare", "")),
-            timeout=int(given["timeout"]),
+            timeout=whole(given["timeout"]),
             action=_ACTIONS[given["action"]],
             verify=given["verify"] is True,
             scheduled=given.get("scheduled") is True,
@@ -127,5 +128,5 @@ def parse(text: str) -> Order:
             expected=str(given["expected"]),
             cluster=given.get("cluster"),
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadOrder(f"{VARIABLE} is not an order of this version: {error!r}") from error

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from etcd_stateful.backup import names
+from etcd_stateful.untrusted import whole
 
 MOST_LISTED: Final = 20
 MOST_LOOKED_AT: Final = 20_000
@@ -70,7 +71,7 @@ def to_json(told: Others) -> dict[str, Any]:
 def from_json(given: Mapping[str, Any]) -> Others:
     """Raises KeyError, TypeError and ValueError."""
     newest = tuple(
-        Found(str(rest), int(size), str(modified), bool(manifest))
+        Found(str(rest), whole(size), str(modified), bool(manifest))
         for rest, size, modified, manifest in given["files"]
     )
-    return Others(int(given["count"]), newest, given["partial"] is True)
+    return Others(whole(given["count"]), newest, given["partial"] is True)

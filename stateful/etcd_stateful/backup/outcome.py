@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful.backup import others
 from etcd_stateful.backup.others import Others
+from etcd_stateful.untrusted import finite, loads, whole
 
 Reason = Literal[
     "EtcdRefused",
@@ -155,7 +156,7 @@ def _serialise_stored(stored: Stored) -> str:
 def parse(text: str) -> Said:
     """Of anything else than `serialise` wrote, nothing is known."""
     try:
-        content = json.loads(text)
+        content = loads(text)
         if "stored" in content:
             return Said(stored=_stored(content["stored"]))
         if "described" in content:
@@ -165,7 +166,7 @@ def parse(text: str) -> Said:
         given = content["failure"]
         failure = Failure(str(given["reason"]), str(given["message"]), given["final"] is True)
         return Said(failure=failure)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return Said()
 
 
@@ -173,14 +174,14 @@ def _stored(given: Mapping[str, Any]) -> Stored:
     return Stored(
         location=str(given["location"]),
         cluster_id=str(given["cluster_id"]),
-        revision=int(given["revision"]),
+        revision=whole(given["revision"]),
         version=str(given["version"]),
-        size=int(given["size"]),
+        size=whole(given["size"]),
         sha256=str(given["sha256"]),
-        seconds=float(given["seconds"]),
+        seconds=finite(given["seconds"]),
         key=str(given["key"]),
         verified=given["verified"] is True,
-        pruned=int(given["pruned"]),
+        pruned=whole(given["pruned"]),
         notes=tuple(str(one) for one in given["notes"]),
         others=others.from_json(given["others"]) if given.get("others") else None,
     )
@@ -194,7 +195,7 @@ def _proven(given: Mapping[str, Any]) -> Proven:
 def _described(given: Mapping[str, Any]) -> Described:
     if not isinstance(given["spec"], Mapping):
         raise TypeError("the spec is no object")
-    return Described(dict(given["spec"]), str(given["version"]), int(given["revision"]))
+    return Described(dict(given["spec"]), str(given["version"]), whole(given["revision"]))
 
 
 def serialise_progress(progress: Progress) -> str:
@@ -203,8 +204,8 @@ def serialise_progress(progress: Progress) -> str:
 
 def parse_progress(text: str) -> Progress | None:
     try:
-        given = json.loads(text)
-        numbers = [int(given[key]) for key in ("stored", "size", "bytes_per_second")]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        given = loads(text)
+        numbers = [whole(given[key]) for key in ("stored", "size", "bytes_per_second")]
+    except (ValueError, KeyError, TypeError):
         return None
-    return Progress(*numbers) if min(numbers) >= 0 else None
+    return Progress(*numbers)

@@ -20,7 +20,7 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
 from etcd_stateful.backup.restores import description
-from etcd_stateful.manifests.common import REUSING, Manifest, identity_labels
+from etcd_stateful.manifests.common import REUSING, Manifest, identity_labels, unexpanded
 from etcd_stateful.manifests.statefulset import CONFINED, USER
 
 LABEL: Final = "etcd-backup"
@@ -185,7 +185,7 @@ def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
                 "image": image,
                 "command": ["python3", "-m", "etcd_operator.backup"],
                 "env": [
-                    {"name": orders.VARIABLE, "value": orders.serialise(told)},
+                    {"name": orders.VARIABLE, "value": unexpanded(orders.serialise(told))},
                     *REUSING,
                     *RECEIVING,
                 ],

@@ -48,3 +48,8 @@ def owner_reference(cluster: EtcdCluster) -> Manifest:
         "uid": cluster.uid,
         "controller": True,
     }
+
+
+def unexpanded(text: str) -> str:
+    """JSON for a container's variable, in which the kubelet expands `$(NAME)` and halves `$$`."""
+    return text.replace("$", "\\u0024")

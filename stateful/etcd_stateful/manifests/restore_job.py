@@ -16,7 +16,13 @@ from etcd_stateful import naming, restore
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.manifests.common import REUSING, Manifest, identity_labels, metadata
+from etcd_stateful.manifests.common import (
+    REUSING,
+    Manifest,
+    identity_labels,
+    metadata,
+    unexpanded,
+)
 from etcd_stateful.manifests.recovery_job import SURVIVOR, labels
 from etcd_stateful.manifests.statefulset import (
     CONFINED,
@@ -138,7 +144,7 @@ def _environment(
         downward("POD_UID", "metadata.uid"),
         {"name": "POD_IP", "value": "127.0.0.1"},
         {"name": "START_SETTINGS", "value": start_settings(cluster, record.epoch)},
-        {"name": "RESTORE", "value": told},
+        {"name": "RESTORE", "value": unexpanded(told)},
     ]
 
 

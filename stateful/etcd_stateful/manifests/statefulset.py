@@ -20,6 +20,7 @@ from etcd_stateful.manifests import tls
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.membership.records import FIRST_EPOCH
 from etcd_stateful.membership.versions import Version, parse_version
+from etcd_stateful.untrusted import loads
 
 USER: Final = 65532
 """Distroless images' `nonroot`; upstream's image runs as root unless told otherwise."""
@@ -83,7 +84,7 @@ def links_of(live: Mapping[str, Any]) -> Links:
     """The links a live StatefulSet was rendered for; raises ValueError, KeyError or TypeError."""
     annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
     text = annotations.get(naming.LINKS_ANNOTATION)
-    return load_links(json.loads(text)) if text else NO_TLS
+    return load_links(loads(text)) if text else NO_TLS
 
 
 def _template(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:

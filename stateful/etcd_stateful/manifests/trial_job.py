@@ -22,7 +22,7 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
 from etcd_stateful.backup.plan import Run, trial_of
 from etcd_stateful.manifests.backup_job import job, order
-from etcd_stateful.manifests.common import REUSING, Manifest
+from etcd_stateful.manifests.common import REUSING, Manifest, unexpanded
 from etcd_stateful.manifests.statefulset import CONFINED
 
 FETCH: Final = "fetch"
@@ -73,7 +73,7 @@ def trial_job(
 
 
 def _before(backup: EtcdBackup, told: Order, ours: Manifest, image: str) -> list[Manifest]:
-    bring = orders.serialise(replace(told, action="bring"))
+    bring = unexpanded(orders.serialise(replace(told, action="bring")))
     fetch = ours | {
         "name": FETCH,
         "env": [{"name": orders.VARIABLE, "value": bring}, *REUSING],

@@ -24,6 +24,7 @@ from etcd_stateful.membership import successor as successors
 from etcd_stateful.membership.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership.successor import Successor
 from etcd_stateful.restore import BUMP
+from etcd_stateful.untrusted import loads, whole
 
 FIRST_EPOCH: Final = 1
 """Restore and recovery raise the epoch, which fences every volume of the one before."""
@@ -269,10 +270,10 @@ def _replacement_as_json(record: Bootstrap) -> dict[str, object]:
 def load_bootstrap(text: str) -> Bootstrap:
     """Raises BadRecord."""
     try:
-        raw: dict[str, Any] = json.loads(text)
+        raw: dict[str, Any] = loads(text)
         return Bootstrap(
             cluster_uid=str(raw["clusterUID"]),
-            attempt=int(raw["attempt"]),
+            attempt=whole(raw["attempt"]),
             token=str(raw["token"]),
             members=tuple(
                 FirstMember(str(name), str(url), identity.from_hex(member))
@@ -284,20 +285,20 @@ def load_bootstrap(text: str) -> Bootstrap:
             version=str(raw["version"]),
             oldest=str(raw.get("oldest", "")),
             before=str(raw.get("before", "")),
-            size=int(raw["size"]),
+            size=whole(raw["size"]),
             epoch=_epoch(raw.get("epoch", FIRST_EPOCH)),
             survivor=str(raw.get("survivor", "")),
             declined=_truth(raw.get("declined", False)),
             links=load_links(raw["links"]) if "links" in raw else NO_TLS,
             restoring=_truth(raw.get("restoring", False)),
             chosen=_load_chosen(raw["chosen"]) if "chosen" in raw else None,
-            bump=int(raw.get("bump", 0)),
+            bump=whole(raw.get("bump", 0)),
             successor=successors.from_json(raw["successor"]) if "successor" in raw else None,
             retired=tuple(identity.from_hex(one) for one in raw.get("retired", ())),
             restored_by=str(raw.get("restoredBy", "")),
             accounts=made.from_json(raw["accounts"]) if "accounts" in raw else NO_ACCOUNTS,
         )
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
 
 

@@ -16,6 +16,7 @@ from etcd_stateful.api.source import BackupRef, Source
 from etcd_stateful.api.stores import Store
 from etcd_stateful.membership import identity
 from etcd_stateful.restore import BUMP
+from etcd_stateful.untrusted import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,6 @@ def from_json(raw: Mapping[str, Any]) -> Successor:
         member_id=identity.from_hex(member),
         token=str(raw["token"]),
         cluster_id=identity.from_hex(raw["clusterID"]),
-        bump=int(raw["bump"]),
+        bump=whole(raw["bump"]),
         claim=str(raw["claim"]),
     )

@@ -11,9 +11,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hostile import UID, Json, corpus
+from hostile import UID, Json, corpus, kinds
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
+from test_hostile_backups import jobs
 
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
 from etcd_stateful.manifests.drift import drift
@@ -29,12 +30,12 @@ WORDS = (400, 413, 422)
 """How the API server says no."""
 
 
-def admitted(api: client.ApiClient, namespace: str, body: Json) -> bool:
+def admitted(api: client.ApiClient, namespace: str, body: Json, plural: str = PLURAL) -> bool:
     body = {**body, "metadata": {"name": body["metadata"]["name"]}}
     custom = client.CustomObjectsApi(api)
     try:
         custom.create_namespaced_custom_object(
-            GROUP, VERSION, namespace, PLURAL, body, dry_run="All", field_validation="Strict"
+            GROUP, VERSION, namespace, plural, body, dry_run="All", field_validation="Strict"
         )
     except ApiException as error:
         if error.status not in WORDS:
@@ -105,3 +106,29 @@ def rendered(cluster: EtcdCluster) -> list[Json]:
         stateful_set(cluster, replicas=cluster.size, operator_image="operator:1"),
         network_policy(cluster, OPERATOR),
     ]
+
+
+def test_jobs_of_what_is_admitted_of_other_kinds_are_taken_as_they_are(
+    api: client.ApiClient, namespace: str
+) -> None:
+    """The rows alone: the texts are for the parsers, and would take minutes here."""
+    for name, kind in kinds().items():
+        assert admitted(api, namespace, kind.good, kind.plural)
+        assert all(made(api, namespace, job) for job in jobs(name, kind.good) or ())
+        for body in kind.rows.values():
+            if admitted(api, namespace, body, kind.plural):
+                for job in jobs(name, body) or ():
+                    made(api, namespace, job)
+
+
+def made(api: client.ApiClient, namespace: str, job: Json) -> bool:
+    body = {**job, "metadata": {**job["metadata"], "namespace": namespace}}
+    try:
+        client.BatchV1Api(api).create_namespaced_job(
+            namespace, body, dry_run="All", field_validation="Strict"
+        )
+    except ApiException as error:
+        if error.status not in WORDS:
+            raise
+        return False
+    return True

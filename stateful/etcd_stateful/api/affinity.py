@@ -1,0 +1,34 @@
+"""Where pods may be: an affinity of Kubernetes' own type, handed on but for other namespaces' pods.
+
+Where members are would tell where those are, and keep nodes free of them: to whoever may edit an
+EtcdCluster, and may not even list those pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from etcd_stateful.api.reading import Reader
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_ELSEWHERE: Final = ("namespaces", "namespaceSelector")
+
+
+def read_affinity(pod: Reader) -> Mapping[str, Any] | None:
+    if not pod.has("affinity"):
+        return None
+    affinity = pod.object("affinity")
+    for term in _terms(affinity):
+        for key in _ELSEWHERE:
+            if term.has(key):
+                term.problem(key, "looks at pods of other namespaces; leave it out")
+    return dict(affinity.raw)
+
+
+def _terms(affinity: Reader) -> Iterator[Reader]:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        wanted = affinity.object(kind)
+        yield from wanted.items(_REQUIRED)
+        yield from (one.object("podAffinityTerm") for one in wanted.items(_PREFERRED))

@@ -257,15 +257,46 @@ MUTANTS: Final = [
     ),
     Mutant(
         "backup/measurement.py",
-        "    elif keys != restored.keys:\n",
-        "    elif False:\n",
+        "    if cluster.keys != restored.keys:\n",
+        "    if False:\n",
         "keys are missing and nobody says so",
     ),
     Mutant(
         "backup/measurement.py",
-        "    elif all(had[one] == found[one] for one in both):\n",
-        "    elif both:\n",
+        "    if any(had[one] != found[one] for one in both):\n",
+        "    if False:\n",
         "other values are called the same",
+    ),
+    Mutant(
+        "backup/measurement.py",
+        "if cluster is None or not cluster.whole:",
+        "if cluster is None:",
+        "a backup of which nobody has counted the keys is called proven",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/source.py",
+        "            if found.whole:\n",
+        "            if True:\n",
+        "a compaction at the wrong moment leaves nothing to compare with",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/measuring.py",
+        "        reply = await answered(rpc.MaintenanceStub(channel).HashKV.future(request))",
+        "        stub = rpc.MaintenanceStub(channel)\n"
+        "        reply = await answered(stub.HashKV.future(request, timeout=30))",
+        "etcd has half a minute to hash, whatever timeoutInSecond says",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/measuring.py",
+        'error.code() == StatusCode.OUT_OF_RANGE and "compacted" in str(error.details())',
+        "True",
+        "an etcd that fails over its keys is taken for one that has none to count",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/trying.py",
+        "        self.has_served = True\n",
+        "",
+        "an etcd that cannot hash its keys is told as one that does not come up",
     ),
     Mutant(
         "manifests/trial_job.py",

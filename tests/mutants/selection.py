@@ -101,7 +101,12 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/replacement.py": _IN_PLACE,
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
-    "operator/etcd_operator/backup/source.py": ("test_backup_stream.py",),
+    "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
+    "operator/etcd_operator/backup/source.py": (
+        "test_backup_stream.py",
+        "test_backup_measuring.py",
+    ),
+    "operator/etcd_operator/backup/trying.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup_jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/cron.py": _SCHEDULES,
     "operator/etcd_operator/restores.py": _RESTORES,

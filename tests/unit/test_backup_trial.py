@@ -58,16 +58,28 @@ class TestCompare:
         verdict = measurement.compare(42, CLUSTER, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
 
         assert verdict.wrong == ()
-        assert verdict.unknown == ("etcd's hash could not be compared",)
+        assert [words.partition(":")[0] for words in verdict.unknown] == [
+            "etcd's hash could not be compared"
+        ]
         between = replace(CLUSTER, hashes=(*CLUSTER.hashes, Hash(40, 0xAD)))
         told = measurement.compare(42, between, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
         assert told.wrong
 
-    @pytest.mark.parametrize("cluster", [None, Measured(None, ())])
-    def test_what_was_not_measured_is_said(self, cluster: Measured | None) -> None:
+    @pytest.mark.parametrize(
+        "cluster", [None, Measured(None, ()), replace(CLUSTER, keys=None), Measured(12, ())]
+    )
+    def test_what_nobody_has_measured_is_not_verified(self, cluster: Measured | None) -> None:
+        """A cluster that was too large to be counted in half a minute was called proven."""
         verdict = measurement.compare(42, cluster, 42, CLUSTER)
 
-        assert (verdict.wrong, len(verdict.unknown)) == ((), 2)
+        assert verdict.wrong == ("its manifest does not say what the cluster held",)
+
+    def test_what_is_compacted_beyond_its_revision_cannot_be_counted_and_is_not_verified(
+        self,
+    ) -> None:
+        told = self.wrong(50, Measured())
+
+        assert told == "its keys cannot be counted: it is compacted beyond revision 42"
 
     def test_an_etcd_without_etcdutl_cannot_be_tried(self) -> None:
         assert trial.why_not("3.5.0") == trial.why_not("3.7.3") == ""

@@ -134,12 +134,13 @@ class Backup:
         raise AssertionError("there is a member, or nothing is tried")
 
     async def _take_from(self, source: Source, member: Member) -> _Taken:
-        member = await source.caught_up(member)
+        member, measured = await source.caught_up(member), None
+        self._meter.begin(member.answer.db_size)
+        if self._order.measure:
+            member, measured = await source.measured(member)
         answer = member.answer
         key = self._key(answer.revision)
         log.info("taking revision %d from %s to %s", answer.revision, answer.endpoint, key)
-        self._meter.begin(answer.db_size)
-        measured = await source.measure(member) if self._order.measure else None
         checked = Checked()
         sha256 = [""]
 

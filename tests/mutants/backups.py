@@ -92,6 +92,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
+        "return None if backup.let_go else run",
+        "return run",
+        "one that failed is begun again while its schedule deletes it",
+    ),
+    Mutant(
+        _PLAN,
         "return _wait(seen, run) if run.due > seen.now else _begin(seen, run)",
         "return _begin(seen, run)",
         "the interval is no matter",
@@ -242,6 +248,12 @@ MUTANTS: Final = [
         'case "complete" if tried.said.proven:',
         'case "complete":',
         "a trial that nobody heard of counts as one that went well",
+    ),
+    Mutant(
+        _PLAN,
+        "return replace(_failed(tried), began=job.created, unproven=stored)",
+        "return replace(_failed(tried), began=job.created)",
+        "what a trial has refused is known to nobody",
     ),
     Mutant(
         _STATUS,

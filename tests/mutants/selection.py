@@ -84,6 +84,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/integrity.py": _BACKUPS,
     "backup/made.py": _SCHEDULES,
     "backup/named.py": _BY_NAME,
+    "backup/others.py": ("test_backup_others.py",),
     "backup/names.py": _BACKUPS,
     "backup/plan.py": _BACKUPS,
     "backup/recorded.py": ("test_backup_recorded.py", "test_backups.py"),

@@ -218,6 +218,7 @@ class TestThePasses:
 
         assert world.status["succeeded"] is True
         assert world.status["verified"] == "Restore"
+        assert "unproven" not in world.status
         assert world.status["verifiedDate"] == world.clock.rfc3339()
         assert (
             "restored with etcd 3.7.3 and compared: revision 42, 12 keys"
@@ -236,6 +237,8 @@ class TestThePasses:
             "VerificationFailed",
             words,
         )
+        assert world.status["unproven"] == MADE.location
+        assert "location" not in world.status
         assert world.jobs() == ["b-backup-g1", VERIFICATION]
 
     async def test_what_cannot_be_fetched_is_told_by_the_container_that_failed(self) -> None:

@@ -237,6 +237,22 @@ async def test_a_failed_backup_runs_again_when_the_spec_is_mended(world: World) 
     assert world.jobs() == ["b-backup-g1", "b-backup-g2"]
 
 
+async def test_one_that_failed_is_not_begun_again_when_its_schedule_lets_it_go(
+    world: World,
+) -> None:
+    """It is told to take along what it stored, which is an edit, before it is deleted."""
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.declare(generation=2, deletionPolicy="Delete")
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    body["metadata"]["annotations"] = {naming.LET_GO: "retention"}
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+
+
 async def test_a_backup_that_was_made_is_not_made_again(world: World) -> None:
     await made(world)
     world.declare(generation=2, etcdEndpoints=["http://other:2379"])

@@ -171,6 +171,30 @@ MUTANTS: Final = [
         'if running and running.state == "complete"',
         "a backup is stored behind its own deletion",
     ),
+    Mutant(
+        _DELETION,
+        'if job.state == "failed" and now - job.created >= AGAIN_SECONDS:',
+        "if False:",
+        "a deletion that failed once holds its object for ever",
+    ),
+    Mutant(
+        _DELETION,
+        'if job.state == "failed" and now - job.created >= AGAIN_SECONDS:',
+        'if job.state == "failed":',
+        "a store that is down has one Job after the other",
+    ),
+    Mutant(
+        _DELETION,
+        'Run(f"delete-g{backup.generation}", 0.0)',
+        'Run("delete", 0.0)',
+        "an edit that mends a deletion is not heard",
+    ),
+    Mutant(
+        _DELETION,
+        "    if job.stranger or job.deleting:",
+        "    if job.deleting:",
+        "by another's Job the object goes, and what it stored stays",
+    ),
     # Born from a backup.
     Mutant(
         _BOOTSTRAP,

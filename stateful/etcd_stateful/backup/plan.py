@@ -164,7 +164,7 @@ def trial_of(run: Run) -> Run:
 
 def _of_job(seen: Seen, run: Run, job: Job) -> Step:
     if job.stranger or job.deleting:
-        return _not_ours(job)
+        return not_ours(job)
     match job.state:
         case "complete":
             return _complete(seen, run, job)
@@ -174,7 +174,7 @@ def _of_job(seen: Seen, run: Run, job: Job) -> Step:
             return _running(job)
 
 
-def _not_ours(job: Job) -> Tell:
+def not_ours(job: Job) -> Tell:
     if job.stranger:
         return Tell(
             "JobOfAnother",
@@ -242,7 +242,7 @@ def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
 
 def _of_trial(job: Job, stored: Stored, tried: Job) -> Step:
     if tried.stranger or tried.deleting:
-        return _not_ours(tried)
+        return not_ours(tried)
     match tried.state:
         case "complete" if tried.said.proven:
             return _made(job, stored, tried.said.proven)

@@ -334,6 +334,10 @@ async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
     assert isinstance(done, Failure)
     assert done.reason == "VerificationFailed"
     assert "spec.s3.path" in done.message
+    # It has taken the place of the one before. No manifest vouches for it, and no restore takes it.
+    data = (folder / "a" / "etcd.backup").read_bytes()
+    assert hashlib.sha256(data[:-32]).digest() != data[-32:]
+    assert (folder / "a" / "etcd.backup.manifest.json").read_bytes() == manifest.UNDECIDED
 
 
 class TestTheStoreFails:

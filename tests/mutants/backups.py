@@ -14,6 +14,7 @@ _INTEGRITY = "backup/integrity.py"
 _JOB = "manifests/backup_job.py"
 _NAMES = "backup/names.py"
 _PLAN = "backup/plan.py"
+_PRUNING = "operator/etcd_operator/backup/pruning.py"
 _RECORDS = "membership/records.py"
 _FILLING = "membership/filling.py"
 _RESTORE = "membership/restore.py"
@@ -76,6 +77,30 @@ MUTANTS: Final = [
         "_STAMP.fullmatch(key.removeprefix(path))",
         "_STAMP.match(key.removeprefix(path))",
         "neighbours whose names begin alike are deleted",
+    ),
+    Mutant(
+        _PRUNING,
+        "{order.spare, made}",
+        "{order.spare}",
+        "the backup just made goes, as the clock runs behind",
+    ),
+    Mutant(
+        _PRUNING,
+        "{order.spare, made}",
+        "{made}",
+        "the last backup that was proven goes",
+    ),
+    Mutant(
+        _PRUNING,
+        "    return owner in (None, order.owner_uid)",
+        "    return True",
+        "two objects with one path delete each other's backups",
+    ),
+    Mutant(
+        _PRUNING,
+        "owner in (None, order.owner_uid)",
+        "owner == order.owner_uid",
+        "backups of the coreos operator are never deleted",
     ),
     # When, and how often.
     Mutant(

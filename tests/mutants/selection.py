@@ -103,6 +103,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
+    "operator/etcd_operator/backup/pruning.py": ("test_backup_pruning.py",),
     "operator/etcd_operator/backup/source.py": (
         "test_backup_stream.py",
         "test_backup_measuring.py",

@@ -177,7 +177,6 @@ async def test_it_goes_to_a_volume_and_old_ones_leave(one: Cluster, tmp_path: Pa
     (root / "daily" / "etcd_vegetables").write_text("a neighbour")
     for moment in ("2020-01-01-00:00:00", "2020-01-02-00:00:00"):
         (root / "daily" / f"etcd_v999999_{moment}").write_text("old")
-        (root / "daily" / f"etcd_v999999_{moment}.manifest.json").write_text("old")
 
     done = await back_up(order, root=str(root))
 

@@ -153,6 +153,20 @@ MUTANTS: Final = [
         "a watch that lags makes a backup that was made be made again",
     ),
     Mutant(
+        "operator/etcd_operator/backup_jobs.py",
+        'failure.reason != "TimedOut" or not why:',
+        "not why or why:",
+        "an etcd that fails over a backup is told as too little time",
+    ),
+    Mutant(
+        "operator/etcd_operator/trouble.py",
+        'ended = (container.get("lastState") or {}).get("terminated") or {}\n'
+        '        if container["name"] == name',
+        'ended = (container.get("state") or {}).get("terminated") or {}\n'
+        '        if container["name"] == name',
+        "an etcd that was stopped with its pod is told as one that fails",
+    ),
+    Mutant(
         "operator/etcd_operator/store.py",
         "        if name := notes.get(key):\n",
         '        if (name := notes.get(key)) and not metadata.get("labels"):\n',

@@ -257,6 +257,37 @@ class TestThePasses:
         assert world.condition()["reason"] == "VerificationFailed"
         assert "integrity check failed" in world.condition()["message"]
 
+    async def test_an_etcd_that_keeps_failing_is_told_by_its_last_words(self) -> None:
+        """It was told as too little time, and more time helped nobody."""
+        world = await self.stored()
+        words = "spec.backupPolicy.timeoutInSecond: 60 s are over; set it higher"
+        self.end(world, outcome.serialise(Failure("TimedOut", words)), code=1)
+        pod = world.kube.live(PODS, "p2")
+        last = {"exitCode": 137, "reason": "OOMKilled", "message": "panic: no memory"}
+        etcd = {"name": "etcd", "restartCount": 2, "lastState": {"terminated": last}}
+        pod["status"]["initContainerStatuses"] = [etcd]
+        world.kube.put(PODS, pod)
+        await world.settle()
+
+        assert world.condition()["reason"] == "VerificationFailed"
+        assert world.condition()["message"] == (
+            "the etcd of the trial restore does not run on what is stored: container etcd keeps "
+            "failing: exit code 137 (OOMKilled): panic: no memory"
+        )
+
+    async def test_an_etcd_that_was_merely_slow_is_not_blamed(self) -> None:
+        world = await self.stored()
+        words = "spec.backupPolicy.timeoutInSecond: 60 s are over; set it higher"
+        self.end(world, outcome.serialise(Failure("TimedOut", words)), code=1)
+        pod = world.kube.live(PODS, "p2")
+        ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
+        etcd = {"name": "etcd", "restartCount": 0, "state": ended}
+        pod["status"]["initContainerStatuses"] = [etcd]
+        world.kube.put(PODS, pod)
+        await world.settle()
+
+        assert (world.condition()["reason"], world.condition()["message"]) == ("TimedOut", words)
+
     async def test_an_end_that_nobody_heard_is_tried_again(self) -> None:
         world = await self.stored()
         self.end(world, "")

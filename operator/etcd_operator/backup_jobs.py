@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from etcd_operator import jobs, reading
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
 from etcd_operator.moments import seconds, seconds_since
 from etcd_operator.store import Owner, Store
-from etcd_operator.trouble import podless, trouble
+from etcd_operator.trouble import last_end, podless, trouble
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
@@ -113,7 +114,7 @@ class BackupJobs:
 def _said(pod: Any) -> Said:
     """By the container that the Job is about; or by the first before it that failed."""
     if text := jobs.message(pod, CONTAINER):
-        return outcome.parse(text)
+        return _with_cause(outcome.parse(text), pod)
     if text := jobs.message(pod, FETCH):
         found = outcome.parse(text)
         if found.failure:
@@ -123,6 +124,15 @@ def _said(pod: Any) -> Said:
             failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")
         )
     return Said()
+
+
+def _with_cause(said: Said, pod: Any) -> Said:
+    """A trial that has waited in vain for an etcd that fails is told by that one's last words."""
+    failure, why = said.failure, last_end(pod, naming.ETCD_CONTAINER)
+    if failure is None or failure.reason != "TimedOut" or not why:
+        return said
+    words = f"the etcd of the trial restore does not run on what is stored: {why}"
+    return Said(failure=replace(failure, reason="VerificationFailed", message=words))
 
 
 def _ordered(raw: Json) -> Place | None:

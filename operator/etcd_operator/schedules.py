@@ -163,7 +163,8 @@ class Schedules:
             return
         precondition = {"uid": step.uid, "resourceVersion": step.resource_version}
         patch = {
-            "metadata": precondition | {"finalizers": list(step.finalizers)},
+            "metadata": precondition
+            | {"finalizers": list(step.finalizers), "annotations": {naming.LET_GO: "retention"}},
             "spec": {"deletionPolicy": "Delete"},
         }
         self._store.put(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))

@@ -90,6 +90,15 @@ def _crashing(status: Object) -> str:
     return ""
 
 
+def last_end(pod: Object, name: str) -> str:
+    """How a container has failed that was started again since; empty where none was."""
+    for container in _all_containers(pod.get("status") or {}):
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        if container["name"] == name and ended.get("exitCode"):
+            return _short(f"container {name} keeps failing{_how(ended)}")
+    return ""
+
+
 def is_crashing(container: Object) -> bool:
     """Whether it has failed more than once and does not run now."""
     state = container.get("state") or {}

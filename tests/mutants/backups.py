@@ -14,6 +14,7 @@ _INTEGRITY = "backup/integrity.py"
 _JOB = "manifests/backup_job.py"
 _NAMES = "backup/names.py"
 _PLAN = "backup/plan.py"
+_PRUNING = "operator/etcd_operator/backup/pruning.py"
 _RECORDS = "membership/records.py"
 _FILLING = "membership/filling.py"
 _RESTORE = "membership/restore.py"
@@ -98,6 +99,30 @@ MUTANTS: Final = [
         "_STAMP.match(key.removeprefix(path))",
         "neighbours whose names begin alike are deleted",
     ),
+    Mutant(
+        _PRUNING,
+        "{order.spare, made}",
+        "{order.spare}",
+        "the backup just made goes, as the clock runs behind",
+    ),
+    Mutant(
+        _PRUNING,
+        "{order.spare, made}",
+        "{made}",
+        "the last backup that was proven goes",
+    ),
+    Mutant(
+        _PRUNING,
+        "    return owner in (None, order.owner_uid)",
+        "    return True",
+        "two objects with one path delete each other's backups",
+    ),
+    Mutant(
+        _PRUNING,
+        "owner in (None, order.owner_uid)",
+        "owner == order.owner_uid",
+        "backups of the coreos operator are never deleted",
+    ),
     # When, and how often.
     Mutant(
         _PLAN,
@@ -110,6 +135,12 @@ MUTANTS: Final = [
         'stored.get("succeeded") is True or stored.get("run") == run.id',
         'stored.get("succeeded") is True',
         "a backup that has failed begins again for ever",
+    ),
+    Mutant(
+        _PLAN,
+        "return None if backup.let_go else run",
+        "return run",
+        "one that failed is begun again while its schedule deletes it",
     ),
     Mutant(
         _PLAN,
@@ -141,6 +172,20 @@ MUTANTS: Final = [
         "if over and (found is None or not jobs.message(found, CONTAINER)):",
         "if False:",
         "a watch that lags makes a backup that was made be made again",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_jobs.py",
+        'failure.reason != "TimedOut" or not why:',
+        "not why or why:",
+        "an etcd that fails over a backup is told as too little time",
+    ),
+    Mutant(
+        "operator/etcd_operator/trouble.py",
+        'ended = (container.get("lastState") or {}).get("terminated") or {}\n'
+        '        if container["name"] == name',
+        'ended = (container.get("state") or {}).get("terminated") or {}\n'
+        '        if container["name"] == name',
+        "an etcd that was stopped with its pod is told as one that fails",
     ),
     Mutant(
         "operator/etcd_operator/store.py",
@@ -197,6 +242,30 @@ MUTANTS: Final = [
         'if running and running.state == "running"',
         'if running and running.state == "complete"',
         "a backup is stored behind its own deletion",
+    ),
+    Mutant(
+        _DELETION,
+        'if job.state == "failed" and now - job.created >= AGAIN_SECONDS:',
+        "if False:",
+        "a deletion that failed once holds its object for ever",
+    ),
+    Mutant(
+        _DELETION,
+        'if job.state == "failed" and now - job.created >= AGAIN_SECONDS:',
+        'if job.state == "failed":',
+        "a store that is down has one Job after the other",
+    ),
+    Mutant(
+        _DELETION,
+        'Run(f"delete-g{backup.generation}", 0.0)',
+        'Run("delete", 0.0)',
+        "an edit that mends a deletion is not heard",
+    ),
+    Mutant(
+        _DELETION,
+        "    if job.stranger or job.deleting:",
+        "    if job.deleting:",
+        "by another's Job the object goes, and what it stored stays",
     ),
     # Born from a backup.
     Mutant(
@@ -277,6 +346,12 @@ MUTANTS: Final = [
         "a trial that nobody heard of counts as one that went well",
     ),
     Mutant(
+        _PLAN,
+        "return replace(_failed(tried), began=job.created, unproven=stored)",
+        "return replace(_failed(tried), began=job.created)",
+        "what a trial has refused is known to nobody",
+    ),
+    Mutant(
         _STATUS,
         'how = "Restore" if proven else',
         'how = "Restore" if stored.verified else',
@@ -290,15 +365,46 @@ MUTANTS: Final = [
     ),
     Mutant(
         "backup/measurement.py",
-        "    elif keys != restored.keys:\n",
-        "    elif False:\n",
+        "    if cluster.keys != restored.keys:\n",
+        "    if False:\n",
         "keys are missing and nobody says so",
     ),
     Mutant(
         "backup/measurement.py",
-        "    elif all(had[one] == found[one] for one in both):\n",
-        "    elif both:\n",
+        "    if any(had[one] != found[one] for one in both):\n",
+        "    if False:\n",
         "other values are called the same",
+    ),
+    Mutant(
+        "backup/measurement.py",
+        "if cluster is None or not cluster.whole:",
+        "if cluster is None:",
+        "a backup of which nobody has counted the keys is called proven",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/source.py",
+        "            if found.whole:\n",
+        "            if True:\n",
+        "a compaction at the wrong moment leaves nothing to compare with",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/measuring.py",
+        "        reply = await answered(rpc.MaintenanceStub(channel).HashKV.future(request))",
+        "        stub = rpc.MaintenanceStub(channel)\n"
+        "        reply = await answered(stub.HashKV.future(request, timeout=30))",
+        "etcd has half a minute to hash, whatever timeoutInSecond says",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/measuring.py",
+        'error.code() == StatusCode.OUT_OF_RANGE and "compacted" in str(error.details())',
+        "True",
+        "an etcd that fails over its keys is taken for one that has none to count",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/trying.py",
+        "        self.has_served = True\n",
+        "",
+        "an etcd that cannot hash its keys is told as one that does not come up",
     ),
     Mutant(
         "manifests/trial_job.py",

@@ -143,9 +143,9 @@ class TestNames:
     def test_the_last_that_was_proven_stays_however_many_failed_since(self) -> None:
         days = [names.stamped("a", n, f"2026-01-0{n}-00:00:00") for n in range(1, 7)]
 
-        assert names.beyond("a", days, 2, spare=days[1]) == [days[0], *days[2:4]]
-        assert names.beyond("a", days, 2, spare=days[5]) == days[:4]
-        assert names.beyond("a", days, 2, spare="of another path") == days[:4]
+        assert names.beyond("a", days, 2, {days[1]}) == [days[0], *days[2:4]]
+        assert names.beyond("a", days, 2, {days[5]}) == days[:4]
+        assert names.beyond("a", days, 2, {"of another path"}) == days[:4]
 
     def test_none_keeps_all(self) -> None:
         assert names.beyond("a", [names.stamped("a", 1, "2026-01-01-00:00:00")], 0) == []

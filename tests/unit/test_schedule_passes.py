@@ -336,6 +336,22 @@ async def test_failures_leave_the_good_ones_where_they_are(world: World) -> None
     assert world.condition()["message"].endswith("no bucket")
 
 
+async def test_what_failures_could_not_prove_leaves_the_store_with_them(world: World) -> None:
+    world.declare(retention={"count": 1})
+    for minute in ("03:00", "03:01", "03:02", "03:03"):
+        await world.runs(minute, good=False)
+        body = world.kube.live(ETCD_BACKUPS, world.name(minute))
+        left = {"unproven": f"s3://{minute}"}
+        world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | left})
+    await world.settle()
+
+    held = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert held["spec"]["deletionPolicy"] == "Delete"
+    assert held["metadata"]["finalizers"] == [FINALIZER]
+    assert naming.LET_GO in held["metadata"]["annotations"], "or it would be begun again"
+    assert "deletionTimestamp" in held["metadata"]
+
+
 async def test_what_it_did_not_make_is_never_touched(world: World) -> None:
     """By its labels it would be one of them, were it not for the name; by its name, for the UID."""
     labels = {naming.SCHEDULE: "s", naming.SCHEDULE_UID: UID}

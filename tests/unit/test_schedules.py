@@ -233,6 +233,21 @@ class TestRetention:
 
         assert step == LetGo(failed[0].name, failed[0].uid, "1", None)
 
+    def test_one_whose_trial_failed_takes_along_what_it_stored(self) -> None:
+        """Full-size files stayed in the store for ever, and nothing told of them."""
+        failed = tuple(made(n, state="failed", unproven=True) for n in range(10, 14))
+        oldest = failed[0]
+        step = retention.decide(Retention(1), failed, NOON)
+        assert step == LetGo(oldest.name, oldest.uid, "1", (FINALIZER,))
+
+        told = replace(oldest, finalizers=(FINALIZER,), deletes_stored=True)
+        step = retention.decide(Retention(1), (told, *failed[1:]), NOON)
+        assert step == LetGo(oldest.name, oldest.uid, "1", None)
+
+        kept = replace(oldest, keeps_stored=True)
+        step = retention.decide(Retention(1), (kept, *failed[1:]), NOON)
+        assert step == LetGo(oldest.name, oldest.uid, "1", None)
+
     def test_a_store_that_does_not_let_go_is_not_asked_for_more_and_more(self) -> None:
         stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))
 

@@ -71,6 +71,8 @@ class EtcdBackup:
     pod: JobPod = field(default_factory=JobPod)
     scheduled: bool = False
     """Whether it is one of many, made by an EtcdBackupSchedule."""
+    let_go: bool = False
+    """Whether its schedule is about to delete it."""
     kind: str = naming.BACKUP_KIND
     """Of the custom resource: an EtcdRestore has a Job look into the store as well."""
 
@@ -116,6 +118,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
         delete_stored=deletion == "Delete",
         pod=job_pod,
         scheduled=naming.SCHEDULE in (metadata.get("labels") or {}),
+        let_go=naming.LET_GO in (metadata.get("annotations") or {}),
     )
 
 

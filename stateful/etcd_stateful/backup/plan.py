@@ -110,6 +110,8 @@ class Tell:
     after: float | None = None
     stored: Stored | None = None
     proven: Proven | None = None
+    unproven: Stored | None = None
+    """What a run that has failed left in the store."""
     failure: Failure | None = None
     progress: Progress | None = None
     began: float | None = None
@@ -140,7 +142,8 @@ def due_run(
     run = Run(f"g{backup.generation}", created)
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None
-    return run
+    # That it is told to take along what it has stored is an edit, and no wish to try again.
+    return None if backup.let_go else run
 
 
 def decide(seen: Seen) -> Step:
@@ -161,7 +164,7 @@ def trial_of(run: Run) -> Run:
 
 def _of_job(seen: Seen, run: Run, job: Job) -> Step:
     if job.stranger or job.deleting:
-        return _not_ours(job)
+        return not_ours(job)
     match job.state:
         case "complete":
             return _complete(seen, run, job)
@@ -171,7 +174,7 @@ def _of_job(seen: Seen, run: Run, job: Job) -> Step:
             return _running(job)
 
 
-def _not_ours(job: Job) -> Tell:
+def not_ours(job: Job) -> Tell:
     if job.stranger:
         return Tell(
             "JobOfAnother",
@@ -230,7 +233,8 @@ def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
     """What is stored counts once a restore of it was seen to work."""
     tried = seen.trial
     if why := trial.why_not(stored.version):
-        return _failed(replace(job, said=Said(failure=Failure("VerificationFailed", why))))
+        refused = replace(job, said=Said(failure=Failure("VerificationFailed", why)))
+        return replace(_failed(refused), unproven=stored)
     if tried is None:
         return CreateTrial(run, stored)
     return _of_trial(job, stored, tried)
@@ -238,7 +242,7 @@ def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
 
 def _of_trial(job: Job, stored: Stored, tried: Job) -> Step:
     if tried.stranger or tried.deleting:
-        return _not_ours(tried)
+        return not_ours(tried)
     match tried.state:
         case "complete" if tried.said.proven:
             return _made(job, stored, tried.said.proven)
@@ -246,7 +250,7 @@ def _of_trial(job: Job, stored: Stored, tried: Job) -> Step:
             why = "its pod is gone, and with it what it found"
             return DeleteJob(tried.name, tried.uid, tried.resource_version, why)
         case "failed":
-            return replace(_failed(tried), began=job.created)
+            return replace(_failed(tried), began=job.created, unproven=stored)
         case _:
             return _trying(tried)
 

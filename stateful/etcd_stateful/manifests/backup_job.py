@@ -15,7 +15,7 @@ from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.deletion import DELETION
+from etcd_stateful.backup.deletion import deletion_of
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
@@ -57,7 +57,7 @@ def backup_job(
 def deletion_job(backup: EtcdBackup, *, operator_image: str) -> Manifest:
     """Deletes what the backup has stored, and asks nothing of etcd."""
     told = replace(order(backup, None), endpoints=(), action="delete")
-    return job(backup, DELETION, told, operator_image)
+    return job(backup, deletion_of(backup), told, operator_image)
 
 
 def description_job(restore: EtcdRestore, store: Store, *, operator_image: str) -> Manifest:

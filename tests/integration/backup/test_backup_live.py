@@ -179,7 +179,6 @@ async def test_it_goes_to_a_volume_and_old_ones_leave(one: Cluster, tmp_path: Pa
     (root / "daily" / "etcd_vegetables").write_text("a neighbour")
     for moment in ("2020-01-01-00:00:00", "2020-01-02-00:00:00"):
         (root / "daily" / f"etcd_v999999_{moment}").write_text("old")
-        (root / "daily" / f"etcd_v999999_{moment}.manifest.json").write_text("old")
 
     done = await back_up(order, root=str(root))
 
@@ -372,6 +371,10 @@ async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
     assert isinstance(done, Failure)
     assert done.reason == "VerificationFailed"
     assert "spec.s3.path" in done.message
+    # It has taken the place of the one before. No manifest vouches for it, and no restore takes it.
+    data = (folder / "a" / "etcd.backup").read_bytes()
+    assert hashlib.sha256(data[:-32]).digest() != data[-32:]
+    assert (folder / "a" / "etcd.backup.manifest.json").read_bytes() == manifest.UNDECIDED
 
 
 class TestTheStoreFails:

@@ -232,9 +232,9 @@ MUTANTS: Final = [
         "pods are called old before anyone knows what is new",
     ),
     Mutant(
-        "status.py",
-        'if stored.get("phase") == "Running" and not _is_recorded(outcome.observation):',
-        "if False:",
+        "outcome.py",
+        'return self.stored.get("phase") == "Running"',
+        "return False",
         "a running cluster is told as one that is being created",
     ),
     Mutant(

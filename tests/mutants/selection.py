@@ -135,7 +135,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_tls_passes.py",
         "test_switch_passes.py",
     ),
-    "outcome.py": ("test_status_unasked.py", "test_changing.py"),
+    "outcome.py": ("test_status.py", "test_status_unasked.py", "test_changing.py"),
     "disruptions.py": ("test_conditions.py",),
     "manifests/disruption_budget.py": ("test_membership_budget.py",),
     "manifests/drift.py": ("test_manifests_drift.py", "test_manifests_network_policy.py"),

@@ -77,8 +77,8 @@ _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
     "api/schedule.py": _SCHEDULES,
-    "api/source.py": _BY_NAME,
-    "api/stores.py": ("test_api_backup.py",),
+    "api/source.py": (*_BY_NAME, "test_restore_identity.py"),
+    "api/stores.py": ("test_api_backup.py", "test_restore_identity.py"),
     "backup/choice.py": _BACKUPS,
     "backup/credentials.py": ("test_backup_sink.py", *_BACKUPS),
     "backup/deletion.py": _BACKUPS,

@@ -138,6 +138,7 @@ class CertificateLook:
             own.begins,
             own.ends,
             until=rfc3339(own.ends) if own.ends else "",
+            turns=checking.turns_at(examined, now),
             authority=examined.digest,
             subject=examined.subject,
             trusts=examined.trusts,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -84,6 +85,12 @@ def problem_at(examined: Examined, now: float) -> str:
         if now < one.begins:
             return f"{one.key} is not valid before {rfc3339(one.begins)}"
     return ""
+
+
+def turns_at(examined: Examined, now: float) -> float:
+    """The next moment at which `problem_at` may say something else."""
+    bounds = [(one.begins, one.ends) for one in (examined.certificate, examined.authority)]
+    return min((at for pair in bounds for at in pair if at > now), default=inf)
 
 
 def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:

@@ -6,6 +6,7 @@ Any of it may be lost at any moment.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from etcd_operator.brake import Brake
@@ -114,10 +115,19 @@ def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float |
         case Hold() if seen.observation.foreign:
             return FOREIGN_SECONDS
         case Settled() | Hold():
-            return seen.next_sweep
+            return min(seen.next_sweep, _next_turn(seen.observation))
         case Wait():
             soon = step.soon or _must_poll(seen.observation)
             return memory.next_poll() if soon else WAIT_SECONDS
+
+
+def _next_turn(seen: Observation) -> float:
+    """Seconds until a certificate expires that is good now: nothing happens then to tell of it."""
+    if seen.certificates is None:
+        return inf
+    found = (one for secret in seen.certificates.secrets.values() for one in secret.values())
+    turns = min((one.turns for one in found), default=inf)
+    return max(turns - seen.certificates.now, FIRST_POLL)
 
 
 def _must_poll(seen: Observation) -> bool:

@@ -94,10 +94,11 @@ def test_a_certificate_that_is_altered_or_deleted_is_put_back(authority: Authori
 def test_a_renewed_certificate_is_taken_up_without_a_restart(authority: Authority, place: Place):
     cluster = place.declare(size=3, TLS=ISSUED).comes_up(90)
     before, uids = serials(cluster), cluster.pod_uids()
-    with under_load(cluster):
+    with under_load(cluster) as load:
         for name in NAMES:
             renew(place, name)
         all_show_another(cluster, before)
+        load.was_served()
     assert cluster.pod_uids() == uids
     assert not sum(restarts(pod) for pod in cluster.pods().values())
 
@@ -109,7 +110,7 @@ def test_another_authority_of_the_issuer_is_taken_up_without_losing_anybody(
 ):
     cluster = place.declare(size=3, TLS=ISSUED).comes_up(90)
     uids = cluster.pod_uids()
-    with under_load(cluster):
+    with under_load(cluster) as load:
         following = Authority("another authority")
         bring_issuer(place, following)
         for name in NAMES:
@@ -122,6 +123,7 @@ def test_another_authority_of_the_issuer_is_taken_up_without_losing_anybody(
             seconds=600,
         )
         settles(cluster, 3, seconds=200)
+        load.was_served()
     assert not set(cluster.pod_uids().values()) & set(uids.values())
     assert not cluster.condition("Rotating")
     assert trusted(place, "etcd-peer-tls", "peer-ca.crt") == [following.certificate]

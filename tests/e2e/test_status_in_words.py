@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from harness.api import Json, Kind, Kube
+from harness.api import NAMESPACES, Json, Kind, Kube
 from harness.clusters import Cluster, is_up
 from harness.conditions import condition
 from harness.damage import volume_of
-from harness.place import Place
+from harness.node import root_of
+from harness.place import RESTRICTED, Place
 from harness.waiting import eventually, steadily
 
 SUPPORTED = ("3.5.32", "3.6.12", "3.7.1")
@@ -155,9 +157,19 @@ def test_a_member_is_confined(place: Place, local_node: None):
     for folder in (data, data / "member"):
         assert folder.stat().st_mode & 0o777 == 0o700, folder
         assert folder.stat().st_uid == pod["spec"]["securityContext"]["runAsUser"]
+    secrets = secret_files(pod)
+    assert any(file.name.endswith(".key") for file in secrets)
+    for file in secrets:
+        told = file.stat()
+        assert (told.st_uid, told.st_gid) == (0, pod["spec"]["securityContext"]["fsGroup"]), file
+        assert told.st_mode & 0o7777 == 0o440, file
 
 
 def test_the_operator_itself_is_confined(place: Place):
+    """In a namespace that enforces the restricted level, as those of the clusters do."""
+    namespace = place.kube.get(NAMESPACES, None, place.operator.namespace)
+    assert namespace is not None
+    assert namespace["metadata"]["labels"].items() >= RESTRICTED.items()
     pod = place.operator.deployment()["spec"]["template"]["spec"]
     container = pod["containers"][0]
     confined = {**pod.get("securityContext", {}), **container["securityContext"]}
@@ -167,6 +179,18 @@ def test_the_operator_itself_is_confined(place: Place):
     assert confined["allowPrivilegeEscalation"] is False
     assert confined["capabilities"] == {"drop": ["ALL"]}
     assert confined["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def secret_files(pod: Json) -> list[Path]:
+    """Of etcd's Secrets, as it sees them itself."""
+    volumes = {one["name"] for one in pod["spec"]["volumes"] if "secret" in one}
+    [etcd] = pod["spec"]["containers"]
+    folders = (
+        root_of(pod, "etcd") / one["mountPath"].lstrip("/")
+        for one in etcd["volumeMounts"]
+        if one["name"] in volumes
+    )
+    return [file for folder in folders for file in folder.iterdir() if file.is_file()]
 
 
 def waits_for(cluster: Cluster, *words: str) -> None:

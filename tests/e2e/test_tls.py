@@ -7,7 +7,7 @@ from harness.api import PODS, SECRETS, Json
 from harness.authority import Authority
 from harness.clusters import SHUT_OUT_PATIENCE, restarts
 from harness.credentials import Credentials
-from harness.etcd import EtcdError
+from harness.etcd import EtcdError, ask_in_plaintext
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import PLAINTEXT, Place
@@ -35,6 +35,15 @@ def test_managed_tls_lets_in_who_has_a_certificate_and_nobody_else(place: Place)
     for other in (stranger, Credentials(mine.authority, forged, key, mine.host), None):
         with pytest.raises(EtcdError):
             cluster.client_with(lambda it=other: it, SHUT_OUT_PATIENCE).get("greeting")
+    # Who speaks plaintext is told nothing: etcd hangs up, and says why in its own log.
+    with pytest.raises(ConnectionResetError):
+        ask_in_plaintext(cluster.reach.pod(place.namespace, "etcd-0", 2379))
+    eventually(
+        "etcd says why",
+        lambda: place.kube.kubectl("-n", place.namespace, "logs", "etcd-0", "-c", "etcd"),
+        lambda log: "first record does not look like a TLS handshake" in log,
+        seconds=5,
+    )
     urls = [url for member in cluster.client.members().members for url in member.peer_urls]
     assert all(url.startswith("https://") for url in urls), urls
     told = {one["secret"] for one in cluster.status()["certificates"]}
@@ -60,10 +69,11 @@ def test_etcdctl_in_a_pod_is_let_in_without_a_flag(place: Place):
 def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
     cluster = place.declare(size=3).comes_up()
     before, uids = serials(cluster), cluster.pod_uids()
-    with under_load(cluster):
+    with under_load(cluster) as load:
         for name in ("etcd-server-tls", "etcd-peer-tls", "etcd-client-tls"):
             place.kube.delete(SECRETS, place.namespace, name)
         all_show_another(cluster, before)
+        load.was_served()
     assert cluster.pod_uids() == uids
     assert not sum(restarts(pod) for pod in cluster.pods().values())
     # Its peers take one that comes back with the new one, too.

@@ -42,7 +42,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _COMMON,
-        'return text.replace("$", "\\u0024")',
+        r'return text.replace("$", "\\u0024")',
         "return text",
         "a backup lies elsewhere than its path says: the kubelet expands variables in it",
     ),

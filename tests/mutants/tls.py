@@ -8,6 +8,12 @@ from mutants.mutant import Mutant
 
 MUTANTS: Final = [
     Mutant(
+        "operator/etcd_operator/patience.py",
+        "min(seen.next_sweep, _next_turn(seen.observation))",
+        "seen.next_sweep",
+        "a certificate that expires is told half a minute late",
+    ),
+    Mutant(
         "api/tls.py",
         "DEFAULT: Final = Links(MANAGED, MANAGED)\n",
         "DEFAULT: Final = NO_TLS\n",

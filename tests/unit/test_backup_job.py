@@ -139,6 +139,19 @@ def test_a_certificate_that_the_spec_does_not_name_is_not_blamed_on_its_field(
         open_channel(told, told.endpoints[0], str(tmp_path))
 
 
+@pytest.mark.parametrize("host", ["unix", "dns", "ipv4", "etcd.ns.svc", "[::1]"])
+def test_a_host_is_a_host_whatever_it_is_called(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`http://unix:2379` was a socket in the pod's folder, `http://dns:2379` the host `2379`."""
+    opened: list[str] = []
+    monkeypatch.setattr("grpc.insecure_channel", lambda target, **_: opened.append(target))
+    spec = CASES["coreos"] | {"etcdEndpoints": [f"http://{host}:2379"]}
+    told = order(parse_backup({"metadata": METADATA, "spec": spec}), None)
+
+    open_channel(told, told.endpoints[0])
+
+    assert opened == [f"dns:///{host}:2379"]
+
+
 def test_a_secret_is_named_and_nothing_of_it_is_said() -> None:
     text = yaml.safe_dump(job("coreos"))
 

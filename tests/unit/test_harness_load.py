@@ -25,7 +25,7 @@ def load_of(*puts: Operation) -> Load:
 def test_clients_whom_nobody_answered_for_long_fail_the_test():
     late = 1 + ELECTS_SECONDS + 1
     load = load_of(asked(1, answered=1), asked(1.5, answered=None), asked(2.5, answered=late + 2))
-    with pytest.raises(AssertionError, match="was acknowledged for"):
+    with pytest.raises(AssertionError, match="of one client was acknowledged for"):
         load.was_served()
 
 
@@ -37,4 +37,13 @@ def test_what_happened_before_the_moment_that_is_asked_about_does_not_count():
     load = load_of(asked(1, answered=1), asked(2, answered=40), asked(50, answered=50.1))
     load.was_served(since=45)
     with pytest.raises(AssertionError):
+        load.was_served()
+
+
+def test_a_writer_that_waits_still_fails_the_test_though_others_are_served():
+    """What it asks is in the history only once it has ended, which it may never."""
+    load = load_of(*(asked(at, answered=at + 0.1) for at in range(1, 100)))
+    load.was_served()
+    load._asking[2] = 60.0
+    with pytest.raises(AssertionError, match=r"for 40.0 s while it asked, 59.5 s after"):
         load.was_served()

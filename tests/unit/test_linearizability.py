@@ -150,12 +150,22 @@ def test_the_longest_gap_counts_the_ends_and_answers_alone():
     assert longest_gap([], began=1, ended=4) == Gap(3, 1)
 
 
-def test_the_longest_wait_counts_from_the_first_who_asked_in_vain():
+def test_the_longest_wait_counts_from_the_first_try_that_was_in_vain():
     history = [put("a", 1, 2), put("b", 4, None), put("c", 5, None), put("d", 6, 7)]
 
     assert longest_wait(history, began=1, ended=7) == Gap(3, 4)
     assert longest_wait([*history, put("e", 8, None)], began=1, ended=20) == Gap(12, 8)
     assert longest_wait([put("a", 3, None)], began=1, ended=9) == Gap(6, 3)
+
+
+def test_one_client_that_hangs_is_noticed_while_the_others_are_served():
+    """It was not: any acknowledged put of anybody ended the wait of all."""
+    served = [replace(put(f"{at}", at, at + 0.1), client=1) for at in range(1, 60)]
+    hangs = [replace(put(f"h{at}", at, None), client=2) for at in range(5, 40)]
+    back = replace(put("back", 40, 41), client=2)
+
+    assert longest_wait([*served, *hangs, back], began=1, ended=60) == Gap(36, 5)
+    assert longest_wait([*served, *hangs], began=1, ended=60) == Gap(55, 5)
 
 
 def test_nobody_waits_while_nobody_asks():

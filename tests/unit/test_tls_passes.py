@@ -7,6 +7,7 @@ import logging
 from dataclasses import replace
 
 import pytest
+from cryptography import x509
 from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
@@ -363,6 +364,22 @@ class TestProvided:
         user_secrets(bench)
         await bench.run()
         assert bench.status["phase"] == "Running"
+
+    @pytest.mark.parametrize("before", [1, 9, 30])
+    async def test_one_that_expires_while_nothing_happens_is_told_within_five_seconds(
+        self, bench, before
+    ):
+        """It was told at the next look at the members, up to half a minute later."""
+        bench.declare(TLS=STATIC)
+        user_secrets(bench)
+        await bench.run()
+        ends = x509.load_pem_x509_certificate(data(bench, "s")["server.crt"]).not_valid_after_utc
+        bench.clock.now = ends.timestamp() - before
+        while not bench.condition("Blocked"):
+            seen = bench.clock.now
+            bench.clock.now += await bench.once()
+        assert "server.crt expired on" in bench.condition("Blocked")["message"]
+        assert 0 <= seen - ends.timestamp() < 5
 
     async def test_one_that_is_missing(self, bench):
         bench.declare(TLS=STATIC)

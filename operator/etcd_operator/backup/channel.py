@@ -45,7 +45,8 @@ class NoChannel(Exception):
 
 def open_channel(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER) -> Any:
     """Raises NoChannel. Without a scheme, an endpoint is one of TLS if a Secret is named."""
-    target = split_endpoint(endpoint)[1]
+    # Said in full, or a host that is called `unix` or `dns` would be a way to look for one.
+    target = f"dns:///{split_endpoint(endpoint)[1]}"
     if is_plaintext(order, endpoint):
         return grpc.insecure_channel(target, options=_OPTIONS)
     return secured(target, _credentials(order, Path(folder)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal
 
 from etcd_stateful.api.cluster import EtcdCluster
@@ -228,6 +229,9 @@ class Certificate:
 
     until: str = ""
     """`ends`, for people: RFC 3339."""
+
+    turns: float = inf
+    """When time alone makes another of `problem`: one of its files begins or ceases to be good."""
 
     authority: str = ""
     """Digest of the certificate of whoever signed it."""

@@ -3,7 +3,7 @@
 import os
 
 from localkube import binaries, providers
-from localkube.paths import REPOSITORY
+from localkube.paths import CONFIG, REPOSITORY
 from localkube.shell import run, step
 
 RELEASE = "etcd-operator"
@@ -15,6 +15,7 @@ def install(image: str) -> None:
     """A new image has a new tag, which changes the Deployment, which replaces the pod."""
     repository, _, tag = image.rpartition(":")
     with step(f"install {image}"):
+        _make_namespace()
         run(
             binaries.helm() / "helm",
             f"--kubeconfig={providers.kubeconfig()}",
@@ -23,7 +24,6 @@ def install(image: str) -> None:
             RELEASE,
             CHART,
             f"--namespace={NAMESPACE}",
-            "--create-namespace",
             "--take-ownership",  # of custom resource definitions applied by hand
             "--force-conflicts",  # and of their fields, which tests have applied
             f"--set=image.repository={repository}",
@@ -33,3 +33,15 @@ def install(image: str) -> None:
             "--wait",
             "--timeout=2m",
         )
+
+
+def _make_namespace() -> None:
+    """Before anything is in it: its label holds for pods that are made from then on."""
+    run(
+        binaries.kubernetes() / "kubectl",
+        f"--kubeconfig={providers.kubeconfig()}",
+        "apply",
+        "--server-side",
+        "--filename",
+        CONFIG / "operator-namespace.yaml",
+    )

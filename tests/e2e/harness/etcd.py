@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,13 @@ READS = frozenset(
         "/v3/maintenance/hashkv",
     }
 )
+
+
+def ask_in_plaintext(where: Address) -> None:
+    """What anybody may ask where there is no TLS. Raises what comes of it."""
+    with closing(http.client.HTTPConnection(*where, timeout=ANSWER_SECONDS)) as connection:
+        connection.request("POST", "/v3/maintenance/status", "{}")
+        connection.getresponse()
 
 
 class EtcdError(OSError):

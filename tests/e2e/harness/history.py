@@ -6,11 +6,10 @@ no value is ever put twice, and a client that tries again puts another one.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
 from typing import Literal
 
 
@@ -27,6 +26,9 @@ class Operation:
 
     revision: int = 0
     """Of the whole store, in the answer's header."""
+
+    client: int = 0
+    """Who asked. Each asks one thing at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +51,29 @@ def longest_gap(history: Iterable[Operation], began: float, ended: float) -> Gap
 
 
 def longest_wait(history: Iterable[Operation], began: float, ended: float) -> Gap:
-    """The same, but from the first put that was asked for after the last acknowledged one.
+    """The longest that any one client waited: from its first try to its next acknowledged put.
 
-    While nobody asks, as when a busy machine does not run the clients, nobody misses the cluster.
+    Of each by itself: that others are served is no help to one that hangs. While it does not ask,
+    as when a busy machine does not run it, it does not miss the cluster.
     """
-    puts = [one for one in history if one.kind == "put"]
-    asked = [*sorted(one.asked for one in puts), inf]
-    moments = sorted(one.answered for one in puts if one.answered)
-    pairs = pairwise([began, *moments, ended])
-    since = ((asked[bisect_left(asked, before)], after) for before, after in pairs)
-    waits = (Gap(after - first, first) for first, after in since if first < after)
+    puts: defaultdict[int, list[Operation]] = defaultdict(list)
+    for one in history:
+        if one.kind == "put":
+            puts[one.client].append(one)
+    waits = (wait for mine in puts.values() for wait in _waits(mine, ended))
     return max(waits, key=lambda gap: gap.seconds, default=Gap(0, began))
+
+
+def _waits(puts: Iterable[Operation], ended: float) -> Iterator[Gap]:
+    """Of one client."""
+    first: float | None = None
+    for one in sorted(puts, key=lambda one: one.asked):
+        first = one.asked if first is None else first
+        if one.answered is not None:
+            yield Gap(one.answered - first, first)
+            first = None
+    if first is not None:
+        yield Gap(ended - first, first)
 
 
 def back_in_time(history: Iterable[Operation]) -> list[str]:

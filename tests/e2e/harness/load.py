@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import grpc
@@ -128,6 +128,9 @@ class Load:
     cluster_ids: set[str] = field(default_factory=set)
     began: float = 0.0
     ended: float = 0.0
+    _asking: dict[int, float] = field(default_factory=dict)
+    """Since when each writer waits for what it asks right now."""
+
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
@@ -171,23 +174,25 @@ class Load:
         return longest_gap(*self._since(since))
 
     def longest_wait(self, since: float = 0.0) -> Gap:
-        """How long somebody who asked was kept waiting for any acknowledged put.
-
-        An attempt counts once it is over, which takes `TRY_SECONDS`.
-        """
+        """How long a writer was kept waiting, with retries, for an acknowledged put of its own; one
+        that still waits counts as well."""
         return longest_wait(*self._since(since))
 
     def was_served(self, since: float = 0.0, within: float = ELECTS_SECONDS) -> None:
         """Fails where clients waited for longer than a cluster with a quorum ever lets them."""
         wait = self.longest_wait(since)
         assert wait.seconds <= within, (
-            f"no put was acknowledged for {wait.seconds:.1f} s while clients asked, "
+            f"no put of one client was acknowledged for {wait.seconds:.1f} s while it asked, "
             f"{wait.began - self.began:.1f} s after the start; at most {within:g} s are good"
         )
 
     def _since(self, moment: float) -> tuple[list[Operation], float, float]:
         began, ended = max(moment, self.began), self.ended or time.monotonic()
-        return [one for one in self.history if one.asked >= began], began, ended
+        asking = [
+            Operation("put", "", None, max(asked, began), None, client=number)
+            for number, asked in list(self._asking.items())
+        ]
+        return [one for one in (*self.history, *asking) if one.asked >= began], began, ended
 
     def in_words(self) -> str:
         history = list(self.history)
@@ -265,9 +270,11 @@ class Load:
             register = self.registers[turn // 2 % REGISTERS]
             key = register if turn % 2 else f"{self.kept}{value}"
             request = rpc.PutRequest(key=key.encode(), value=value.encode())
-            asked = time.monotonic()
+            self._asking[number] = asked = time.monotonic()
             answer = client.ask(lambda stub, it=request: stub.Put(it, timeout=TRY_SECONDS))
-            self.history.append(self._operation("put", key, value, asked, answer))
+            told = self._operation("put", key, value, asked, answer)
+            self.history.append(replace(told, client=number))
+            del self._asking[number]
         client.close()
 
     def _read(self, _: int, client: Client) -> None:

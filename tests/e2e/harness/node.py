@@ -12,12 +12,21 @@ from harness.api import CLAIMS, VOLUMES, Json, Kube
 
 def kill_container(pod: Json, container: str) -> None:
     """SIGKILL to every process of the container, as the kernel out of memory would."""
+    for number in _processes_of(pod, container):
+        os.kill(number, signal.SIGKILL)
+
+
+def root_of(pod: Json, container: str) -> Path:
+    """What the container sees as `/`. Its image may have nothing in it to look with."""
+    return Path(f"/proc/{_processes_of(pod, container)[0]}/root")
+
+
+def _processes_of(pod: Json, container: str) -> list[int]:
     status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == container)
     identity = status["containerID"].rpartition("/")[2]
     found = _processes(identity)
     assert found, f"no process of container {identity} is on this machine"
-    for number in found:
-        os.kill(number, signal.SIGKILL)
+    return found
 
 
 def _processes(container: str) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from urllib3.exceptions import HTTPError
@@ -38,6 +39,15 @@ class Log:
 
     def since(self, moment: float) -> list[Line]:
         return [line for line in list(self.lines) if line.at >= moment]
+
+    def holding(self, texts: Iterable[str], moment: float) -> list[str]:
+        """Lines with any of these in them."""
+        words = tuple(texts)
+        return [
+            f"{line.pod}: {line.text}"
+            for line in self.since(moment)
+            if any(one in line.text for one in words)
+        ]
 
     def _watch(self) -> None:
         while True:
@@ -162,8 +172,4 @@ class Operator:
         return ""
 
     def tracebacks(self, moment: float) -> list[str]:
-        return [
-            f"{line.pod}: {line.text}"
-            for line in self.log.since(moment)
-            if "Traceback" in line.text or "Task exception was never retrieved" in line.text
-        ]
+        return self.log.holding(("Traceback", "Task exception was never retrieved"), moment)

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.api import NAMESPACES, Kube
+from harness.api import NAMESPACES, SECRETS, Json, Kube
 from harness.clusters import Cluster
 from harness.credentials import Credentials
 from harness.invariants import Ledger, check_clusters
@@ -19,6 +19,9 @@ PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
 """`spec.TLS` of the few clusters without it. All others have what the product gives them."""
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+WHOLE_KEY = 44
+"""Characters of 32 bytes in base64."""
 
 
 @dataclass
@@ -62,10 +65,22 @@ class Place:
         assert not lost, f"claims with a member's record were deleted: {lost}"
         tracebacks = self.operator.tracebacks(self.began)
         assert not tracebacks, f"the operator's log has tracebacks: {tracebacks}"
+        told = self.operator.log.holding(("PRIVATE KEY", *self._start_keys()), self.began)
+        assert not told, f"the operator's log has keys: {told}"
         if not self.operator_may_restart:
             restarted = self.operator.restarted(self._runs)
             assert not restarted, f"the operator restarted: {restarted}, before {self._runs}"
 
+    def _start_keys(self) -> list[str]:
+        """Of its clusters, in base64; whole ones alone, as a test may have altered some."""
+        secrets = self.kube.list(SECRETS, self.namespace)
+        data = [one.get("data") or {} for one in secrets if is_start_secret(one)]
+        return [key for one in data if len(key := one.get("key", "")) >= WHOLE_KEY]
+
     def leave(self) -> None:
         """In the background: the next test has its own namespace."""
         self.kube.delete(NAMESPACES, None, self.namespace)
+
+
+def is_start_secret(secret: Json) -> bool:
+    return str(secret["metadata"]["name"]).endswith("-start")

@@ -1,0 +1,45 @@
+"""The end-to-end tests' look at the operator's log: what it finds there fails a test."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from harness.api import Kube
+from harness.operator import Line, Log
+from harness.place import WHOLE_KEY, Place
+
+KEY = "a" * WHOLE_KEY
+
+
+class Secrets:
+    """As the API server lists those of a namespace."""
+
+    def list(self, *_):
+        return [
+            {"metadata": {"name": "etcd-start"}, "data": {"key": KEY, "bootstrap": "e30="}},
+            {"metadata": {"name": "other-start"}, "data": {"key": ""}},
+            {"metadata": {"name": "third-start"}},
+            {"metadata": {"name": "mine"}, "data": {"key": "b" * WHOLE_KEY}},
+        ]
+
+
+def test_a_key_in_the_log_is_found_from_the_moment_that_the_test_began():
+    log = Log(cast("Kube", None), "operators")
+    log.lines += [
+        Line(1.0, "a", f"of another test: {KEY}"),
+        Line(2.0, "a", "nothing to see"),
+        Line(3.0, "b", f"signed with {KEY}"),
+        Line(4.0, "b", "-----BEGIN EC PRIVATE KEY-----"),
+    ]
+
+    found = log.holding(("PRIVATE KEY", KEY), 2.0)
+
+    assert found == [f"b: signed with {KEY}", "b: -----BEGIN EC PRIVATE KEY-----"]
+
+
+def test_the_keys_that_are_looked_for_are_those_of_the_clusters_and_none_is_empty():
+    """An empty text is in every line."""
+    nobody: Any = None
+    place = Place(cast("Kube", Secrets()), nobody, nobody, nobody, "ns")
+
+    assert place._start_keys() == [KEY]

@@ -193,6 +193,18 @@ MUTANTS: Final = [
         '        if (name := notes.get(key)) and not metadata.get("labels"):\n',
         "a pod of a backup is counted as its cluster's",
     ),
+    Mutant(
+        _JOB,
+        ', "activeDeadlineSeconds": deadline}',
+        "}",
+        "one pod that cannot start is in the way of all later backups",
+    ),
+    Mutant(
+        _PLAN,
+        '(job.why or f"Job {job.name} has failed") + _waited(seen)',
+        'job.why or f"Job {job.name} has failed"',
+        "why a pod did not start is forgotten when its time is over",
+    ),
     # Credentials and places.
     Mutant(
         _STORES,
@@ -347,8 +359,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        "return replace(_failed(tried), began=job.created, unproven=stored)",
-        "return replace(_failed(tried), began=job.created)",
+        "return replace(_failed(seen, tried), began=job.created, unproven=stored)",
+        "return replace(_failed(seen, tried), began=job.created)",
         "what a trial has refused is known to nobody",
     ),
     Mutant(

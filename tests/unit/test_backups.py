@@ -379,6 +379,20 @@ async def test_a_pod_that_cannot_start_is_told(world: World) -> None:
     assert "events of the Job" in world.condition()["message"]
 
 
+async def test_a_pod_that_never_started_is_told_also_when_its_time_is_over(world: World) -> None:
+    """Kubernetes deletes it with the time, and says of the Job only that."""
+    await world.settle()
+    world.clock.now += 6
+    await world.settle()
+    world.end_job("Failed", reason="DeadlineExceeded", message="Job was active too long")
+    await world.settle()
+
+    assert world.status["reason"] == (
+        "DeadlineExceeded: Job was active too long; the pod of Job b-backup-g1: there is none yet; "
+        "the events of the Job say why"
+    )
+
+
 class TestByTheNameOfACluster:
     async def test_one_that_is_not_there_is_told(self, world: World) -> None:
         world.declare(etcdEndpoints=None, clusterRef={"name": "c"})

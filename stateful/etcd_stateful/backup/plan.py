@@ -7,7 +7,7 @@ and only that makes a run be over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -169,7 +169,7 @@ def _of_job(seen: Seen, run: Run, job: Job) -> Step:
         case "complete":
             return _complete(seen, run, job)
         case "failed":
-            return _failed(job)
+            return _failed(seen, job)
         case _:
             return _running(job)
 
@@ -234,13 +234,13 @@ def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
     tried = seen.trial
     if why := trial.why_not(stored.version):
         refused = replace(job, said=Said(failure=Failure("VerificationFailed", why)))
-        return replace(_failed(refused), unproven=stored)
+        return replace(_failed(seen, refused), unproven=stored)
     if tried is None:
         return CreateTrial(run, stored)
-    return _of_trial(job, stored, tried)
+    return _of_trial(seen, job, stored, tried)
 
 
-def _of_trial(job: Job, stored: Stored, tried: Job) -> Step:
+def _of_trial(seen: Seen, job: Job, stored: Stored, tried: Job) -> Step:
     if tried.stranger or tried.deleting:
         return not_ours(tried)
     match tried.state:
@@ -250,7 +250,7 @@ def _of_trial(job: Job, stored: Stored, tried: Job) -> Step:
             why = "its pod is gone, and with it what it found"
             return DeleteJob(tried.name, tried.uid, tried.resource_version, why)
         case "failed":
-            return replace(_failed(tried), began=job.created, unproven=stored)
+            return replace(_failed(seen, tried), began=job.created, unproven=stored)
         case _:
             return _trying(tried)
 
@@ -262,9 +262,18 @@ def _trying(tried: Job) -> Tell:
     return Tell("Verifying", words, "Unknown", after=PROGRESS_SECONDS)
 
 
-def _failed(job: Job) -> Tell:
-    failure = job.said.failure or Failure("JobFailed", job.why or f"Job {job.name} has failed")
+def _failed(seen: Seen, job: Job) -> Tell:
+    words = (job.why or f"Job {job.name} has failed") + _waited(seen)
+    failure = job.said.failure or Failure("JobFailed", words)
     return Tell(failure.reason, failure.message, failure=failure, began=job.created)
+
+
+def _waited(seen: Seen) -> str:
+    """What the last word was, where its pod had not started: of a Job whose time is over Kubernetes
+    says only that."""
+    conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
+    waited = [one for one in conditions if (one["type"], one["reason"]) == ("Complete", "PodWaits")]
+    return f"; {waited[0]['message']}" if waited else ""
 
 
 def _running(job: Job) -> Tell:

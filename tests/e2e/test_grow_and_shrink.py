@@ -79,6 +79,7 @@ def test_a_pause_half_way_stops_everything_and_its_end_goes_on(place: Place):
         before = voters(cluster)
         steadily("nothing changes", lambda: voters(cluster), lambda now: now == before, seconds=3)
         assert len(before) < 5, "the growth was over before it was paused"
+        assert cluster.condition("Scaling")["reason"] == "Paused"
         cluster.change(paused=False)
         settles(cluster, 5, seconds=90)
 

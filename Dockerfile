@@ -1,5 +1,6 @@
 # The operator and `start`, one image. The base is any image with Python 3.11 or newer and nothing
-# else of ours; the packages are prepared outside (`make image`), so the build needs no network.
+# else of ours; the packages are prepared outside, by `make image-context`, so the build needs no
+# network.
 ARG BASE=docker.io/library/python:3.11-slim
 FROM ${BASE}
 COPY build/image/dependencies /app

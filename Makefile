@@ -42,7 +42,8 @@ comparison: venv install ## The same deeds done to pods with random names; write
 	@$(PYTHON) tests/comparison/compare.py
 mutants: venv ## Seeds bugs, one at a time: which check catches which, as a table
 	@$(PYTHON) tests/mutants/run.py
-verify: venv install ## The long campaigns; their reports are checked in
+verify: venv ## The long campaigns, on three nodes; their reports are checked in
+	@$(MAKE) --no-print-directory NODES=3 install
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py
@@ -50,7 +51,7 @@ verify: venv install ## The long campaigns; their reports are checked in
 	@$(PYTHON) -m pytest --verbose -m verify tests/e2e --report tests/e2e/report.json
 
 ##@ Development
-.PHONY: venv fmt golden reference sbom charts lock clean
+.PHONY: venv fmt golden reference diagrams sbom charts lock clean
 venv: $(VENV)/.complete
 $(VENV)/.complete:
 	@echo "== Python packages (once per lock)"
@@ -63,6 +64,8 @@ golden: venv ## Rewrite the golden manifests; look at the diff, each is a rollou
 	@$(PYTHON) -m pytest tests/unit -q --update-golden
 reference: venv ## Write docs/reference.md from crds/
 	@$(PYTHON) docs/make_reference.py
+diagrams: venv ## Draw what docs/make_diagrams.py describes
+	@$(PYTHON) docs/make_diagrams.py
 sbom: venv ## What the image is made of, as CycloneDX, in build/sbom.cdx.json
 	@$(PYTHON) docs/make_sbom.py build/sbom.cdx.json
 charts: ## Copy crds/ into the operator's chart

@@ -60,6 +60,7 @@ LINT = Tier(
         (_python("-m", "mypy"),),
         ((str(Path(sys.executable).with_name("lint-imports")),),),
         (_python("docs/make_reference.py", "--check"),),
+        (_python("docs/make_diagrams.py", "--check"),),
     ),
 )
 UNIT = Tier("unit", (tuple(_by_turns("tests/unit", 2)),))

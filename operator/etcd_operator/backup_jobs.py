@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from etcd_operator import jobs, reading
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
 from etcd_operator.moments import seconds, seconds_since
 from etcd_operator.store import Owner, Store
-from etcd_operator.trouble import trouble
+from etcd_operator.trouble import last_end, podless, trouble
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
@@ -24,7 +25,6 @@ from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
 from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
 
 SELECTOR: Final = f"{naming.LABEL_NAME}={LABEL},{naming.LABEL_MANAGED_BY}={naming.MANAGER}"
-PODLESS_SECONDS: Final = 5.0
 PROGRESS_SECONDS: Final = 1.0
 
 Owned = EtcdBackup | EtcdRestore
@@ -80,7 +80,7 @@ class BackupJobs:
             state=state,
             said=_said(newest) if newest else outcome.Said(),
             why=jobs.why_failed(raw),
-            trouble=self._trouble(newest, created) if state == "running" else "",
+            trouble=self._trouble(raw, newest) if state == "running" else "",
             progress=await self._progress(newest) if newest and state == "running" else None,
             stranger="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
@@ -97,11 +97,10 @@ class BackupJobs:
             found = jobs.newest(jobs.of_job(listed, job))
         return found
 
-    def _trouble(self, pod: Any, created: float | None) -> str:
+    def _trouble(self, job: Json, pod: Any) -> str:
         now = self._wall_clock()
         if pod is None:
-            late = created is not None and now - created > PODLESS_SECONDS
-            return "there is none yet; the events of the Job say why" if late else ""
+            return podless(job, now)
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         return trouble(pod, None, age, now)
 
@@ -115,7 +114,7 @@ class BackupJobs:
 def _said(pod: Any) -> Said:
     """By the container that the Job is about; or by the first before it that failed."""
     if text := jobs.message(pod, CONTAINER):
-        return outcome.parse(text)
+        return _with_cause(outcome.parse(text), pod)
     if text := jobs.message(pod, FETCH):
         found = outcome.parse(text)
         if found.failure:
@@ -125,6 +124,15 @@ def _said(pod: Any) -> Said:
             failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")
         )
     return Said()
+
+
+def _with_cause(said: Said, pod: Any) -> Said:
+    """A trial that has waited in vain for an etcd that fails is told by that one's last words."""
+    failure, why = said.failure, last_end(pod, naming.ETCD_CONTAINER)
+    if failure is None or failure.reason != "TimedOut" or not why:
+        return said
+    words = f"the etcd of the trial restore does not run on what is stored: {why}"
+    return Said(failure=replace(failure, reason="VerificationFailed", message=words))
 
 
 def _ordered(raw: Json) -> Place | None:

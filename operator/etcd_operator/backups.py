@@ -36,7 +36,7 @@ from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY, EtcdCluster, Refused, parse_cluster
 from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded, status
-from etcd_stateful.backup.deletion import DELETION, CreateDeletion, SetFinalizers
+from etcd_stateful.backup.deletion import CreateDeletion, SetFinalizers
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.backup.plan import (
     CreateJob,
@@ -112,18 +112,20 @@ class Backups:
         finalizers, named = _finalizers(body), str((body.get("status") or {}).get("job") or "")
         held = deletion.FINALIZER in finalizers and backup.delete_stored
         running = await self._jobs.find(backup, named) if held and named else None
-        name = plan.job_name(backup, DELETION)
+        name = plan.job_name(backup, deletion.deletion_of(backup))
         step = deletion.decide(
             finalizers,
             wanted=backup.delete_stored,
             running=running,
             job=await self._jobs.find(backup, name) if held else None,
+            now=self._wall_clock(),
         )
         if step is None:
             return None
         if isinstance(step, Tell):
             told = status.render(body, None, step, job="", began="", now=self._now())
-            await self._write(body, told)
+            if await self._write(body, told) and step.reason == "DeletionFailed":
+                await self._announce(body, step)
             return step.after
         return await self._do(body, backup, step)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -33,10 +33,18 @@ class Calendar:
         self._cron = cron
         self._zone = _zone(time_zone)
         try:
-            CronSim(cron, datetime(2000, 1, 1, tzinfo=self._zone))
+            parsed = CronSim(cron, datetime(2000, 1, 1, tzinfo=self._zone))
         except CronSimError as error:
             words = f"{str(error).lower()} in {cron[:60]!r}; write it as '0 3 * * *'"
             raise RefusedSchedule((Problem("spec.schedule", words),)) from None
+        self._minutes = sorted(parsed.minutes)
+
+    @property
+    def period(self) -> int:
+        """Seconds from one moment to the next where they are closest, as if there were some in
+        each hour: the same number at any time of the year, and an hour at most."""
+        around = [*self._minutes, self._minutes[0] + 60]
+        return 60 * min(later - sooner for sooner, later in pairwise(around))
 
     def upcoming(self, after: float) -> int:
         """The first moment later than that. There is one: days that never come are refused."""

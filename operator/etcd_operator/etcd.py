@@ -70,7 +70,14 @@ class NoAnswer(Exception):
 
 
 class Stranger(NoAnswer):
-    """Someone else answered at this address."""
+    """Someone else answered at this address.
+
+    `cluster_id` is that of another etcd cluster; None where it was no etcd, or another member.
+    """
+
+    def __init__(self, words: str, cluster_id: int | None = None) -> None:
+        super().__init__(words)
+        self.cluster_id = cluster_id
 
 
 class Refused(Exception):
@@ -332,13 +339,14 @@ def _ask_status(channel: Any, seconds: float) -> Any:
 
 def _check_speaker(at: Endpoint, header: Any) -> None:
     """A zero ID is never a member's; a reply with one was not made by etcd's server."""
-    for what, meant, found in (
-        ("cluster", at.cluster_id, header.cluster_id),
-        ("member", at.member_id, header.member_id),
+    for what, meant, found, cluster_id in (
+        ("cluster", at.cluster_id, header.cluster_id, header.cluster_id or None),
+        ("member", at.member_id, header.member_id, None),
     ):
         if not found or (meant is not None and meant != found):
             wanted = to_hex(meant) if meant is not None else "any"
-            raise Stranger(f"{at.target} answered as {what} {to_hex(found)}, expected was {wanted}")
+            words = f"{at.target} answered as {what} {to_hex(found)}, expected was {wanted}"
+            raise Stranger(words, cluster_id)
 
 
 def _meaning(at: Endpoint, error: Any) -> NoAnswer | Refused:

@@ -153,10 +153,12 @@ class Metrics:
         self.authority_ends.labels(*key).set(ends)
 
     def cluster(
-        self, key: Key, *, size: int, members: int | None, ready: int, available: bool
+        self, key: Key, *, size: int | None, members: int | None, ready: int, available: bool
     ) -> None:
-        """`members`: None while no list is at hand, and the last one stands."""
-        self.cluster_size.labels(*key).set(size)
+        """The last one stands of what is None: `size` while the spec is refused, `members` while
+        no list is at hand."""
+        if size is not None:
+            self.cluster_size.labels(*key).set(size)
         listed = self.cluster_members.labels(*key)
         if members is not None:
             listed.set(members)

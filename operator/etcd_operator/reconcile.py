@@ -47,7 +47,7 @@ from etcd_operator.settings import Settings
 from etcd_operator.store import Store
 from etcd_operator.sweep import Network
 from etcd_operator.tickets import Start, TcpStart
-from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, Refused, namesake, parse_cluster
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -169,8 +169,7 @@ class Reconciler:
         try:
             cluster = parse_cluster(body)
         except Refused as refused:
-            await self._refuse(body, memory, refused)
-            return None
+            return await self._refuse(body, memory, refused)
         since = self._delay.begin()
         seen, step = await self._decide(body, cluster, memory)
         self._labels.write(seen.observation)
@@ -192,13 +191,17 @@ class Reconciler:
             step = decide(seen.observation)
         return seen, step
 
-    async def _refuse(self, body: Json, memory: Memory, refused: Refused) -> None:
+    async def _refuse(self, body: Json, memory: Memory, refused: Refused) -> float | None:
+        """Nothing is done; members go on serving, or do not, and that is told all the same."""
         hold = Hold(refused.reason, str(refused))
         self._reporter.decision(body, hold, hold.message, always=False)
         if memory.step != hold:
             self._reporter.event(body, "Warning", refused.reason, str(refused))
         memory.step = hold
-        await self._reporter.status(body, Outcome(refused=refused))
+        found = namesake(body)
+        observation = self._observer.from_store(body, found) if found else None
+        pending = await self._reporter.status(body, Outcome(observation, refused=refused))
+        return pending or None
 
     async def _idle(self, turn: _Turn, step: Wait | Hold | Settled) -> float | None:
         """Nothing to write but the status."""

@@ -17,7 +17,7 @@ from etcd_operator.applied import Done, Outdated
 from etcd_operator.kube import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.moments import seconds_since
 from etcd_operator.store import Store
-from etcd_operator.trouble import trouble
+from etcd_operator.trouble import podless, trouble
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import recovery_job
@@ -75,12 +75,14 @@ class Recoveries:
             state=state,
             stranger=other.owner if other else "",
             deleting="deletionTimestamp" in metadata,
-            trouble=self._trouble(newest) if newest and state != "complete" else "",
+            trouble=self._trouble(raw, newest) if state != "complete" else "",
             claim_uid=notes.get(naming.CLAIM_UID, ""),
         )
 
-    def _trouble(self, pod: Json) -> str:
+    def _trouble(self, job: Json, pod: Json | None) -> str:
         now = self._wall_clock()
+        if pod is None:
+            return podless(job, now) if _state(job) == "running" else ""
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         return _last_words(pod) or trouble(pod, None, age, now)
 

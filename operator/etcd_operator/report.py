@@ -136,7 +136,7 @@ class Reporter:
         ready = sum(pod.ready and not pod.deleting for pod in seen.pods)
         self._metrics.cluster(
             key,
-            size=seen.cluster.size,
+            size=None if outcome.refused else seen.cluster.size,
             members=len(seen.etcd.members) if seen.etcd else None,
             ready=ready,
             available=ready > 0 and is_latched(seen),

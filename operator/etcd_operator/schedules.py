@@ -68,6 +68,7 @@ class Schedules:
         try:
             schedule = parse_schedule(body)
             calendar = calendar_of(schedule)
+            schedule = schedules.spread(schedule, calendar.period)
         except RefusedSchedule as refused:
             told = schedule_status.refused(body, str(refused), rfc3339(self._wall_clock()))
             await self._write(body, told)
@@ -162,7 +163,8 @@ class Schedules:
             return
         precondition = {"uid": step.uid, "resourceVersion": step.resource_version}
         patch = {
-            "metadata": precondition | {"finalizers": list(step.finalizers)},
+            "metadata": precondition
+            | {"finalizers": list(step.finalizers), "annotations": {naming.LET_GO: "retention"}},
             "spec": {"deletionPolicy": "Delete"},
         }
         self._store.put(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))

@@ -60,6 +60,7 @@ class Sweep:
     calls: int
     etcd: EtcdView | None = None
     statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
+    strangers: Mapping[int, int] = field(default_factory=dict)
     answers: Mapping[str, StartAnswer] = field(default_factory=dict)
     """By pod UID."""
 
@@ -85,6 +86,7 @@ class Sweep:
             pods=pods,
             etcd=self.etcd,
             statuses=self.statuses,
+            strangers=self.strangers,
             alarms=self.suspicion.alarms,
             hashes=self.suspicion.hashes,
             denied=self.denied,
@@ -97,6 +99,7 @@ class _Members:
     """Each member's own status, the list of one that knows a leader, and the calls it took."""
 
     statuses: Mapping[int, MemberStatus]
+    strangers: Mapping[int, int]
     view: EtcdView | None = None
     suspicion: Suspicion = corruption.NONE
     calls: int = 0
@@ -156,6 +159,7 @@ class Network:
             members.calls,
             members.view,
             members.statuses,
+            members.strangers,
             answers,
             members.suspicion,
             members.denied,
@@ -188,6 +192,7 @@ class Network:
         asked = (self._status(at, _deadline(base, ordinal)) for ordinal, at in places.items())
         said = dict(zip(places, await asyncio.gather(*asked), strict=True))
         statuses = {one: status for one, status in said.items() if isinstance(status, MemberStatus)}
+        strangers = {one: other for one, other in said.items() if isinstance(other, int)}
         denied = next((words for words in said.values() if isinstance(words, str)), "")
         calls = len(places)
         for ordinal in _list_order(statuses)[:LIST_TRIES]:
@@ -200,9 +205,9 @@ class Network:
                 )
                 looked = await self._look(base, places[ordinal], before)
                 calls += found.calls + (auth_look.CALLS if looked else 0)
-                return _Members(statuses, view, found, calls, looked=looked)
-            denied = denied or view or ""
-        return _Members(statuses, calls=calls, denied=denied)
+                return _Members(statuses, strangers, view, found, calls, looked=looked)
+            denied = denied or (view if isinstance(view, str) else "")
+        return _Members(statuses, strangers, calls=calls, denied=denied)
 
     async def _look(self, base: Observation, at: Endpoint, before: _Before) -> Looked | None:
         if self._accounts is None or not authentication.is_looked_at(base):
@@ -226,17 +231,20 @@ class Network:
             self._etcd, places[voter], places, statuses, last=last, now=now
         )
 
-    async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | str | None:
-        """Text: etcd's words to somebody whom it does not know."""
+    async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | str | int | None:
+        """Text: etcd's words to somebody whom it does not know. A number: another cluster's ID."""
         return await _said(self._etcd.status(at, seconds))
 
-    async def _member_list(self, at: Endpoint) -> EtcdView | str | None:
+    async def _member_list(self, at: Endpoint) -> EtcdView | str | int | None:
         return await _said(self._etcd.member_list(at))
 
 
-async def _said(asked: Awaitable[Reply]) -> Reply | str | None:
+async def _said(asked: Awaitable[Reply]) -> Reply | str | int | None:
     try:
         return await asked
+    except etcd_client.Stranger as error:
+        _tell(error)
+        return error.cluster_id
     except etcd_client.Denied as error:
         _tell(error)
         return str(error)

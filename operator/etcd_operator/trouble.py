@@ -18,6 +18,9 @@ Object = Mapping[str, Any]
 GRACE_SECONDS: Final = 10.0
 """Every pod is unscheduled and without its images for a moment."""
 
+PODLESS_SECONDS: Final = 5.0
+"""The pod of a Job is there at once, if there can be one: the service account may be missing."""
+
 SETUP_SECONDS: Final = 60.0
 """Attaching and mounting a volume takes long on some clouds."""
 
@@ -59,6 +62,12 @@ def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
     )
 
 
+def podless(job: Object, now: float) -> str:
+    """What is to be said of a Job that runs and has no pod."""
+    late = seconds_since(job["metadata"].get("creationTimestamp"), now) > PODLESS_SECONDS
+    return "its pod is not made; the events of the Job say why" if late else ""
+
+
 def _lost(pod: Object, status: Object, now: float) -> str:
     """The node does not answer, or does not confirm that the pod has stopped."""
     node = (pod.get("spec") or {}).get("nodeName") or "its node"
@@ -78,6 +87,15 @@ def _crashing(status: Object) -> str:
         ended = state.get("terminated") or last.get("terminated") or {}
         if is_crashing(container):
             return _short(f"container {container['name']} keeps failing{_how(ended)}")
+    return ""
+
+
+def last_end(pod: Object, name: str) -> str:
+    """How a container has failed that was started again since; empty where none was."""
+    for container in _all_containers(pod.get("status") or {}):
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        if container["name"] == name and ended.get("exitCode"):
+            return _short(f"container {name} keeps failing{_how(ended)}")
     return ""
 
 

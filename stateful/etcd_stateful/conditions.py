@@ -4,11 +4,16 @@ True, False and why, in words. `Available` speaks of clients and is read off pod
 only while its etcd answers a linearizable read, so one Ready pod proves a quorum. Accepted,
 Available, Progressing and Degraded are always there, the others, as in coreos's status, only while
 they are true.
+
+What cannot be known now is no reason to say that it is not so: while the spec is refused, the
+cluster is paused or cannot be looked at, what was said of it before goes on being said.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
@@ -16,7 +21,7 @@ from etcd_stateful.changing import recovering, scaling, upgrading
 from etcd_stateful.disruptions import drains_blocked
 from etcd_stateful.membership import issued, links, switch
 from etcd_stateful.membership.bootstrap import as_running
-from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.rotation import under_way
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.outcome import Condition, Outcome
@@ -25,25 +30,28 @@ from etcd_stateful.serving import expected, not_serving, serving
 __all__ = ["Condition", "Outcome", "all_conditions", "at_rest", "dated", "why_plaintext"]
 
 LONGEST: Final = 1024
+PAUSED: Final = "spec.paused is true: nothing is written until it is false"
 
 
 def accepted(outcome: Outcome) -> Condition:
     if outcome.refused:
         return Condition("Accepted", "False", outcome.refused.reason, str(outcome.refused))
     seen = outcome.observation
-    notes = "; ".join(str(note) for note in seen.cluster.ignored) if seen else ""
+    if seen is None:
+        return _unseen(outcome, "Accepted")
+    notes = "; ".join(str(note) for note in seen.cluster.ignored)
     return Condition("Accepted", "True", "SpecAccepted", notes or "every field is understood")
 
 
 def available(outcome: Outcome) -> Condition:
     """Whether a client that connects now is served."""
     seen = outcome.observation
+    if outcome.refused and not outcome.has_formed:
+        words = "the spec is not accepted, and no cluster has formed"
+        return Condition("Available", "False", "NotAccepted", words)
     if seen is None:
-        refused = outcome.refused is not None
-        reason = "NotAccepted" if refused else "NotObserved"
-        words = "the spec is not accepted" if refused else "it could not be looked at"
-        return Condition("Available", "False", reason, words)
-    if not is_latched(seen):
+        return _unseen(outcome, "Available")
+    if not outcome.has_formed:
         return Condition("Available", "False", "Forming", "the cluster has not formed yet")
     away = not_serving(seen, outcome.stored)
     if isinstance(outcome.step, Hold) and outcome.step.reason == "QuorumLost":
@@ -98,16 +106,35 @@ def at_rest(seen: Observation | None) -> str:
 def degraded(outcome: Outcome) -> Condition:
     """Whether something is lost of what the cluster should stand or do."""
     seen = outcome.observation
-    if seen is None or not is_latched(seen):
+    if seen is None and (outcome.has_formed or not outcome.refused):
+        return _unseen(outcome, "Degraded")
+    if seen is None or not outcome.has_formed:
         return Condition("Degraded", "False", "NotFormed", "the cluster has not formed")
+    alarm = _alarm(outcome, seen)
+    replaced = outcome.kept("Recovering") if outcome.refused else recovering(outcome)
     if away := not_serving(seen, outcome.stored):
-        return Condition("Degraded", "True", "MembersNotReady", away)
-    if replaced := recovering(outcome):
-        return Condition("Degraded", "True", "MembersMissing", replaced.message)
-    if raised := sorted({alarm.kind for alarm in seen.alarms}):
-        words = f"etcd refuses writes: alarm {', '.join(raised)} is raised"
-        return Condition("Degraded", "True", "AlarmRaised", words)
-    return Condition("Degraded", "False", "AllMembersServe", "all members serve")
+        reason, words = "MembersNotReady", away
+    elif replaced:
+        reason, words = "MembersMissing", replaced.message
+    elif alarm:
+        return Condition("Degraded", "True", "AlarmRaised", alarm)
+    else:
+        return Condition("Degraded", "False", "AllMembersServe", "all members serve")
+    return Condition("Degraded", "True", reason, f"{words}; {alarm}" if alarm else words)
+
+
+def _alarm(outcome: Outcome, seen: Observation) -> str:
+    """Which alarms are raised, in words. While etcd is not asked, those that were."""
+    if seen.etcd is None:
+        before = outcome.kept("Degraded")
+        said = _ALARM.search(before.message) if before else None
+        return f"{said[0]}{_THEN}" if said else ""
+    raised = sorted({alarm.kind for alarm in seen.alarms})
+    return f"etcd refuses writes: alarm {', '.join(raised)} is raised" if raised else ""
+
+
+_ALARM: Final = re.compile(r"etcd refuses writes: alarm [A-Z, ]+ is raised")
+_THEN: Final = ", when it was last asked"
 
 
 def blocked(outcome: Outcome) -> Condition | None:
@@ -119,9 +146,10 @@ def blocked(outcome: Outcome) -> Condition | None:
 
 def paused(outcome: Outcome) -> Condition | None:
     """There only while `spec.paused` is true."""
-    if isinstance(outcome.step, Hold) and outcome.step.reason == "Paused":
-        return Condition("Paused", "True", "SpecPaused", outcome.step.message)
-    return None
+    seen = outcome.observation
+    if seen is None or not seen.cluster.paused:
+        return None
+    return Condition("Paused", "True", "SpecPaused", PAUSED)
 
 
 def plaintext(outcome: Outcome) -> Condition | None:
@@ -164,7 +192,7 @@ def changing_tls(outcome: Outcome) -> Condition | None:
     seen = outcome.observation
     words = switch.under_way(seen) if seen else ""
     if not words:
-        return None
+        return _unasked(outcome, "ChangingTLS") if seen and seen.etcd is None else None
     reason = outcome.step.reason if isinstance(outcome.step, Hold) else "TLSChanges"
     return Condition("ChangingTLS", "True", reason, words)
 
@@ -172,7 +200,9 @@ def changing_tls(outcome: Outcome) -> Condition | None:
 def rotating(outcome: Outcome) -> Condition | None:
     """There only while an authority is replaced, with how far that is."""
     seen = outcome.observation
-    said = under_way(seen) | issued.under_way(seen) if seen else {}
+    if seen is None or seen.certificates is None:
+        return _unasked(outcome, "Rotating")
+    said = under_way(seen) | issued.under_way(seen)
     if not said:
         return None
     return Condition("Rotating", "True", "AuthorityRotates", "; ".join(said.values()))
@@ -182,25 +212,43 @@ def _exposed(links: list[str]) -> str:
     return f"the traffic of {' and of '.join(links)} is neither encrypted nor authenticated"
 
 
-_ALL: Final = (
-    accepted,
-    available,
-    progressing,
-    degraded,
-    recovering,
-    scaling,
-    upgrading,
-    blocked,
-    paused,
-    drains_blocked,
-    plaintext,
-    changing_tls,
-    rotating,
-)
+def _unseen(outcome: Outcome, kind: str) -> Condition:
+    return outcome.kept(kind) or Condition(
+        kind, "Unknown", "NotObserved", "it could not be looked at"
+    )
+
+
+def _unasked(outcome: Outcome, kind: str) -> Condition | None:
+    """As before, where only etcd or the Secrets could tell whether it is over; held as all is."""
+    before = outcome.kept(kind) if outcome.was(kind) else None
+    if before is None or not isinstance(outcome.step, Hold):
+        return before
+    return replace(before, reason=outcome.step.reason, generation=None)
+
+
+_ALWAYS: Final = (accepted, available, progressing, degraded)
+_WHILE_TRUE: Final = {
+    "Recovering": recovering,
+    "Scaling": scaling,
+    "Upgrading": upgrading,
+    "Blocked": blocked,
+    "Paused": paused,
+    "DrainsBlocked": drains_blocked,
+    "Plaintext": plaintext,
+    "ChangingTLS": changing_tls,
+    "Rotating": rotating,
+}
+_OF_THE_STEP: Final = frozenset({"Blocked", "Paused"})
+"""What the operator does about the spec, and not what the cluster is like."""
 
 
 def all_conditions(outcome: Outcome) -> list[Condition]:
-    return [found for compute in _ALL if (found := compute(outcome)) is not None]
+    found = [compute(outcome) for compute in _ALWAYS]
+    for kind, compute in _WHILE_TRUE.items():
+        knows = outcome.observation and not outcome.refused
+        one = compute(outcome) if knows or kind in _OF_THE_STEP else outcome.kept(kind)
+        found += [one] if one else []
+    return found
 
 
 def dated(
@@ -223,7 +271,7 @@ def _dated(
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message[:LONGEST],
-        "observedGeneration": generation,
+        "observedGeneration": generation if condition.generation is None else condition.generation,
     }
     same_status = before.get("status") == condition.status
     unchanged = all(before.get(key) == value for key, value in said.items())

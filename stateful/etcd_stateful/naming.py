@@ -81,6 +81,9 @@ SCHEDULE_UID = f"{GROUP}/schedule-uid"
 SCHEDULED_TIME = f"{GROUP}/scheduled-time"
 """Annotation of an EtcdBackup: the moment of the schedule that it is of, RFC 3339."""
 
+LET_GO = f"{GROUP}/let-go"
+"""Annotation of an EtcdBackup that its schedule is about to delete: it is not begun again."""
+
 RESTORED_BY = f"{GROUP}/restored-by"
 """On an EtcdCluster: UID of the EtcdRestore that made it."""
 

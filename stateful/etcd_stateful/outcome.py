@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from etcd_stateful.api.cluster import Refused
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
-Truth = Literal["True", "False"]
+Truth = Literal["True", "False", "Unknown"]
+
+_TRUTHS: Final[Mapping[str, Truth]] = {"True": "True", "False": "False", "Unknown": "Unknown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +21,14 @@ class Condition:
     status: Truth
     reason: str
     message: str
+    generation: int | None = None
+    """Of the spec that it speaks of, where that is an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one pass came to: a refusal, or an observation with the step chosen from it.
+    """What one pass came to: an observation with the step chosen from it, or a refusal of the spec
+    with what is seen of the cluster all the same.
 
     `failure` is what the API server said to the last write, if it refused it. `stored` is the
     status as it was: where etcd is silent, what it said before is not forgotten.
@@ -35,13 +40,39 @@ class Outcome:
     failure: str = ""
     stored: Mapping[str, Any] = field(default_factory=dict)
 
-    def was(self, kind: str) -> bool:
-        """Whether this condition was true the last time, of the same spec."""
+    @property
+    def has_formed(self) -> bool:
+        """By the record; where there is none, by what was said before: nothing says otherwise."""
         seen = self.observation
-        if seen is None or self.stored.get("observedGeneration") != seen.cluster.generation:
+        if seen and seen.secret and seen.secret.bootstrap:
+            return seen.secret.bootstrap.latched
+        return self.stored.get("phase") == "Running"
+
+    def was(self, kind: str) -> bool:
+        """Whether this condition was true the last time, of the same spec.
+
+        To pause is an edit too, and so is to go on; but nothing is done in between, so what was
+        half-way still is.
+        """
+        seen = self.observation
+        if seen is None:
             return False
-        before = self.stored.get("conditions") or ()
-        return any(one.get("type") == kind and one.get("status") == "True" for one in before)
+        paused = seen.cluster.paused or self.stored.get("controlPaused") is True
+        same = self.stored.get("observedGeneration") == seen.cluster.generation
+        return (same or paused) and self._before(kind).get("status") == "True"
+
+    def kept(self, kind: str) -> Condition | None:
+        """This condition as it was said the last time, of the spec of then."""
+        before = self._before(kind)
+        status: Truth | None = _TRUTHS.get(str(before.get("status")))
+        if status is None:
+            return None
+        reason, message = str(before.get("reason", "")), str(before.get("message", ""))
+        return Condition(kind, status, reason, message, before.get("observedGeneration"))
+
+    def _before(self, kind: str) -> Mapping[str, Any]:
+        conditions = self.stored.get("conditions") or ()
+        return next((one for one in conditions if one.get("type") == kind), {})
 
     @property
     def words(self) -> str:

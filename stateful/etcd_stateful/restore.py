@@ -18,6 +18,7 @@ from typing import Final
 
 from etcd_stateful import marker, naming, wal
 from etcd_stateful.api import stores
+from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.membership.versions import parse_version
@@ -63,6 +64,12 @@ class Order:
             self.member_id,
             self.cluster_id,
         )
+
+    @property
+    def quota(self) -> int:
+        """Bytes that the etcd which is to run it may have in its database."""
+        found = self.settings.options.get("quota-backend-bytes")
+        return found if isinstance(found, int) else DEFAULT_QUOTA
 
 
 def serialise(
@@ -112,6 +119,16 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     return (
         f"spec.version: the backup is of etcd {of}, and etcd {to} cannot take it: restore it with "
         f"etcd {of.major}.{of.minor} or {of.major}.{of.minor + 1}"
+    )
+
+
+def over_quota(size: int, quota: int) -> str:
+    """Why etcd would take no write after it: it compares the file, free pages in it included."""
+    if size <= quota:
+        return ""
+    return (
+        f"spec.etcd.quotaBackend: the backup has {size} bytes, and the cluster's quota is {quota}. "
+        "It would begin with the alarm NOSPACE and take no write: raise the quota above that size"
     )
 
 

@@ -42,38 +42,34 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
     before = {str(one["type"]): one for one in stored.get("conditions") or []}
     status: dict[str, Any] = {
         "observedGeneration": generation,
-        "phase": _phase(outcome, stored),
+        "phase": _phase(outcome),
         "reason": outcome.refused.reason if outcome.refused else "",
         "plan": _plan(outcome),
         "controlPaused": (body.get("spec") or {}).get("paused") is True,
         "conditions": dated(all_conditions(outcome), before, now, generation),
     }
-    told = _of_cluster(outcome.observation, stored) if outcome.observation else {}
+    seen = outcome.observation if outcome.has_formed or not outcome.refused else None
+    told = _of_cluster(seen, stored) if seen else {}
     status |= {key: stored[key] for key in _KEPT if key in stored} | told
-    if outcome.observation and not authentication.is_looked_at(outcome.observation):
+    asked = None if outcome.refused else seen
+    if asked and not authentication.is_looked_at(asked):
         status.pop("auth", None)
-    status |= _of_etcd(outcome.observation, stored)
-    return status | _of_restore(outcome.observation, stored)
+    status |= _of_etcd(seen, stored)
+    return status | _of_restore(asked, stored)
 
 
 def _of_restore(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, Any]:
-    if seen is None or not _is_recorded(seen):
+    if seen is None or seen.secret is None or seen.secret.bootstrap is None:
         return {"restore": stored["restore"]} if "restore" in stored else {}
     told = restoring(seen)
     return {"restore": told} if told else {}
 
 
-def _phase(outcome: Outcome, stored: Mapping[str, Any]) -> str:
+def _phase(outcome: Outcome) -> str:
     """coreos's word for it. Unlike there, Failed ends when the spec is mended."""
-    if outcome.observation and is_latched(outcome.observation):
+    if outcome.has_formed:
         return "Running"
-    if stored.get("phase") == "Running" and not _is_recorded(outcome.observation):
-        return "Running"  # nothing says otherwise
     return "Failed" if outcome.refused else "Creating"
-
-
-def _is_recorded(seen: Observation | None) -> bool:
-    return bool(seen and seen.secret and seen.secret.bootstrap)
 
 
 def _plan(outcome: Outcome) -> str:

@@ -28,6 +28,7 @@ HERE = Path(__file__).parent
 BINARIES = HERE.parents[1] / "build" / "bin"
 GIB = 2**30
 BUCKET, KEY = "bench", "etcd.db"
+QUOTA = {"quota-backend-bytes": 8 * GIB}
 TOKEN = "bench"
 TICKS = os.sysconf("SC_CLK_TCK")
 TOLD = {"backup": (*REUSING, *RECEIVING), "fetch": REUSING, "finish": ()}
@@ -57,7 +58,7 @@ class Stage:
             "listen-peer-urls": self.peer_url,
             "initial-advertise-peer-urls": self.peer_url,
             "initial-cluster": f"etcd={self.peer_url}",
-            "quota-backend-bytes": 8 * GIB,
+            **QUOTA,
             "log-level": "error",
             # What is written is to be in the database, and not in the log and in memory as well.
             "snapshot-count": 100,
@@ -131,7 +132,7 @@ class Stage:
             "POD_IP": "127.0.0.1",
             "START_SETTINGS": json.dumps(
                 {"clusterUID": "uid", "epoch": 1, "domain": "etcd.ns.svc", "clientScheme": "http",
-                 "peerScheme": "http", "dnsTimeoutSeconds": 0, "etcd": {}}
+                 "peerScheme": "http", "dnsTimeoutSeconds": 0, "etcd": QUOTA}
             ),
             "RESTORE": restore.serialise(member, cluster, self._store(), version),
         }  # fmt: skip

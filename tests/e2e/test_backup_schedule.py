@@ -31,6 +31,7 @@ def test_every_minute_one_is_made_and_the_oldest_goes_with_what_it_stored(
     spec = {
         "schedule": "* * * * *",
         "timeZone": "Europe/Berlin",
+        "jitterSeconds": 0,
         "retention": {"count": 1},
         "template": {
             "clusterRef": {"name": "etcd"},

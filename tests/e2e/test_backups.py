@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("local_node")
 VERSION = "3.7.3"
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(300)
 def test_under_load_all_that_was_acknowledged_is_in_it(
     place: Place, s3: S3Server, tmp_path: Path
@@ -101,6 +102,7 @@ def test_each_mistake_is_said_by_its_field(place: Place, s3: S3Server) -> None:
         place.kube.delete(BACKUPS, place.namespace, backup.name)
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(200)
 def test_a_secret_that_comes_later_is_found(place: Place, s3: S3Server) -> None:
     """Applied in any order, as tools do it."""
@@ -118,6 +120,7 @@ def test_a_secret_that_comes_later_is_found(place: Place, s3: S3Server) -> None:
     backup.succeeds(seconds=60)
 
 
+@pytest.mark.verify
 @pytest.mark.alone
 @pytest.mark.timeout(200)
 def test_at_an_interval_the_newest_are_kept_and_the_operator_may_die(

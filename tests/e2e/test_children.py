@@ -94,6 +94,7 @@ def test_deleted_children_are_put_back(place: Place):
     assert eventually("data", lambda: cluster.client.get("before"), seconds=10) == "kept"
 
 
+@pytest.mark.verify
 def test_a_deleted_secret_is_made_again_for_the_same_cluster(place: Place):
     """The key is another one, the identity of the cluster is not."""
     cluster = place.declare(size=3).comes_up()
@@ -129,6 +130,7 @@ def test_a_deleted_stateful_set_that_left_its_pods_takes_them_back(place: Place)
     assert cluster.client.get("before") == "kept"
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(240)
 def test_a_deleted_stateful_set_that_took_its_pods_along_comes_back_with_the_data(place: Place):
     cluster = place.declare(size=3).comes_up()
@@ -187,6 +189,7 @@ def test_replicas_raised_by_hand_are_put_back_and_add_no_member(place: Place):
     assert cluster.client.members() == before
 
 
+@pytest.mark.verify
 def test_replicas_lowered_by_hand_are_put_back(place: Place):
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")

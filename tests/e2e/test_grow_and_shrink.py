@@ -66,6 +66,7 @@ def test_a_size_that_is_edited_half_way_counts_from_then_on(place: Place, few: i
     load.was_served()
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(240)
 def test_a_pause_half_way_stops_everything_and_its_end_goes_on(place: Place):
     cluster = place.declare(size=1).comes_up()
@@ -78,6 +79,7 @@ def test_a_pause_half_way_stops_everything_and_its_end_goes_on(place: Place):
         before = voters(cluster)
         steadily("nothing changes", lambda: voters(cluster), lambda now: now == before, seconds=3)
         assert len(before) < 5, "the growth was over before it was paused"
+        assert cluster.condition("Scaling")["reason"] == "Paused"
         cluster.change(paused=False)
         settles(cluster, 5, seconds=90)
 

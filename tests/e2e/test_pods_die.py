@@ -43,6 +43,7 @@ def test_all_pods_die_at_once(place: Place, size: int):
     assert cluster.client.members() == before
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(360)
 def test_the_process_is_killed_and_its_container_restarts(place: Place, local_node: None):
     cluster = place.declare(size=3).comes_up()
@@ -62,6 +63,7 @@ def test_the_process_is_killed_and_its_container_restarts(place: Place, local_no
     assert cluster.client.get("before") == "kept"
 
 
+@pytest.mark.verify
 def test_a_pod_dies_while_the_cluster_forms(place: Place):
     """Whatever had its ticket keeps its identity; the rest gets its first one."""
     cluster = place.declare(size=3)

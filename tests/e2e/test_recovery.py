@@ -64,6 +64,7 @@ def test_the_survivor_goes_on_alone_and_is_joined_again(place: Place):
     assert_all_is_there(cluster)
 
 
+@pytest.mark.verify
 def test_while_a_quorum_answers_it_is_declined_for_good(place: Place):
     """Not kept for the next loss of the quorum, which may be another one than was meant."""
     cluster = place.declare(size=3).comes_up()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from harness.api import CLAIMS, PODS
@@ -108,38 +109,35 @@ def test_a_member_without_tls_is_replaced(place: Place, local_node: None):
         is_replaced(cluster, 1, before)
 
 
-DAMAGES = {"log": break_log, "head-of-log": break_log_head, "database": break_database}
-
-
+@pytest.mark.verify
 @pytest.mark.timeout(450)
 @pytest.mark.parametrize(
-    "what",
+    ("damage", "ordinal"),
     [
-        ("log",),
-        pytest.param(("database",), marks=pytest.mark.verify),
-        pytest.param(("head-of-log",), marks=pytest.mark.verify),
+        pytest.param(break_log, 0, id="log"),
+        pytest.param(break_database, 1, id="database"),
+        pytest.param(break_log_head, 2, id="head-of-log"),
     ],
-    ids="-".join,
 )
 def test_a_member_that_refuses_its_damaged_data_is_replaced(
-    place: Place, local_node: None, what: tuple[str, ...]
+    place: Place, local_node: None, damage: Callable[[Path], None], ordinal: int
 ):
     """Each in another place; etcd's own words or `start` tell it from all else that fails."""
-    place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(3)}
+    place.may_lose |= {f"data-etcd-{ordinal}"}
     cluster = place.declare(size=3).comes_up()
 
     with under_load(cluster) as load:
-        for ordinal, part in enumerate(what):
-            before = cluster.client.members().ids
-            volume = volume_of(cluster, ordinal)
-            eventually("much is in its log", lambda v=volume: kept_in_log(v) > 20)
-            DAMAGES[part](volume)
-            kill_container(cluster.pod(ordinal), "etcd")
-            is_replaced(cluster, ordinal, before, CRASH_SECONDS)
+        before = cluster.client.members().ids
+        volume = volume_of(cluster, ordinal)
+        eventually("much is in its log", lambda: kept_in_log(volume) > 20)
+        damage(volume)
+        kill_container(cluster.pod(ordinal), "etcd")
+        is_replaced(cluster, ordinal, before, CRASH_SECONDS)
 
     load.was_served()
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(420)
 def test_a_container_that_restarts_on_an_emptied_volume_is_replaced(place: Place, local_node: None):
     """etcd cannot start there, and only another pod lets `start` say why."""
@@ -193,6 +191,7 @@ def test_of_five_members_two_are_replaced(place: Place, local_node: None):
         settles(cluster, 5)
 
 
+@pytest.mark.verify
 def test_a_strange_learner_is_named_and_left_alone(place: Place):
     """Somebody else's hand on the membership: who knows what for."""
     cluster = place.declare(size=3).comes_up()
@@ -208,6 +207,7 @@ def test_a_strange_learner_is_named_and_left_alone(place: Place):
     settles(cluster, 3)
 
 
+@pytest.mark.verify
 def test_a_learner_beyond_the_size_is_dropped(place: Place):
     """As an operator leaves it that died while it grew, before the size was edited back."""
     cluster = place.declare(size=3).comes_up()

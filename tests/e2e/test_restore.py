@@ -19,6 +19,7 @@ VERSION = "3.7.3"
 RESTORED_SECONDS = 120
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize("killed", backups.KILLED)
 def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(

@@ -138,7 +138,8 @@ def start_image(pod: Json) -> str:
     return str(next(found)["image"])
 
 
-@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.verify), 2])
+@pytest.mark.verify
+@pytest.mark.parametrize("size", [1, 2])
 def test_few_members_restart_with_the_outage_announced(place: Place, size: int):
     cluster = place.declare(size=size).comes_up()
     cluster.client.put("before", "kept")
@@ -155,6 +156,7 @@ def test_few_members_restart_with_the_outage_announced(place: Place, size: int):
     assert "nobody is served meanwhile" in said
 
 
+@pytest.mark.verify
 def test_the_last_copy_of_the_data_is_not_restarted_away(place: Place):
     """With an emptyDir a restart is a loss, and at these sizes there is nobody to make it good."""
     cluster = place.declare(size=1, pod={"emptyDir": {}}).comes_up()

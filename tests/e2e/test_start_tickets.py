@@ -52,6 +52,7 @@ def test_a_container_restarted_on_an_emptied_volume_cannot_start_etcd(
         assert cluster.client.get("before") == "kept"
 
 
+@pytest.mark.verify
 def test_a_member_whose_claim_was_replaced_waits_and_never_rejoins(place: Place):
     """Whoever comes back there is another member, made by the operator once it may act."""
     cluster = place.declare(size=3).comes_up()
@@ -83,6 +84,7 @@ def test_a_member_whose_claim_was_replaced_waits_and_never_rejoins(place: Place)
     assert cluster.client.get("before") == "kept"
 
 
+@pytest.mark.verify
 def test_the_lost_majority_is_reported_and_nothing_starts_empty(place: Place, local_node: None):
     """Total loss never leads to an empty cluster without a human's word."""
     cluster = place.declare(size=1).comes_up()

@@ -119,6 +119,8 @@ def test_a_running_cluster_survives_a_spec_that_is_refused(place: Place):
 
     cluster.holds("UnsupportedVersion", kind="Accepted", seconds=SOON)
     assert cluster.status()["phase"] == "Running"
+    assert cluster.condition("Available")["status"] == "True"
+    assert cluster.condition("Degraded")["status"] == "False"
     assert cluster.client.get("before") == "kept"
     cluster.change(version=None)
     eventually("it is as declared again", cluster.body, is_up, seconds=SOON)

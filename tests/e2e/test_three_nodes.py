@@ -40,6 +40,7 @@ def test_members_spread_over_nodes(place: Place):
     assert per_node(wide) == [1, 2, 2]
 
 
+@pytest.mark.verify
 def test_a_member_whose_pod_is_late_starts_as_who_it_is(place: Place):
     """The others form the cluster without it; it had no ticket, so its empty volume is no loss."""
     machines.cordon(place.kube, "node-3", on=True)
@@ -180,6 +181,7 @@ def test_a_node_that_is_gone_for_good_has_its_member_replaced(place: Place, *, c
     load.was_served()
 
 
+@pytest.mark.verify
 @pytest.mark.timeout(720)
 def test_two_nodes_fail_and_their_return_heals(place: Place):
     cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()

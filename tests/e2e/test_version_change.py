@@ -55,6 +55,7 @@ def test_a_patch_changes_the_leader_once_by_our_choice(place: Place):
     load.was_served()
 
 
+@pytest.mark.verify
 def test_a_version_without_an_image_stops_at_the_first_pod_and_goes_back(place: Place):
     """A minor higher, so that going back is a downgrade that has not happened yet."""
     cluster = place.declare(size=3, version="3.6.16").comes_up()

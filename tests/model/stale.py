@@ -89,7 +89,7 @@ def _decide(life: Life, mixed: Visible, at: int, read: str) -> bool:
     if not is_write(step) or (is_final(step) and step != life.planner(life.state)):
         return False
     if tables.specs[life.state.spec].cluster.paused:
-        return False
+        return False  # docs/model.md: a pause is never seen late
     held = _since(life, steps_held.hold(step), at, READS[read])
     if held == NONE:
         return False

@@ -14,6 +14,7 @@ _INTEGRITY = "backup/integrity.py"
 _JOB = "manifests/backup_job.py"
 _NAMES = "backup/names.py"
 _PLAN = "backup/plan.py"
+_PRUNING = "operator/etcd_operator/backup/pruning.py"
 _RECORDS = "membership/records.py"
 _FILLING = "membership/filling.py"
 _RESTORE = "membership/restore.py"
@@ -98,6 +99,30 @@ MUTANTS: Final = [
         "_STAMP.match(key.removeprefix(path))",
         "neighbours whose names begin alike are deleted",
     ),
+    Mutant(
+        _PRUNING,
+        "{order.spare, made}",
+        "{order.spare}",
+        "the backup just made goes, as the clock runs behind",
+    ),
+    Mutant(
+        _PRUNING,
+        "{order.spare, made}",
+        "{made}",
+        "the last backup that was proven goes",
+    ),
+    Mutant(
+        _PRUNING,
+        "    return owner in (None, order.owner_uid)",
+        "    return True",
+        "two objects with one path delete each other's backups",
+    ),
+    Mutant(
+        _PRUNING,
+        "owner in (None, order.owner_uid)",
+        "owner == order.owner_uid",
+        "backups of the coreos operator are never deleted",
+    ),
     # When, and how often.
     Mutant(
         _PLAN,
@@ -110,6 +135,12 @@ MUTANTS: Final = [
         'stored.get("succeeded") is True or stored.get("run") == run.id',
         'stored.get("succeeded") is True',
         "a backup that has failed begins again for ever",
+    ),
+    Mutant(
+        _PLAN,
+        "return None if backup.let_go else run",
+        "return run",
+        "one that failed is begun again while its schedule deletes it",
     ),
     Mutant(
         _PLAN,
@@ -143,10 +174,36 @@ MUTANTS: Final = [
         "a watch that lags makes a backup that was made be made again",
     ),
     Mutant(
+        "operator/etcd_operator/backup_jobs.py",
+        'failure.reason != "TimedOut" or not why:',
+        "not why or why:",
+        "an etcd that fails over a backup is told as too little time",
+    ),
+    Mutant(
+        "operator/etcd_operator/trouble.py",
+        'ended = (container.get("lastState") or {}).get("terminated") or {}\n'
+        '        if container["name"] == name',
+        'ended = (container.get("state") or {}).get("terminated") or {}\n'
+        '        if container["name"] == name',
+        "an etcd that was stopped with its pod is told as one that fails",
+    ),
+    Mutant(
         "operator/etcd_operator/store.py",
         "        if name := notes.get(key):\n",
         '        if (name := notes.get(key)) and not metadata.get("labels"):\n',
         "a pod of a backup is counted as its cluster's",
+    ),
+    Mutant(
+        _JOB,
+        ', "activeDeadlineSeconds": deadline}',
+        "}",
+        "one pod that cannot start is in the way of all later backups",
+    ),
+    Mutant(
+        _PLAN,
+        '(job.why or f"Job {job.name} has failed") + _waited(seen)',
+        'job.why or f"Job {job.name} has failed"',
+        "why a pod did not start is forgotten when its time is over",
     ),
     # Credentials and places.
     Mutant(
@@ -160,6 +217,18 @@ MUTANTS: Final = [
         "    except (configparser.Error, ValueError):",
         "    except ValueError:",
         "what is in the Secret is told to everybody",
+    ),
+    Mutant(
+        _STORES,
+        "elif found and not _AZURE_ACCOUNT.fullmatch(found):",
+        "elif False:",
+        "the name of an account leads the pod's identity to another host",
+    ),
+    Mutant(
+        _CREDENTIALS,
+        "    if store.checksum:\n",
+        "    if False:\n",
+        "a store that asks for checksums refuses each backup",
     ),
     Mutant(
         _JOB,
@@ -185,6 +254,30 @@ MUTANTS: Final = [
         'if running and running.state == "running"',
         'if running and running.state == "complete"',
         "a backup is stored behind its own deletion",
+    ),
+    Mutant(
+        _DELETION,
+        'if job.state == "failed" and now - job.created >= AGAIN_SECONDS:',
+        "if False:",
+        "a deletion that failed once holds its object for ever",
+    ),
+    Mutant(
+        _DELETION,
+        'if job.state == "failed" and now - job.created >= AGAIN_SECONDS:',
+        'if job.state == "failed":',
+        "a store that is down has one Job after the other",
+    ),
+    Mutant(
+        _DELETION,
+        'Run(f"delete-g{backup.generation}", 0.0)',
+        'Run("delete", 0.0)',
+        "an edit that mends a deletion is not heard",
+    ),
+    Mutant(
+        _DELETION,
+        "    if job.stranger or job.deleting:",
+        "    if job.deleting:",
+        "by another's Job the object goes, and what it stored stays",
     ),
     # Born from a backup.
     Mutant(
@@ -265,6 +358,12 @@ MUTANTS: Final = [
         "a trial that nobody heard of counts as one that went well",
     ),
     Mutant(
+        _PLAN,
+        "return replace(_failed(seen, tried), began=job.created, unproven=stored)",
+        "return replace(_failed(seen, tried), began=job.created)",
+        "what a trial has refused is known to nobody",
+    ),
+    Mutant(
         _STATUS,
         'how = "Restore" if proven else',
         'how = "Restore" if stored.verified else',
@@ -278,21 +377,64 @@ MUTANTS: Final = [
     ),
     Mutant(
         "backup/measurement.py",
-        "    elif keys != restored.keys:\n",
-        "    elif False:\n",
+        "    if cluster.keys != restored.keys:\n",
+        "    if False:\n",
         "keys are missing and nobody says so",
     ),
     Mutant(
         "backup/measurement.py",
-        "    elif all(had[one] == found[one] for one in both):\n",
-        "    elif both:\n",
+        "    if any(had[one] != found[one] for one in both):\n",
+        "    if False:\n",
         "other values are called the same",
+    ),
+    Mutant(
+        "backup/measurement.py",
+        "if cluster is None or not cluster.whole:",
+        "if cluster is None:",
+        "a backup of which nobody has counted the keys is called proven",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/source.py",
+        "            if found.whole:\n",
+        "            if True:\n",
+        "a compaction at the wrong moment leaves nothing to compare with",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/measuring.py",
+        "        reply = await answered(rpc.MaintenanceStub(channel).HashKV.future(request))",
+        "        stub = rpc.MaintenanceStub(channel)\n"
+        "        reply = await answered(stub.HashKV.future(request, timeout=30))",
+        "etcd has half a minute to hash, whatever timeoutInSecond says",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/measuring.py",
+        'error.code() == StatusCode.OUT_OF_RANGE and "compacted" in str(error.details())',
+        "True",
+        "an etcd that fails over its keys is taken for one that has none to count",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/trying.py",
+        "        self.has_served = True\n",
+        "",
+        "an etcd that cannot hash its keys is told as one that does not come up",
     ),
     Mutant(
         "manifests/trial_job.py",
         'ours | {"volumeMounts": [_mount()]}',
         'ours | {"volumeMounts": [*ours["volumeMounts"], _mount()]}',
         "a container that needs no credentials has them",
+    ),
+    Mutant(
+        "restore.py",
+        "    if size <= quota:\n",
+        "    if True:\n",
+        "the volumes of before go for a cluster that takes no write",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/fetch.py",
+        "over_quota(size, order.quota) or ",
+        "",
+        "the volumes of before go for a cluster that takes no write",
     ),
     Mutant(
         "restore.py",
@@ -305,6 +447,18 @@ MUTANTS: Final = [
         '        f"--bump-revision={bump}",\n',
         "",
         "revisions go back in time",
+    ),
+    Mutant(
+        _RESTORE_JOB,
+        '        "serviceAccountName": store.service_account,\n',
+        "",
+        "what a workload identity has stored cannot be restored by one",
+    ),
+    Mutant(
+        _STORES,
+        'service_account=str(given.get("serviceAccountName", "")),',
+        "",
+        "who has stored a backup is forgotten on the way to its restore",
     ),
     Mutant(
         _RESTORE_JOB,

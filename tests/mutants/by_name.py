@@ -22,6 +22,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SOURCE,
+        'if spec.has("pod"):',
+        "if False:",
+        "a service account that is named is not the one that is used",
+    ),
+    Mutant(
+        _SOURCE,
         'if ref.has("namespace"):',
         "if False:",
         "who names another namespace gets the backup of this one",

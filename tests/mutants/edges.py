@@ -185,9 +185,27 @@ MUTANTS: Final = [
     ),
     Mutant(
         "conditions.py",
-        '    if not is_latched(seen):\n        return Condition("Available"',
+        '    if not outcome.has_formed:\n        return Condition("Available"',
         '    if False:\n        return Condition("Available"',
         "available before the cluster has formed",
+    ),
+    Mutant(
+        "conditions.py",
+        "if outcome.refused and not outcome.has_formed:",
+        "if outcome.refused:",
+        "an edit that is refused takes a cluster that serves for gone",
+    ),
+    Mutant(
+        "conditions.py",
+        "    if seen.etcd is None:\n        before",
+        "    if False:\n        before",
+        "a pause makes an alarm unsaid",
+    ),
+    Mutant(
+        "outcome.py",
+        "paused = seen.cluster.paused or",
+        "paused = False and",
+        "a pause half-way makes the change unsaid",
     ),
     Mutant(
         "conditions.py",
@@ -214,9 +232,9 @@ MUTANTS: Final = [
         "pods are called old before anyone knows what is new",
     ),
     Mutant(
-        "status.py",
-        'if stored.get("phase") == "Running" and not _is_recorded(outcome.observation):',
-        "if False:",
+        "outcome.py",
+        'return self.stored.get("phase") == "Running"',
+        "return False",
         "a running cluster is told as one that is being created",
     ),
     Mutant(

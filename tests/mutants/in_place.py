@@ -25,6 +25,12 @@ MUTANTS: Final = [
         "members are stopped while the volume of their successor is still empty",
     ),
     Mutant(
+        _IN_PLACE,
+        "    if not seen.cluster.durable:\n",
+        "    if False:\n",
+        "pods that alone hold the data are stopped for what is to replace it",
+    ),
+    Mutant(
         _REPLACEMENT,
         "    if stopping or seen.occupants:\n",
         "    if False:\n",

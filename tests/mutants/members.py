@@ -151,9 +151,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEARNER,
-        "    for voter, why in replace.removable(seen):\n",
-        "    for voter, why in list[tuple[Seat, str]]():\n",
+        "for voter, why in replace.removable(seen))",
+        "for voter, why in list[tuple[Seat, str]]())",
         "a learner that cannot start keeps a lost voter from being replaced",
+    ),
+    Mutant(
+        _LEARNER,
+        "if seat.pod is None or seat.pod.age < STUCK_SECONDS or",
+        "if True or",
+        "a learner that runs and gets nowhere keeps a lost voter from being replaced for ever",
+    ),
+    Mutant(
+        _LEARNER,
+        "if seat.pod is None or seat.pod.age < STUCK_SECONDS or",
+        "if seat.pod is None or",
+        "a learner that is copying is dropped for a lost voter at once",
     ),
     Mutant(
         _LEARNER,

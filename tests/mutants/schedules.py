@@ -26,6 +26,18 @@ MUTANTS: Final = [
     ),
     Mutant(_SCHEDULES, "return now - jitter(schedule)", "return now", "all clusters begin at once"),
     Mutant(
+        _SHELL,
+        "            schedule = schedules.spread(schedule, calendar.period)\n",
+        "",
+        "copies of one schedule all begin at once",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "if schedule.jitter is not None:",
+        "if schedule.jitter:",
+        "who asks for the minute gets some minutes later",
+    ),
+    Mutant(
         _SCHEDULES,
         "if seen.due is not None and _held(seen) <= 0:",
         "if seen.due is not None:",
@@ -100,9 +112,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
-        'if one.state == "stored" and not (one.keeps_stored or one.deletes_stored):',
+        "if has_stored and not (one.keeps_stored or one.deletes_stored):",
         "if False:",
         "what is stored stays for ever",
+    ),
+    Mutant(
+        _RETENTION,
+        'has_stored = one.state == "stored" or one.unproven',
+        'has_stored = one.state == "stored"',
+        "what a trial has refused stays for ever",
+    ),
+    Mutant(
+        _RETENTION,
+        'has_stored = one.state == "stored" or one.unproven',
+        'has_stored = one.state in ("stored", "failed")',
+        "a failure that stored nothing is held by a store that is down",
     ),
     Mutant(
         _RETENTION,
@@ -175,9 +199,15 @@ MUTANTS: Final = [
     # What else is in the store.
     Mutant(
         _OTHERS,
-        "and names.of_schedule(one.key) != (path, digits)",
+        "        and one.key not in own\n",
         "",
         "a schedule's own backups are told as somebody else's",
+    ),
+    Mutant(
+        _OTHERS,
+        "names.of_schedule(one) == mine and (one in whole or partial)",
+        "names.of_schedule(one) == mine",
+        "what a run left unfinished is seen by nobody",
     ),
     Mutant(
         _OUTCOME,

@@ -18,6 +18,7 @@ TESTS: Final = (
     "test_conditions.py",
     "test_changing.py",
     "test_status.py",
+    "test_status_unasked.py",
     "test_member_status.py",
     "test_start.py",
     "test_start_config.py",
@@ -69,7 +70,7 @@ _SCHEDULES = (
 )
 _BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
 _IN_PLACE = ("test_inplace_plan.py", "test_inplace_passes.py")
-_RESTORES = ("test_restore_plan.py", "test_restores.py", *_BY_NAME)
+_RESTORES = ("test_restore_plan.py", "test_restores.py", "test_restore_*.py")
 
 _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 
@@ -77,14 +78,15 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
     "api/affinity.py": ("test_crds.py",),
     "api/schedule.py": _SCHEDULES,
-    "api/source.py": _BY_NAME,
-    "api/stores.py": ("test_api_backup.py",),
+    "api/source.py": (*_BY_NAME, "test_restore_identity.py"),
+    "api/stores.py": ("test_api_backup.py", "test_restore_identity.py"),
     "backup/choice.py": _BACKUPS,
-    "backup/credentials.py": _BACKUPS,
+    "backup/credentials.py": ("test_backup_sink.py", *_BACKUPS),
     "backup/deletion.py": _BACKUPS,
     "backup/integrity.py": _BACKUPS,
     "backup/made.py": _SCHEDULES,
     "backup/named.py": _BY_NAME,
+    "backup/others.py": ("test_backup_others.py",),
     "backup/names.py": _BACKUPS,
     "backup/plan.py": _BACKUPS,
     "backup/recorded.py": ("test_backup_recorded.py", "test_backups.py"),
@@ -103,9 +105,16 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/replacement.py": _IN_PLACE,
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
-    "operator/etcd_operator/backup/source.py": ("test_backup_stream.py",),
+    "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
+    "operator/etcd_operator/backup/pruning.py": ("test_backup_pruning.py",),
+    "operator/etcd_operator/backup/source.py": (
+        "test_backup_stream.py",
+        "test_backup_measuring.py",
+    ),
+    "operator/etcd_operator/backup/trying.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup_jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/cron.py": _SCHEDULES,
+    "operator/etcd_operator/restore/fetch.py": ("test_restore_fetch.py",),
     "operator/etcd_operator/restores.py": _RESTORES,
     "operator/etcd_operator/schedules.py": _SCHEDULES,
     "operator/etcd_operator/store.py": ("test_shell_store.py",),
@@ -131,7 +140,13 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/taking.py": _ISSUED,
     "operator/etcd_operator/authorities.py": _ROTATION,
     "api/options.py": ("test_api_options.py", *_MANIFESTS),
-    "conditions.py": ("test_conditions.py", "test_tls_passes.py", "test_switch_passes.py"),
+    "conditions.py": (
+        "test_conditions.py",
+        "test_status_unasked.py",
+        "test_tls_passes.py",
+        "test_switch_passes.py",
+    ),
+    "outcome.py": ("test_status.py", "test_status_unasked.py", "test_changing.py"),
     "disruptions.py": ("test_conditions.py",),
     "manifests/disruption_budget.py": ("test_membership_budget.py",),
     "manifests/drift.py": ("test_manifests_drift.py", "test_manifests_network_policy.py"),
@@ -216,7 +231,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         *_BY_NAME,
         "test_inplace_passes.py",
     ),
-    "operator/etcd_operator/reconcile.py": (_CONFIRM,),
+    "operator/etcd_operator/reconcile.py": (_CONFIRM, "test_status_unasked.py"),
     "operator/etcd_operator/report.py": ("test_tls_passes.py",),
     "recover.py": ("test_recover.py",),
     "serving.py": ("test_conditions.py",),

@@ -333,6 +333,8 @@ class FakeEtcd:
     answers: list[Exception] = field(default_factory=list)
     """Raised instead of making a change, one after the other."""
 
+    strays: dict[str, int] = field(default_factory=dict)
+    """By address, the ID of another cluster that answers there."""
     denies: str = ""
     """etcd's words to somebody whom it does not know."""
 
@@ -433,8 +435,10 @@ class FakeEtcd:
             raise etcd.NoAnswer(f"{at.address}: does not speak {spoken}")
         if self.denies:
             raise etcd.Denied(self.denies)
+        if stray := self.strays.get(at.address):
+            raise etcd.Stranger(f"{at.address}: another cluster", stray)
         if at.cluster_id not in (None, self.cluster_id):
-            raise etcd.Stranger(f"{at.address}: another cluster")
+            raise etcd.Stranger(f"{at.address}: another cluster", self.cluster_id)
         if at.member_id not in (None, member.member_id):
             raise etcd.Stranger(f"{at.address}: another member")
         return member

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from etcd_stateful.api.backup import RefusedBackup, parse_backup, split_endpoint
-from etcd_stateful.api.stores import Store, from_json, to_json
+from etcd_stateful.api.stores import Store, from_json, to_json, to_spec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 METADATA = {"namespace": "ns", "name": "b", "uid": "u", "generation": 1}
@@ -142,6 +143,50 @@ def test_a_label_of_the_operators_is_not_taken_over() -> None:
 
 
 def test_a_store_survives_the_way_to_the_job() -> None:
-    store = Store("S3", "b", "k", "s", "http://e:1", path_style=True)
+    store = Store("S3", "b", "k", "s", "http://e:1", path_style=True, checksum="SHA256")
 
     assert from_json(to_json(store)) == store
+    assert from_json(to_json(replace(store, checksum=""))) == replace(store, checksum="")
+
+
+ABS = {"storageType": "ABS", "s3": None}
+
+
+def test_azures_account_is_named_by_a_secret_or_by_the_spec() -> None:
+    by_secret = parse_backup(body(**ABS, abs={"path": "a/b", "absSecret": "azure"})).store
+    by_itself = parse_backup(body(**ABS, abs={"path": "a/b", "storageAccount": "acc1"})).store
+
+    assert (by_secret.secret, by_secret.storage_account) == ("azure", "")
+    assert (by_itself.secret, by_itself.storage_account) == ("", "acc1")
+    assert from_json(to_json(by_itself)) == by_itself
+    assert to_spec(by_itself)["abs"] == {"path": "a/b", "storageAccount": "acc1"}
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"absSecret": ""}, {"absSecret": "azure", "storageAccount": "acc1"}]
+)
+def test_azures_account_is_named_once(said: dict[str, Any]) -> None:
+    assert "spec.abs.absSecret: or storageAccount" in refusal(**ABS, abs={"path": "a/b"} | said)
+
+
+@pytest.mark.parametrize("account", ["evil.example/", "UP", "a", "a" * 25, "a.b", "acc1\n"])
+def test_azures_account_leads_to_no_other_host(account: str) -> None:
+    told = refusal(**ABS, abs={"path": "a/b", "storageAccount": account})
+
+    assert "spec.abs.storageAccount: must be 3 to 24" in told
+
+
+@pytest.mark.parametrize("checksum", ["SHA256", "CRC64NVME"])
+def test_a_checksum_is_sent_where_it_is_asked_for(checksum: str) -> None:
+    backup = parse_backup(body(s3=S3 | {"checksum": checksum}))
+
+    assert backup.store.checksum == checksum
+    assert to_spec(backup.store)["s3"] == S3 | {"checksum": checksum}
+    assert parse_backup(body()).store.checksum == "", "what a store speaks is not known"
+
+
+@pytest.mark.parametrize("checksum", ["sha256", "CRC32", "MD5", " "])
+def test_a_checksum_that_is_none_is_refused_by_its_field(checksum: str) -> None:
+    told = refusal(s3=S3 | {"checksum": checksum})
+
+    assert "spec.s3.checksum: must be one of SHA256, CRC64NVME" in told

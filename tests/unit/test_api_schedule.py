@@ -42,9 +42,13 @@ def test_what_is_left_out_has_defaults() -> None:
         "UTC",
         "0 3 * * * UTC",
     )
-    assert (schedule.deadline, schedule.jitter, schedule.suspend) == (None, 0, False)
+    assert (schedule.deadline, schedule.jitter, schedule.suspend) == (None, None, False)
     assert schedule.retention == Retention()
     assert not schedule.retention.limited
+
+
+def test_no_jitter_is_another_word_than_none_said() -> None:
+    assert parse_schedule(body(jitterSeconds=0)).jitter == 0
 
 
 def test_all_that_is_said_is_understood() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from obstore.store import AzureStore
 
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names, order, outcome, trouble
@@ -142,9 +143,9 @@ class TestNames:
     def test_the_last_that_was_proven_stays_however_many_failed_since(self) -> None:
         days = [names.stamped("a", n, f"2026-01-0{n}-00:00:00") for n in range(1, 7)]
 
-        assert names.beyond("a", days, 2, spare=days[1]) == [days[0], *days[2:4]]
-        assert names.beyond("a", days, 2, spare=days[5]) == days[:4]
-        assert names.beyond("a", days, 2, spare="of another path") == days[:4]
+        assert names.beyond("a", days, 2, {days[1]}) == [days[0], *days[2:4]]
+        assert names.beyond("a", days, 2, {days[5]}) == days[:4]
+        assert names.beyond("a", days, 2, {"of another path"}) == days[:4]
 
     def test_none_keeps_all(self) -> None:
         assert names.beyond("a", [names.stamped("a", 1, "2026-01-01-00:00:00")], 0) == []
@@ -202,6 +203,15 @@ class TestCredentials:
             access(store, files | {"cloud": "Sky"})
         with pytest.raises(BadSecret, match="key storage-key"):
             access(store, {"storage-account": "acc"})
+
+    def test_azures_account_by_the_pods_own_identity(self) -> None:
+        """Without a name there was no client at all: "Account must be specified"."""
+        store = Store("ABS", "c", "k", storage_account="acc")
+
+        given = access(store, None).config
+
+        assert given == {"account_name": "acc"}
+        assert AzureStore("c", config=given)
 
     def test_googles_token_goes_before_its_file(self) -> None:
         store = Store("GCS", "b", "k", secret="gcp")

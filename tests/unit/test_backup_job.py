@@ -54,6 +54,18 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def test_one_of_many_is_not_in_the_way_of_the_others_for_ever() -> None:
+    """A nodeSelector that no node has was mended in the template, and no run ever saw it."""
+    assert "activeDeadlineSeconds" not in job("coreos")["spec"], "an edit ends it"
+    assert job("interval-tls")["spec"]["activeDeadlineSeconds"] == 3600 + 4 * 3 * 300
+    patient = CASES["coreos"] | {
+        "backupPolicy": {"backupIntervalInSecond": 9, "timeoutInSecond": 2**31 - 1}
+    }
+    made = parse_backup({"metadata": METADATA, "spec": patient})
+    spec = backup_job(made, Run("1", 0.0), None, operator_image="o")["spec"]
+    assert spec["activeDeadlineSeconds"] * 10**9 < 2**63, "or it would be over at once"
+
+
 def job(case: str) -> dict[str, Any]:
     backup = parse_backup({"metadata": METADATA, "spec": CASES[case]})
     target = Target(("http://c-0.c.ns.svc:2379",), 0xAB) if backup.cluster else None

@@ -17,6 +17,7 @@ from etcd_stateful.backup.plan import Run, Tell
 from etcd_stateful.manifests.backup_job import backup_job
 
 MINE = "daily/etcd_2026-11-21-03:00_0123abcd"
+OWN = (MINE, f"{MINE}.manifest.json")
 IN_FOLDER = "daily/2026-11-21-03:00_0123abcd"
 DAY = "2026-11-20T00:00:00Z"
 
@@ -38,13 +39,12 @@ def counted(mine: str, *keys: str) -> list[str]:
     ],
 )
 def test_what_is_below_the_path_counts(key: str) -> None:
-    assert counted(MINE, MINE, f"{MINE}.manifest.json", key) == [key]
+    assert counted(MINE, *OWN, key) == [key]
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        "daily/etcd_2026-11-20-03:00_0123abcd",
         "daily/etcd_vegetables",
         "daily/etcd-other_2026-11-20-03:00_ffffffff",
         "daily/etcd_other_2026-11-20-03:00_ffffffff",
@@ -52,14 +52,33 @@ def test_what_is_below_the_path_counts(key: str) -> None:
         "other",
     ],
 )
-def test_its_own_and_neighbours_of_a_like_name_do_not(key: str) -> None:
-    assert counted(MINE, MINE, key) == []
+def test_neighbours_of_a_like_name_do_not(key: str) -> None:
+    assert counted(MINE, *OWN, key) == []
+
+
+def test_its_own_do_not() -> None:
+    before = "daily/etcd_2026-11-20-03:00_0123abcd"
+
+    assert counted(MINE, *OWN, before, f"{before}.manifest.json") == []
+
+
+def test_what_a_run_of_its_own_left_unfinished_counts() -> None:
+    """It bears the schedule's digits, and was hidden for them; nothing ever deletes it."""
+    before = "daily/etcd_2026-11-20-03:00_0123abcd"
+
+    assert counted(MINE, *OWN, before) == [before]
+    cut_off = others(MINE, [File(key, 1, DAY) for key in (*OWN, before)], partial=True)
+    assert cut_off is not None
+    assert cut_off.count == 0, "its manifest may be among what was not listed"
 
 
 def test_a_path_that_is_a_folder_is_all_that_is_in_it() -> None:
-    own = "daily/2026-11-20-03:00_0123abcd"
+    own = [IN_FOLDER, "daily/2026-11-20-03:00_0123abcd"]
+    beside = [f"{key}.manifest.json" for key in own]
 
-    assert counted(IN_FOLDER, IN_FOLDER, own, "daily/a/b", "daily/x") == ["daily/a/b", "daily/x"]
+    found = counted(IN_FOLDER, *own, *beside, "daily/a/b", "daily/x")
+
+    assert found == ["daily/a/b", "daily/x"]
 
 
 def test_a_manifest_is_no_backup_and_says_that_one_is() -> None:

@@ -15,7 +15,7 @@ import pytest
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
-from etcd_stateful.api.stores import Store
+from etcd_stateful.api.stores import CHECKSUMS, Store
 
 KEY = "etcd.db"
 PIECE = 8192
@@ -102,6 +102,24 @@ async def test_a_disk_that_is_full_is_said_at_once(
     (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
     with pytest.raises(OSError, match="No space"):
         await save(sink, KEY, full)
+
+
+@pytest.mark.parametrize("checksum", ["", *CHECKSUMS])
+def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
+    checksum: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[dict[str, Any]] = []
+    real = sinks.S3Store
+
+    def kept(bucket: str, *, config: Any, **options: Any) -> Any:
+        made.append(config)
+        return real(bucket, config=config, **options)
+
+    monkeypatch.setattr(sinks, "S3Store", kept)
+    Sink(Store("S3", "mybucket", KEY, checksum=checksum), None)
+
+    assert made
+    assert all(one.get("checksum_algorithm", "") == checksum for one in made)
 
 
 async def test_one_that_is_not_there_is_said_so(sink: Sink) -> None:

@@ -58,16 +58,28 @@ class TestCompare:
         verdict = measurement.compare(42, CLUSTER, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
 
         assert verdict.wrong == ()
-        assert verdict.unknown == ("etcd's hash could not be compared",)
+        assert [words.partition(":")[0] for words in verdict.unknown] == [
+            "etcd's hash could not be compared"
+        ]
         between = replace(CLUSTER, hashes=(*CLUSTER.hashes, Hash(40, 0xAD)))
         told = measurement.compare(42, between, 42, replace(CLUSTER, hashes=(Hash(40, 0xAC),)))
         assert told.wrong
 
-    @pytest.mark.parametrize("cluster", [None, Measured(None, ())])
-    def test_what_was_not_measured_is_said(self, cluster: Measured | None) -> None:
+    @pytest.mark.parametrize(
+        "cluster", [None, Measured(None, ()), replace(CLUSTER, keys=None), Measured(12, ())]
+    )
+    def test_what_nobody_has_measured_is_not_verified(self, cluster: Measured | None) -> None:
+        """A cluster that was too large to be counted in half a minute was called proven."""
         verdict = measurement.compare(42, cluster, 42, CLUSTER)
 
-        assert (verdict.wrong, len(verdict.unknown)) == ((), 2)
+        assert verdict.wrong == ("its manifest does not say what the cluster held",)
+
+    def test_what_is_compacted_beyond_its_revision_cannot_be_counted_and_is_not_verified(
+        self,
+    ) -> None:
+        told = self.wrong(50, Measured())
+
+        assert told == "its keys cannot be counted: it is compacted beyond revision 42"
 
     def test_an_etcd_without_etcdutl_cannot_be_tried(self) -> None:
         assert trial.why_not("3.5.0") == trial.why_not("3.7.3") == ""
@@ -206,6 +218,7 @@ class TestThePasses:
 
         assert world.status["succeeded"] is True
         assert world.status["verified"] == "Restore"
+        assert "unproven" not in world.status
         assert world.status["verifiedDate"] == world.clock.rfc3339()
         assert (
             "restored with etcd 3.7.3 and compared: revision 42, 12 keys"
@@ -224,6 +237,8 @@ class TestThePasses:
             "VerificationFailed",
             words,
         )
+        assert world.status["unproven"] == MADE.location
+        assert "location" not in world.status
         assert world.jobs() == ["b-backup-g1", VERIFICATION]
 
     async def test_what_cannot_be_fetched_is_told_by_the_container_that_failed(self) -> None:
@@ -241,6 +256,37 @@ class TestThePasses:
 
         assert world.condition()["reason"] == "VerificationFailed"
         assert "integrity check failed" in world.condition()["message"]
+
+    async def test_an_etcd_that_keeps_failing_is_told_by_its_last_words(self) -> None:
+        """It was told as too little time, and more time helped nobody."""
+        world = await self.stored()
+        words = "spec.backupPolicy.timeoutInSecond: 60 s are over; set it higher"
+        self.end(world, outcome.serialise(Failure("TimedOut", words)), code=1)
+        pod = world.kube.live(PODS, "p2")
+        last = {"exitCode": 137, "reason": "OOMKilled", "message": "panic: no memory"}
+        etcd = {"name": "etcd", "restartCount": 2, "lastState": {"terminated": last}}
+        pod["status"]["initContainerStatuses"] = [etcd]
+        world.kube.put(PODS, pod)
+        await world.settle()
+
+        assert world.condition()["reason"] == "VerificationFailed"
+        assert world.condition()["message"] == (
+            "the etcd of the trial restore does not run on what is stored: container etcd keeps "
+            "failing: exit code 137 (OOMKilled): panic: no memory"
+        )
+
+    async def test_an_etcd_that_was_merely_slow_is_not_blamed(self) -> None:
+        world = await self.stored()
+        words = "spec.backupPolicy.timeoutInSecond: 60 s are over; set it higher"
+        self.end(world, outcome.serialise(Failure("TimedOut", words)), code=1)
+        pod = world.kube.live(PODS, "p2")
+        ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
+        etcd = {"name": "etcd", "restartCount": 0, "state": ended}
+        pod["status"]["initContainerStatuses"] = [etcd]
+        world.kube.put(PODS, pod)
+        await world.settle()
+
+        assert (world.condition()["reason"], world.condition()["message"]) == ("TimedOut", words)
 
     async def test_an_end_that_nobody_heard_is_tried_again(self) -> None:
         world = await self.stored()

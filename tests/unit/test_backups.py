@@ -26,6 +26,7 @@ from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.backup import order, outcome
+from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
 from etcd_stateful.manifests.statefulset import stateful_set
 
@@ -237,6 +238,22 @@ async def test_a_failed_backup_runs_again_when_the_spec_is_mended(world: World) 
     assert world.jobs() == ["b-backup-g1", "b-backup-g2"]
 
 
+async def test_one_that_failed_is_not_begun_again_when_its_schedule_lets_it_go(
+    world: World,
+) -> None:
+    """It is told to take along what it stored, which is an edit, before it is deleted."""
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.declare(generation=2, deletionPolicy="Delete")
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    body["metadata"]["annotations"] = {naming.LET_GO: "retention"}
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+
+
 async def test_a_backup_that_was_made_is_not_made_again(world: World) -> None:
     await made(world)
     world.declare(generation=2, etcdEndpoints=["http://other:2379"])
@@ -360,6 +377,20 @@ async def test_a_pod_that_cannot_start_is_told(world: World) -> None:
 
     assert world.condition()["reason"] == "PodWaits"
     assert "events of the Job" in world.condition()["message"]
+
+
+async def test_a_pod_that_never_started_is_told_also_when_its_time_is_over(world: World) -> None:
+    """Kubernetes deletes it with the time, and says of the Job only that."""
+    await world.settle()
+    world.clock.now += 6
+    await world.settle()
+    world.end_job("Failed", reason="DeadlineExceeded", message="Job was active too long")
+    await world.settle()
+
+    assert world.status["reason"] == (
+        "DeadlineExceeded: Job was active too long; the pod of Job b-backup-g1: there is none yet; "
+        "the events of the Job say why"
+    )
 
 
 class TestByTheNameOfACluster:
@@ -603,8 +634,8 @@ class TestWithTheObject:
         await self.gone(world)
         await world.settle()
 
-        assert world.jobs() == ["b-backup-delete", "b-backup-g1"]
-        job = world.kube.live(JOBS, "b-backup-delete")
+        assert world.jobs() == ["b-backup-delete-g1", "b-backup-g1"]
+        job = world.kube.live(JOBS, "b-backup-delete-g1")
         told = job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
         assert order.parse(told).action == "delete"
         assert order.parse(told).owner_uid == "uid-b"
@@ -623,25 +654,86 @@ class TestWithTheObject:
         await self.gone(world)
         await world.settle()
 
-        assert world.jobs() == ["b-backup-delete"]
+        assert world.jobs() == ["b-backup-delete-g1"]
 
     async def test_what_cannot_be_deleted_is_told_and_retain_lets_go(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")
         await made(world)
         await self.gone(world)
         await world.settle()
-        job = world.kube.live(JOBS, "b-backup-delete")
-        job["status"] = {"conditions": [{"type": "Failed", "status": "True", "reason": "Limit"}]}
-        world.kube.put(JOBS, job)
+        self.fail(world)
         await world.settle()
 
         assert world.condition()["reason"] == "DeletionFailed"
         assert "Retain" in world.condition()["message"]
+        [event] = [
+            one
+            for (kind, *_), one in world.kube.objects.items()
+            if kind == EVENTS and one["reason"] == "DeletionFailed"
+        ]
+        assert event["type"] == "Warning"
         body = world.kube.live(ETCD_BACKUPS, "b")
         body["spec"]["deletionPolicy"] = "Retain"
         world.kube.put(ETCD_BACKUPS, body)
         await world.settle()
         assert not self.finalizers(world)
+
+    def fail(self, world: World, name: str = "b-backup-delete-g1") -> str:
+        """UID of the Job that has failed."""
+        job = world.kube.live(JOBS, name)
+        job["status"] = {"conditions": [{"type": "Failed", "status": "True", "reason": "Limit"}]}
+        world.kube.put(JOBS, job)
+        return str(job["metadata"]["uid"])
+
+    async def failed(self, world: World) -> str:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        await world.settle()
+        uid = self.fail(world)
+        await world.settle()
+        return uid
+
+    async def test_a_deletion_that_failed_is_tried_again(self, world: World) -> None:
+        """Credentials that were mended in the Secret changed nothing: it was held for ever."""
+        uid = await self.failed(world)
+        world.clock.now += AGAIN_SECONDS - 60
+        await world.settle()
+        assert world.kube.live(JOBS, "b-backup-delete-g1")["metadata"]["uid"] == uid
+        world.clock.now += 60
+        await world.settle()
+
+        job = world.kube.live(JOBS, "b-backup-delete-g1")
+        assert job["metadata"]["uid"] != uid
+        job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        world.kube.put(JOBS, job)
+        await world.settle()
+        assert not self.finalizers(world)
+
+    async def test_an_edit_tries_it_again_at_once(self, world: World) -> None:
+        await self.failed(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["spec"]["s3"]["awsSecret"] = "mended"
+        body["metadata"]["generation"] = 2
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+
+        assert "b-backup-delete-g2" in world.jobs()
+        assert world.condition()["reason"] == "Deleting"
+
+    async def test_somebody_elses_job_does_not_vouch_for_what_is_stored(self, world: World) -> None:
+        """Its end let go of the object, and nothing was deleted."""
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        done = {"conditions": [{"type": "Complete", "status": "True"}]}
+        metadata = {"namespace": "default", "name": "b-backup-delete-g1"}
+        world.kube.put(JOBS, {"metadata": metadata, "status": done})
+        await world.settle()
+
+        assert self.finalizers(world)
+        assert world.condition()["reason"] == "JobOfAnother"
+        assert world.kube.calls["delete Job"] == 0
 
     async def test_a_namespace_that_ends_is_not_held(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")

@@ -102,6 +102,13 @@ def lost(seen: Observation, ordinal: int) -> Observation:
     return replace(seen, claims=claims)
 
 
+def as_paused(seen: Observation) -> Observation:
+    """As the shell sees a cluster that an edit has paused: by its objects alone."""
+    declared = replace(seen.cluster, paused=True, generation=seen.cluster.generation + 1)
+    pods = tuple(replace(pod, answer=None) for pod in seen.pods)
+    return replace(seen, cluster=declared, etcd=None, statuses={}, alarms=(), pods=pods)
+
+
 def told(seen: Observation, step: Step | None = None, **more: Any) -> dict[str, Condition]:
     return {one.type: one for one in all_conditions(Outcome(seen, step, **more))}
 
@@ -166,10 +173,26 @@ class TestScaling:
         )
 
     def test_while_it_is_held_the_reason_is_that(self) -> None:
-        scaled = told(cluster(3, range(5)), PAUSED)["Scaling"]
+        seen = as_paused(cluster(3, range(5)))
+
+        scaled = told(seen, PAUSED, stored=stored("Scaling"))["Scaling"]
 
         assert (scaled.status, scaled.reason) == ("True", "Paused")
-        assert scaled.message.startswith("from 5 to 3 members; spec.paused")
+        assert scaled.message.startswith("to 3 members; spec.paused")
+
+    def test_a_pause_half_way_does_not_end_it(self) -> None:
+        """The StatefulSet has grown by then, and nobody asks for the list."""
+        seen = as_paused(cluster(5, range(4), learner=3, blank=(3, 4)))
+
+        scaled = told(seen, PAUSED, stored=stored("Scaling"))["Scaling"]
+
+        assert (scaled.status, scaled.reason) == ("True", "Paused")
+        assert "Scaling" not in told(seen, PAUSED, stored=stored())
+
+    def test_edited_during_the_pause_it_is_told(self) -> None:
+        seen = as_paused(cluster(5, range(3), replicas=3))
+
+        assert told(seen, PAUSED, stored=stored())["Scaling"].reason == "Paused"
 
     @pytest.mark.parametrize(("size", "way"), [(5, "ScalingUp"), (1, "ScalingDown")])
     def test_asked_for_while_no_quorum_answers(self, size: int, way: str) -> None:
@@ -246,6 +269,25 @@ class TestRecovering:
         seen = replace(cluster(3, (0, 1)), etcd=None, statuses={})
 
         assert told(seen, stored=stored("Recovering"))["Recovering"].reason == "MemberLost"
+
+    def test_a_pause_half_way_does_not_end_it(self) -> None:
+        seen = as_paused(cluster(3, (0, 1), blank=(2,)))
+
+        found = told(seen, PAUSED, stored=stored("Recovering"))
+
+        assert (found["Recovering"].status, found["Recovering"].reason) == ("True", "Paused")
+        assert (found["Degraded"].status, found["Degraded"].reason) == ("True", "MembersNotReady")
+        assert "Scaling" not in found
+
+    def test_a_pause_that_ends_does_not_make_it_growth(self) -> None:
+        """A new volume at the highest ordinal looks like one, and the edit is of another spec."""
+        seen = cluster(3, (0, 1), blank=(2,))
+        seen = replace(seen, cluster=replace(seen.cluster, generation=3))
+
+        found = told(seen, stored=stored("Recovering", generation=2, controlPaused=True))
+
+        assert "Recovering" in found
+        assert "Scaling" not in found
 
     def test_from_the_loss_of_the_quorum(self) -> None:
         seen = replace(cluster(3, range(3), replicas=0), etcd=None, statuses={}, pods=())
@@ -334,7 +376,7 @@ class TestUpgrading:
     def test_while_nobody_can_be_asked(self) -> None:
         seen = self.seen("3.7.3", "3.7.3", "3.6.16", "3.7.3", "3.7.3")
 
-        found = told(replace(seen, etcd=None, statuses={}), PAUSED)["Upgrading"]
+        found = told(as_paused(seen), PAUSED)["Upgrading"]
 
         assert found.message.startswith("from etcd 3.6.16 to 3.7.3; spec.paused is true")
 
@@ -398,4 +440,15 @@ class TestWhoServes:
 
         assert told(seen)["Degraded"] == Condition(
             "Degraded", "True", "AlarmRaised", "etcd refuses writes: alarm NOSPACE is raised"
+        )
+
+    def test_an_alarm_is_told_beside_a_member_that_does_not_serve(self) -> None:
+        seen = replace(cluster(3, range(3)), alarms=(Alarm("CORRUPT", 1), Alarm("NOSPACE", 2)))
+        pods = tuple(replace(pod, ready=pod.ordinal != 1) for pod in seen.pods)
+
+        found = told(replace(seen, pods=pods))["Degraded"]
+
+        assert found.reason == "MembersNotReady"
+        assert found.message == (
+            "not serving: c-1 (not ready); etcd refuses writes: alarm CORRUPT, NOSPACE is raised"
         )

@@ -89,7 +89,7 @@ class TestAccepted:
             ({"TLS": {"static": {}}}, "InvalidSpec"),
         ],
     )
-    def test_a_spec_that_is_refused_says_why_and_nothing_is_claimed(
+    def test_a_spec_that_is_refused_before_anything_has_formed_says_why(
         self, spec: dict, reason: str
     ) -> None:
         refused = refusal(**spec)
@@ -98,7 +98,12 @@ class TestAccepted:
 
         assert told == {
             "Accepted": Condition("Accepted", "False", reason, str(refused)),
-            "Available": Condition("Available", "False", "NotAccepted", "the spec is not accepted"),
+            "Available": Condition(
+                "Available",
+                "False",
+                "NotAccepted",
+                "the spec is not accepted, and no cluster has formed",
+            ),
             "Progressing": Condition("Progressing", "False", reason, "the spec is not accepted"),
             "Degraded": Condition("Degraded", "False", "NotFormed", "the cluster has not formed"),
         }
@@ -154,12 +159,24 @@ class TestAvailable:
         assert condition.status == "False"
         assert "c-2 (no pod)" in condition.message
 
-    def test_when_the_cluster_could_not_be_looked_at(self) -> None:
-        condition = conditions(Outcome(failure="internal error"))["Available"]
+    @pytest.mark.parametrize("kind", ["Accepted", "Available", "Degraded"])
+    def test_when_the_cluster_could_not_be_looked_at(self, kind: str) -> None:
+        condition = conditions(Outcome(failure="internal error"))[kind]
 
-        assert condition == Condition(
-            "Available", "False", "NotObserved", "it could not be looked at"
-        )
+        assert condition == Condition(kind, "Unknown", "NotObserved", "it could not be looked at")
+
+    def test_what_was_said_is_kept_when_the_cluster_could_not_be_looked_at(self) -> None:
+        world = formed(3)
+        world.pods[1].where = "pending"
+        said = dated(all_conditions(outcome(world)), {}, NOW, 4)
+        stored = {"phase": "Running", "conditions": said}
+
+        told = all_conditions(Outcome(failure="internal error", stored=stored))
+
+        before = {one["type"]: one for one in said}
+        again = {one["type"]: one for one in dated(told, before, LATER, 5)}
+        for kind in ("Accepted", "Available", "Degraded"):
+            assert again[kind] == before[kind]
 
     def test_never_without_the_latch_or_without_a_ready_pod(self) -> None:
         seen = formed(3).observe()
@@ -341,7 +358,7 @@ def test_reasons_are_of_the_form_that_kubernetes_wants() -> None:
     for told in _a_life():
         for one in all_conditions(told):
             assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9]*[A-Za-z0-9])?", one.reason), one
-            assert one.status in {"True", "False"}
+            assert one.status in {"True", "False"}, "a cluster that is seen leaves nothing unknown"
             assert one.message
 
 

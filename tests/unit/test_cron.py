@@ -142,6 +142,22 @@ def test_what_is_due_is_counted_and_the_latest_is_told() -> None:
     assert calendar.due(noon, noon + 1000) == Due(noon + 900, 2, noon + 600)
 
 
+@pytest.mark.parametrize(
+    ("cron", "minutes"),
+    [
+        ("* * * * *", 1),
+        ("*/15 * * * *", 15),
+        ("*/7 * * * *", 4),
+        ("0,30 9-17 * * 1-5", 30),
+        ("5,58 * * * *", 7),
+        ("0 * * * *", 60),
+        ("17 3 29 2 *", 60),
+    ],
+)
+def test_how_often_there_is_a_run(cron: str, minutes: int) -> None:
+    assert Calendar(cron, BERLIN).period == minutes * 60
+
+
 def test_years_away_are_not_gone_through_minute_by_minute() -> None:
     calendar = Calendar("* * * * *", BERLIN)
     end = at("2026-06-01T12:00")

@@ -434,16 +434,22 @@ class TestWhatIsRefused:
         assert "set spec.size to 5" in step.message
         assert world.record.successor is None
 
-    def test_an_empty_dir_keeps_nothing(self) -> None:
-        world = running(3)
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_an_empty_dir_keeps_nothing(self, size: int) -> None:
+        """Its pods are not stopped: all there is would be gone before the new one is proven."""
+        world = running(size, pod={"emptyDir": {}})
+        before, known = len(world.history), world.record
         world.ask()
-        seen = world.observe()
-        bare = replace(
-            seen, cluster=replace(seen.cluster, pod=replace(seen.cluster.pod, claim=None))
-        )
 
-        assert inplace.why_not(seen) == ""
-        assert bare.cluster.durable or "emptyDir" in inplace.why_not(bare)
+        step = drive(world, idle=3)
+
+        assert isinstance(step, Hold)
+        assert (step.reason, "emptyDir" in step.message) == ("RestoreRefused", True)
+        assert (world.history[before:], world.record) == ([], known)
+        assert world.serving() == set(range(size))
+        told = restoring(world.observe())
+        assert told is not None
+        assert (told["state"], "emptyDir" in told["message"]) == ("Held", True)
 
     def test_a_recovery_comes_first(self) -> None:
         world = running()

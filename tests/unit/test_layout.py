@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ SHELL = ROOT / "operator" / "etcd_operator"
 
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 60
+
+TARGET = re.compile(r"(?:`|^)make ([a-z0-9-]+)(?=`| *(?:$|#|[A-Z&]))", re.MULTILINE)
+DEFINED = re.compile(r"^([a-z0-9-]+):(?!=)", re.MULTILINE)
 
 
 def modules(*roots: Path) -> list[Path]:
@@ -31,6 +35,18 @@ def imported(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom) and not node.level and node.module:
             found.add(node.module.partition(".")[0])
     return found
+
+
+def test_each_target_of_make_that_a_reader_is_sent_to_is_there() -> None:
+    """The Dockerfile sent them to one that was not."""
+    pages = [ROOT / "Dockerfile", ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages += (ROOT / "tests").rglob("README.md")
+    named = {name for page in pages for name in TARGET.findall(page.read_text())}
+    makefiles = [ROOT / "Makefile", ROOT / "tests" / "cluster" / "cluster.mk"]
+    there = {name for path in makefiles for name in DEFINED.findall(path.read_text())}
+
+    assert named
+    assert named <= there
 
 
 @pytest.mark.parametrize("root", ["operator", "stateful"])

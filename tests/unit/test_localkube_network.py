@@ -33,6 +33,11 @@ def test_each_supported_minor_of_etcd_is_there_above_its_floor() -> None:
     assert there == sorted(there)
 
 
+def test_kind_gives_the_same_minor_of_kubernetes() -> None:
+    minor = versions.kubernetes_version().rpartition(".")[0]
+    assert versions.pinned("KIND_NODE").startswith(f"kindest/node:{minor}.")
+
+
 def test_the_version_of_kubernetes_is_that_of_its_libraries() -> None:
     kubernetes = versions.kubernetes_version().removeprefix("v1.")
     assert versions.module_version("kubernetes", "k8s.io/api").removeprefix("v0.") == kubernetes

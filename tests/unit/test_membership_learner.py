@@ -188,6 +188,32 @@ class TestDropped:
 
         assert step == Wait("learner c-3 to start", soon=True)
 
+    @pytest.mark.parametrize("applied", [50, None], ids=["gets nowhere", "is silent"])
+    @pytest.mark.parametrize("age", [learner.STUCK_SECONDS - 1, learner.STUCK_SECONDS])
+    def test_when_it_gets_nowhere_and_a_voter_is_lost(
+        self, ready: Observation, applied: int | None, age: float
+    ) -> None:
+        """It was waited for without end, and the voter was never replaced."""
+        follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
+        found = with_pod(without_status(ready, follower), 3, age=age)
+        found = (
+            with_status(found, 3, applied_index=applied) if applied else without_status(found, 3)
+        )
+
+        step = decide(with_claim(found, follower, deleting=True))
+
+        if age < learner.STUCK_SECONDS:
+            assert isinstance(step, Wait)
+        else:
+            assert isinstance(step, MemberRemove)
+            assert step.member_id == seat(ready, 3).member.member_id
+            assert f"c-{follower} has to be replaced" in step.reason
+
+    def test_not_when_it_gets_nowhere_and_nobody_is_lost(self, ready: Observation) -> None:
+        found = with_pod(with_status(ready, 3, applied_index=50), 3, age=learner.STUCK_SECONDS)
+
+        assert decide(found) == Wait("learner c-3 to catch up", soon=True)
+
     @pytest.mark.parametrize("serves", [True, False])
     def test_not_when_it_runs_and_a_voter_is_lost(
         self, ready: Observation, *, serves: bool

@@ -23,6 +23,8 @@ from etcd_stateful.membership.observation import (
     Pod,
     Secret,
 )
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import Hold
 
 KEY = b"k" * 32
 PEERS = {f"a-{n}": f"http://a-{n}.a.default.svc:2380" for n in range(3)}
@@ -238,11 +240,35 @@ async def test_a_learner_is_not_asked_for_the_list(network, etcd):
     assert "list 10.0.0.0" in etcd.calls
 
 
-async def test_another_cluster_at_a_members_address_is_no_answer(network, etcd):
+async def test_another_cluster_at_a_members_address_is_no_answer_and_told(network, etcd):
     etcd.cluster_id ^= 1
     sweep = await network.ask(observation(), KEY)
     assert sweep.etcd is None
     assert not sweep.statuses
+    assert sweep.onto(observation()).strangers == dict.fromkeys(range(3), etcd.cluster_id)
+
+
+async def test_another_cluster_behind_one_address_is_split_brain_and_not_silence(network, etcd):
+    """It was taken for silence, and a stray that leads itself is Ready: all seemed to serve."""
+    seen = observation()
+    etcd.strays = {"10.0.0.2": 0x77}
+
+    step = decide((await network.ask(seen, KEY)).onto(seen))
+
+    assert isinstance(step, Hold)
+    assert step.reason == "SplitBrain"
+    assert "0000000000000077" in step.message
+
+
+async def test_a_member_of_before_that_has_yet_to_stop_is_no_split_brain(network, etcd):
+    """As after a recovery or a restore in place: its volume's record still names that cluster."""
+    before = (claim(0), claim(1), claim(2, cluster_id=0x77))
+    seen = observation(claims=before)
+    etcd.strays = {"10.0.0.2": 0x77}
+
+    step = decide((await network.ask(seen, KEY)).onto(seen))
+
+    assert not isinstance(step, Hold)
 
 
 async def test_two_pods_that_swapped_addresses_are_no_answer(network):

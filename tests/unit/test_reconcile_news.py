@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from fakes import cluster_body
 
+from etcd_operator import news
 from etcd_operator.news import news_of
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
@@ -15,7 +17,11 @@ from etcd_stateful.membership.observation import Observation, Secret
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
+    ChangeAuth,
+    CreateJob,
+    CreateSecret,
     DeleteClaim,
+    DeleteJob,
     DeletePod,
     DisarmAlarm,
     EnableDowngrade,
@@ -28,6 +34,7 @@ from etcd_stateful.membership.steps import (
     RecordMember,
     Settled,
     Wait,
+    Write,
     WriteBootstrap,
 )
 
@@ -56,6 +63,15 @@ def seen(**changes):
         client_service={},
     )
     return replace(base, **changes)
+
+
+def test_a_kind_of_step_is_an_event_or_said_to_be_none():
+    """As docs/operations.md lists them: what only leads to a step that is one."""
+    by_what_they_do = {ApplyChild, ChangeAuth, CreateJob, WriteBootstrap}
+
+    silent = {*get_args(Write)} - by_what_they_do - news._REASONS.keys()
+
+    assert silent == {CreateSecret, RecordMember, DeleteJob}
 
 
 @pytest.mark.parametrize(

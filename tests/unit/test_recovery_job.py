@@ -286,6 +286,21 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.trouble == "refused: the log is of another"
 
+    async def test_a_job_that_cannot_make_its_pod_is_not_waited_for_in_silence(
+        self, kube: FakeKube
+    ) -> None:
+        """Such as one whose service account is missing: Kubernetes says so in an Event alone."""
+        self.made(kube)
+        found = (await self.look(kube)).job
+        assert found is not None
+        assert found.trouble == ""
+
+        kube.clock.now += 6.0
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.trouble == "its pod is not made; the events of the Job say why"
+
     async def test_what_its_pod_waits_for(self, kube: FakeKube) -> None:
         self.made(kube)
         waiting = {"reason": "CrashLoopBackOff"}

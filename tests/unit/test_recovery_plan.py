@@ -591,12 +591,10 @@ class TestWhatIsRefused:
         world.ask(1)
         seen = world.observe()
         other = replace(seen.statuses[1], cluster_id=7)
-        asked = survivor.asked_for(seen)
-        assert asked is not None
 
-        why = survivor.why_not(replace(seen, statuses={**seen.statuses, 2: other}), asked)
+        step = decide(replace(seen, statuses={**seen.statuses, 2: other}))
 
-        assert "another etcd cluster answers" in why
+        hold(step, "SplitBrain", "etcd answers with cluster ID 0000000000000007")
 
     def test_a_learner(self) -> None:
         world = lost()

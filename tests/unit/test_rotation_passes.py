@@ -300,6 +300,25 @@ async def test_a_rotation_that_was_tampered_with_is_told_and_goes_on_when_mended
     is_done(bench)
 
 
+async def test_a_pause_does_not_make_it_forget_that_it_rotates():
+    """Nobody looks at Secrets meanwhile."""
+    bench = await settled(size=1)
+    wish(bench, **ROTATED)
+    await until(bench, "next-ca.crt")
+    before = bench.condition("Rotating")
+    bench.kube.put(ETCD_CLUSTERS, {**bench.body, "spec": {**bench.body["spec"], "paused": True}})
+    for _ in range(2):
+        await bench.once()
+
+    found = bench.condition("Rotating")
+
+    assert (found["status"], found["reason"]) == ("True", "Paused")
+    assert found["message"] == before["message"]
+    bench.kube.put(ETCD_CLUSTERS, {**bench.body, "spec": {**bench.body["spec"], "paused": False}})
+    await through(bench)
+    assert bench.condition("Rotating") is None
+
+
 async def test_a_turn_that_comes_second_is_no_fault():
     bench = await settled()
     bench.kube.failures["patch Secret"] = [Conflict("changed", status=409)]

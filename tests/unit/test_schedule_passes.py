@@ -24,13 +24,14 @@ from etcd_stateful import naming
 from etcd_stateful.api.schedule import parse_schedule
 from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.schedule_status import MOST_LISTED
-from etcd_stateful.backup.schedules import jitter
+from etcd_stateful.backup.schedules import jitter, spread
 
 KEY = ("default", "s")
 UID = "0a1b2c3d-1111"
 START = datetime.fromisoformat("2026-11-21T02:59:00Z").timestamp()
 SPEC: Json = {
     "schedule": "* * * * *",
+    "jitterSeconds": 0,
     "template": {
         "clusterRef": {"name": "c"},
         "storageType": "S3",
@@ -201,6 +202,20 @@ async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None
     assert world.status["lastScheduleTime"] == "2026-11-21T03:00:00Z"
 
 
+async def test_where_nobody_speaks_of_jitter_a_run_begins_a_little_later(world: World) -> None:
+    world.declare(jitterSeconds=None, schedule="0 * * * *")
+    schedule = parse_schedule(world.kube.live(ETCD_SCHEDULES, "s"))
+    later = jitter(spread(schedule, 3600))
+    assert 10 < later < 60
+
+    await world.until(f"03:00:{later - 1}")
+    assert world.backups() == []
+    assert world.condition("Scheduled")["message"].endswith(f"03:00:{later}Z")
+    await world.until(f"03:00:{later}")
+
+    assert world.backups() == ["03:00"]
+
+
 @pytest.mark.parametrize(
     ("call", "made"),
     [
@@ -319,6 +334,22 @@ async def test_failures_leave_the_good_ones_where_they_are(world: World) -> None
 
     assert world.backups() == ["03:00", "03:03", "03:04", "03:05"]
     assert world.condition()["message"].endswith("no bucket")
+
+
+async def test_what_failures_could_not_prove_leaves_the_store_with_them(world: World) -> None:
+    world.declare(retention={"count": 1})
+    for minute in ("03:00", "03:01", "03:02", "03:03"):
+        await world.runs(minute, good=False)
+        body = world.kube.live(ETCD_BACKUPS, world.name(minute))
+        left = {"unproven": f"s3://{minute}"}
+        world.kube.put(ETCD_BACKUPS, body | {"status": body["status"] | left})
+    await world.settle()
+
+    held = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    assert held["spec"]["deletionPolicy"] == "Delete"
+    assert held["metadata"]["finalizers"] == [FINALIZER]
+    assert naming.LET_GO in held["metadata"]["annotations"], "or it would be begun again"
+    assert "deletionTimestamp" in held["metadata"]
 
 
 async def test_what_it_did_not_make_is_never_touched(world: World) -> None:

@@ -125,8 +125,24 @@ class TestJitter:
         assert min(per_minute) > 70, "spread evenly"
         assert max(per_minute) < 130
 
-    def test_none_without_a_word(self) -> None:
-        assert schedules.jitter(HOURLY) == 0
+    @pytest.mark.parametrize(
+        ("period", "most"), [(60, 6), (300, 30), (900, 90), (3000, 300), (3600, 300)]
+    )
+    def test_without_a_word_there_is_a_little_of_it(self, period: int, most: int) -> None:
+        """A thousand clusters had the same cron, and their backups began in the same second."""
+        unsaid = [replace(HOURLY, uid=f"uid-{number}") for number in range(1000)]
+        found = [schedules.jitter(schedules.spread(one, period)) for one in unsaid]
+
+        assert found == [schedules.jitter(schedules.spread(one, period)) for one in unsaid]
+        assert set(found) <= set(range(most + 1))
+        assert len(set(found)) > most * 0.9, "spread over all of it"
+
+    @pytest.mark.parametrize("said", [0, 1, 86400])
+    def test_what_is_said_holds_and_zero_is_none(self, said: int) -> None:
+        schedule = replace(HOURLY, jitter=said)
+
+        assert schedules.spread(schedule, 60) == schedule
+        assert schedules.jitter(schedule) <= said
 
     def test_it_begins_later_by_it(self) -> None:
         later = schedules.jitter(self.SPREAD)
@@ -216,6 +232,21 @@ class TestRetention:
         step = retention.decide(Retention(1), failed, NOON)
 
         assert step == LetGo(failed[0].name, failed[0].uid, "1", None)
+
+    def test_one_whose_trial_failed_takes_along_what_it_stored(self) -> None:
+        """Full-size files stayed in the store for ever, and nothing told of them."""
+        failed = tuple(made(n, state="failed", unproven=True) for n in range(10, 14))
+        oldest = failed[0]
+        step = retention.decide(Retention(1), failed, NOON)
+        assert step == LetGo(oldest.name, oldest.uid, "1", (FINALIZER,))
+
+        told = replace(oldest, finalizers=(FINALIZER,), deletes_stored=True)
+        step = retention.decide(Retention(1), (told, *failed[1:]), NOON)
+        assert step == LetGo(oldest.name, oldest.uid, "1", None)
+
+        kept = replace(oldest, keeps_stored=True)
+        step = retention.decide(Retention(1), (kept, *failed[1:]), NOON)
+        assert step == LetGo(oldest.name, oldest.uid, "1", None)
 
     def test_a_store_that_does_not_let_go_is_not_asked_for_more_and_more(self) -> None:
         stuck = tuple(made(n, deleting=True) for n in range(MOST_LEAVING))

@@ -53,6 +53,14 @@ def test_a_volume_with_this_member_s_data_just_runs(heads: tuple[bytes, ...]) ->
     assert verdict == start.Run(MARKER, run_config(SETTINGS))
 
 
+def test_a_volume_that_its_storage_put_back_runs_as_nobody_can_tell() -> None:
+    """The docs say so, and what to do instead: claim, marker and log are this member's own."""
+    now = replace(OURS, heads=(LATER_SEGMENT, FIRST_SEGMENT))
+    put_back = replace(now, heads=(FIRST_SEGMENT,))
+
+    assert start.inspect(SETTINGS, put_back) == start.inspect(SETTINGS, now)
+
+
 @pytest.mark.parametrize("left", [None, MARKED, b"noise"])
 def test_without_a_log_there_is_no_data_whatever_the_marker_says(left: bytes | None) -> None:
     """A crash between the marker and etcd's first write: the ticket is spent, there is no data."""

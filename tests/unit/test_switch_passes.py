@@ -112,6 +112,24 @@ async def test_conditions_say_what_is_so_at_each_moment(bench):
     assert bench.condition("ChangingTLS") is None
 
 
+async def test_a_pause_at_any_moment_does_not_make_it_forget_that_it_changes(bench):
+    """It did where all that was left was on etcd's list, which nobody asks for meanwhile."""
+    edit(bench, TLS=MANAGED)
+    held = 0
+    for _ in range(200):
+        delay = await bench.once()
+        if bench.condition("ChangingTLS"):
+            edit(bench, TLS=MANAGED, paused=True)
+            await bench.once()
+            assert bench.condition("ChangingTLS")["reason"] == "Paused"
+            held += 1
+            edit(bench, TLS=MANAGED, paused=False)
+        bench.nodes.turn()
+        bench.clock.now += min(delay or 1.0, 1.0)
+    assert held > 5
+    assert bench.condition("ChangingTLS") is None, "it is over, and is said to be"
+
+
 async def test_both_are_served_while_the_spec_says_so_and_it_is_told(bench):
     edit(bench, TLS=BOTH)
     await rest(bench)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +41,17 @@ def test_all_is_every_tier(tiers: ModuleType) -> None:
 def test_a_tier_by_itself_comes_after_the_cluster_it_needs(tiers: ModuleType) -> None:
     assert tiers.chosen("e2e") == [(tiers.CLUSTER,), (tiers.E2E,)]
     assert tiers.chosen("unit") == [(), (tiers.UNIT,)]
+
+
+def test_the_campaigns_have_three_nodes_on_a_machine_that_has_no_cluster_yet() -> None:
+    """One is the default, and a test that is skipped for want of nodes does not fail."""
+    words = ("make", "--dry-run", "verify")
+    done = subprocess.run(words, cwd=TESTS.parent, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+
+    cluster = next(at for at, line in enumerate(lines) if "NODES=3 install" in line)
+
+    assert [at for at, line in enumerate(lines) if "tests/e2e" in line] > [cluster]
 
 
 def files_of(folder: Path) -> list[Path]:

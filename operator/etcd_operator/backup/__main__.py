@@ -56,7 +56,7 @@ async def back_up(
     order: Order, *, secret: str = orders.STORE_FOLDER, root: str = orders.VOLUME
 ) -> Outcome:
     if order.action == "prove":
-        return await _in_time(order, _prove(order))
+        return await _prove(order)
     try:
         files = read_secret(secret) if order.store.secret else None
         sink = Sink(order.store, files, root=root)

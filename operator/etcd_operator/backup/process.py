@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from etcd_operator.backup.progress import Meter
+from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_operator.backup.surveying import survey
@@ -115,7 +116,7 @@ class Backup:
             key=taken.key,
             verified=self._order.verify,
             seconds=round(time.monotonic() - began, 3),
-            pruned=await self._prune(),
+            pruned=await self._prune(taken.key),
             notes=tuple(self._notes),
             others=await survey(self._sink, taken.key) if self._order.scheduled else None,
         )
@@ -134,12 +135,13 @@ class Backup:
         raise AssertionError("there is a member, or nothing is tried")
 
     async def _take_from(self, source: Source, member: Member) -> _Taken:
-        member = await source.caught_up(member)
+        member, measured = await source.caught_up(member), None
+        self._meter.begin(member.answer.db_size)
+        if self._order.measure:
+            member, measured = await source.measured(member)
         answer = member.answer
         key = self._key(answer.revision)
         log.info("taking revision %d from %s to %s", answer.revision, answer.endpoint, key)
-        self._meter.begin(answer.db_size)
-        measured = await source.measure(member) if self._order.measure else None
         checked = Checked()
         sha256 = [""]
 
@@ -213,21 +215,17 @@ class Backup:
             words = f"{where}: what was stored as {taken.key} reads otherwise: {found}"
             raise Stopped(Failure("VerificationFailed", words))
 
-    async def _prune(self) -> int:
-        """Deletes this path's backups beyond those that are kept. A failure is told, no more."""
-        order = self._order
-        if not order.stamped or not order.keep:
+    async def _prune(self, made: str) -> int:
+        """Deletes old backups beyond those that are kept. A failure is told, no more."""
+        if not self._order.stamped or not self._order.keep:
             return 0
-        path = order.store.key
         try:
-            found = await self._sink.names(f"{path}_v")
-            old = names.beyond(path, found, order.keep, order.spare)
-            for key in old:
-                await self._sink.delete((names.manifest_of(key), key))
+            return await prune(self._order, self._sink, made)
         except StoreFailed as error:
             self._notes.append(f"old backups are still there: {error.failure.message}")
-            return 0
-        return len(old)
+        except TimeoutError:
+            self._notes.append("old backups are still there: the store takes long to delete them")
+        return 0
 
 
 def _as_failure(error: Unusable | Damaged, member: Member) -> Failure:

@@ -33,12 +33,20 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
 
 
 async def _is_own(order: Order, sink: Sink, key: str) -> bool:
-    data = await sink.get(names.manifest_of(key), manifest.MAX_BYTES)
     try:
-        owner = manifest.parse(data).owner_uid if data is not None else ""
+        owner = await owner_uid(sink, key)
     except BadManifest as error:
         log.warning("%s is left alone: %s", key, error)
         return False
     if owner != order.owner_uid:
         log.info("%s is left alone: it is of UID %s", key, owner or "nobody known")
     return owner == order.owner_uid
+
+
+async def owner_uid(sink: Sink, key: str) -> str | None:
+    """UID of the object that has stored it, None where no manifest says so.
+
+    Raises StoreFailed, and BadManifest where what lies beside it cannot be read.
+    """
+    data = await sink.get(names.manifest_of(key), manifest.MAX_BYTES)
+    return manifest.parse(data).owner_uid if data is not None else None

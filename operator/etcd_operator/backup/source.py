@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 4.0
 CATCH_UP_SECONDS: Final = 15.0
+MEASURING_TRIES: Final = 3
 PIECE: Final = 2 * 1024 * 1024
 """etcd sends 32 KiB at a time; what is passed on in fewer pieces costs less."""
 
@@ -131,12 +132,28 @@ class Source:
             raise Unusable(Failure("EtcdUnreachable", words))
         return replace(member, answer=answer)
 
-    async def measure(self, member: Member) -> Measured:
-        return await measure(member.channel, member.answer.revision)
+    async def measured(self, member: Member) -> tuple[Member, Measured]:
+        """What it holds, and as of which revision; raises Unusable. One that is compacted away
+        before it is measured gives way to a newer one."""
+        for _ in range(MEASURING_TRIES):
+            try:
+                found = await measure(member.channel, member.answer.revision)
+            except rpc.RpcError as error:
+                raise self._unusable(member, error) from error
+            if found.whole:
+                return member, found
+            member = await self.caught_up(member)
+        words = f"{self._order.endpoints_field}: {member.answer.endpoint} is compacted faster than "
+        words += "its keys are counted: let it keep some revisions, or set spec.verify to Hash"
+        raise Unusable(Failure("EtcdRefused", words))
 
     async def measure_again(self, member: Member, before: Measured) -> Measured:
         """With the hash as it is by now: a compaction in between makes it another."""
-        found = await hashed(member.channel, member.answer.revision)
+        try:
+            found = await hashed(member.channel, member.answer.revision)
+        except rpc.RpcError as error:
+            log.warning("only the hash of before is known: %s", _words(error))
+            return before
         hashes = (*before.hashes, *((found,) if found else ()))
         return replace(before, hashes=tuple(dict.fromkeys(hashes)))
 

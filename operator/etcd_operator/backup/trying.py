@@ -25,6 +25,7 @@ from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import measurement, names, trial
 from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest
+from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Brought, Failure, Proven
 from etcd_stateful.certificates import OPERATOR_FILES
@@ -77,26 +78,54 @@ async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven |
     certificate, key, authority = files
     shown = ssl_channel_credentials(authority, key, certificate)
     with contextlib.closing(secured(f"{trial.LOOPBACK}:{port}", shown)) as channel:
-        revision = await _serving(channel)
-        found = await measure(channel, said.revision)
-    verdict = measurement.compare(said.revision, said.measured, revision, found)
+        etcd = _Scratch(channel)
+        try:
+            async with asyncio.timeout(order.timeout):
+                now, found = await etcd.measured(said.revision)
+        except TimeoutError:
+            return _too_late(order, etcd)
+    verdict = measurement.compare(said.revision, said.measured, now, found)
     if verdict.wrong:
         return _wrong(order, f"{order.store.key} was restored, and {'; '.join(verdict.wrong)}")
     return Proven(said.version, verdict.same, verdict.unknown)
 
 
-async def _serving(channel: Any) -> int:
-    """The revision that it is at, once it leads itself."""
-    while True:
-        try:
-            stub = rpc.MaintenanceStub(channel)
-            reply = await answered(stub.Status.future(rpc.StatusRequest(), timeout=ASK_SECONDS))
-        except rpc.RpcError as error:
-            log.info("waiting for etcd: %s", error.details())
-        else:
-            if reply.leader:
-                return int(reply.header.revision)
-        await asyncio.sleep(PAUSE)
+class _Scratch:
+    """The etcd of the trial. It may fail over so many keys, for want of memory, and come back."""
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+        self.has_served = False
+        self.trouble = ""
+        """Why the last question was not answered."""
+
+    async def measured(self, revision: int) -> tuple[int, Measured]:
+        """The revision that it is at, and what it holds. Asks until it is answered."""
+        while True:
+            try:
+                if now := await self._serving():
+                    return now, await measure(self._channel, revision)
+            except rpc.RpcError as error:
+                self.trouble = " ".join(str(error.details()).split())[:200]
+                log.info("waiting for etcd: %s", self.trouble)
+            await asyncio.sleep(PAUSE)
+
+    async def _serving(self) -> int:
+        """The revision that it is at; 0 while it does not lead itself."""
+        stub = rpc.MaintenanceStub(self._channel)
+        reply = await answered(stub.Status.future(rpc.StatusRequest(), timeout=ASK_SECONDS))
+        if not reply.leader:
+            return 0
+        self.has_served = True
+        return int(reply.header.revision)
+
+
+def _too_late(order: Order, etcd: _Scratch) -> Failure:
+    what = "counted and hashed its keys" if etcd.has_served else "come up"
+    why = f" ({etcd.trouble})" if etcd.trouble else ""
+    words = f"spec.backupPolicy.timeoutInSecond: {order.timeout} s are over, and the etcd of the "
+    words += f"trial restore has not {what}{why}; the log of container etcd in its pod says why. "
+    return Failure("TimedOut", f"{words}If it only needs longer, set it higher")
 
 
 def _wrong(order: Order, words: str) -> Failure:

@@ -14,7 +14,15 @@ from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import names
 from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest
-from etcd_stateful.restore import FOLDER, SNAPSHOT, Order, too_small, why_not, why_not_restored
+from etcd_stateful.restore import (
+    FOLDER,
+    SNAPSHOT,
+    Order,
+    over_quota,
+    too_small,
+    why_not,
+    why_not_restored,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +46,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
         if size is None:
             where = f"{order.field}.{order.store.section}.path"
             raise Undone(f"{where}: there is no {order.store.key!r} in {order.store.bucket!r}")
-        if why := too_small(size, shutil.disk_usage(root).free):
+        if why := over_quota(size, order.quota) or too_small(size, shutil.disk_usage(root).free):
             raise Refused(why)
         checked = await _download(sink, order.store.key, root / SNAPSHOT)
     except StoreFailed as error:

@@ -43,7 +43,6 @@ class JobPod:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    service_account: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     image_pull_secrets: tuple[Mapping[str, Any], ...] = ()
@@ -72,6 +71,8 @@ class EtcdBackup:
     pod: JobPod = field(default_factory=JobPod)
     scheduled: bool = False
     """Whether it is one of many, made by an EtcdBackupSchedule."""
+    let_go: bool = False
+    """Whether its schedule is about to delete it."""
     kind: str = naming.BACKUP_KIND
     """Of the custom resource: an EtcdRestore has a Job look into the store as well."""
 
@@ -99,8 +100,8 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     verify = spec.text("verify", "None")
     if verify not in _PROOFS:
         spec.problem("verify", f"must be None, Hash or Restore, found {verify[:60]!r}")
-    policy, pod = _policy(spec.object("backupPolicy")), _pod(spec.object("pod"))
-    store = read_store(spec, "storageType", stamped=policy.interval > 0)
+    policy, pod = _policy(spec.object("backupPolicy")), spec.object("pod")
+    store, job_pod = read_store(spec, "storageType", pod, stamped=policy.interval > 0), _pod(pod)
     if spec.problems or store is None:
         raise RefusedBackup(tuple(spec.problems))
     return EtcdBackup(
@@ -115,8 +116,9 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
         client_tls_secret=secret,
         verify=_PROOFS[verify],
         delete_stored=deletion == "Delete",
-        pod=pod,
+        pod=job_pod,
         scheduled=naming.SCHEDULE in (metadata.get("labels") or {}),
+        let_go=naming.LET_GO in (metadata.get("annotations") or {}),
     )
 
 
@@ -155,7 +157,6 @@ def _pod(reader: Reader) -> JobPod:
     return JobPod(
         labels=labels,
         annotations=reader.texts("annotations"),
-        service_account=reader.name("serviceAccountName", "a ServiceAccount"),
         node_selector=reader.texts("nodeSelector"),
         tolerations=tuple(dict(item.raw) for item in reader.items("tolerations")),
         image_pull_secrets=tuple(dict(item.raw) for item in reader.items("imagePullSecrets")),

@@ -212,6 +212,18 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     )
 
 
+def namesake(body: Mapping[str, Any]) -> EtcdCluster | None:
+    """What a cluster whose spec is refused is looked for by: its name, and nothing of the spec but
+    whether it is paused. To see what is there; nothing may be decided by it.
+
+    None for a name that no cluster can have.
+    """
+    try:
+        return parse_cluster({**body, "spec": {"size": 1, "paused": is_paused(body)}})
+    except Refused:
+        return None
+
+
 def _restore(reader: Reader, pod: PodPolicy) -> Source | None:
     if not reader.has("restore"):
         return None

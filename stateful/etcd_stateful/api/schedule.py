@@ -58,7 +58,9 @@ class EtcdBackupSchedule:
     time_zone: str = "UTC"
     deadline: int | None = None
     """How late a run may begin, in seconds; None: as late as it comes."""
-    jitter: int = 0
+    jitter: int | None = None
+    """Up to how many seconds later a run begins; None: by how often there is one
+    (`schedules.spread`)."""
     suspend: bool = False
     retention: Retention = field(default_factory=Retention)
 
@@ -102,7 +104,7 @@ def parse_schedule(body: Mapping[str, Any]) -> EtcdBackupSchedule:
         template=_template(spec.object("template")),
         time_zone=zone,
         deadline=_deadline(spec),
-        jitter=spec.number("jitterSeconds", 0, 0, LONGEST_JITTER),
+        jitter=_jitter(spec),
         suspend=spec.flag("suspend"),
         retention=_retention(spec.object("retention")),
     )
@@ -128,6 +130,12 @@ def _deadline(spec: Reader) -> int | None:
     if not spec.has("startingDeadlineSeconds"):
         return None
     return spec.number("startingDeadlineSeconds", LONGEST, SHORTEST_DEADLINE, LONGEST)
+
+
+def _jitter(spec: Reader) -> int | None:
+    if not spec.has("jitterSeconds"):
+        return None
+    return spec.number("jitterSeconds", 0, 0, LONGEST_JITTER)
 
 
 def _retention(spec: Reader) -> Retention:

@@ -29,7 +29,7 @@ def read_source(spec: Reader, kind_field: str) -> Source | None:
     if not spec.has(kind_field):
         spec.problem(kind_field, "or backupRef.name must say what to restore, one of them")
         return None
-    return read_store(spec, kind_field)
+    return read_store(spec, kind_field, spec.object("pod"))
 
 
 def _read_ref(spec: Reader, kind_field: str) -> BackupRef | None:
@@ -37,6 +37,8 @@ def _read_ref(spec: Reader, kind_field: str) -> BackupRef | None:
     for key in (kind_field, *SECTIONS.values()):
         if spec.has(key):
             spec.problem(key, "is set beside backupRef; say by one of them what to restore")
+    if spec.has("pod"):
+        spec.problem("pod", "is set beside backupRef; leave it out, the EtcdBackup's own is used")
     ref = spec.object("backupRef")
     name = ref.text("name")
     if ref.has("namespace"):

@@ -1,4 +1,5 @@
-"""Where backups lie: the same words in EtcdBackup and EtcdRestore.
+"""Where backups lie, and as who they are got at: the same words in EtcdBackup, EtcdRestore and the
+`bootstrap.restore` of an EtcdCluster.
 
 `<bucket>/<key>`, as in coreos's resources. A key is held to what every store lists as it was
 written: no empty part, no `.` and no `..`, so that none leads out of the place it names.
@@ -19,6 +20,8 @@ LONGEST_KEY: Final = 900
 
 SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
 _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
+_AZURE_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
+CHECKSUMS: Final = ("SHA256", "CRC64NVME")
 _OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
 _ENDPOINT: Final = re.compile(
     r"(https?://)?([a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[a-zA-Z0-9._~/-]*)?"
@@ -38,6 +41,12 @@ class Store:
     """Name of the Secret with the credentials; empty: the pod's own identity."""
     endpoint: str = ""
     path_style: bool = False
+    storage_account: str = ""
+    """Azure's name of the account, where no Secret says it."""
+    checksum: str = ""
+    """Of `CHECKSUMS`: what each upload is sent with, for the store to compare; empty: none."""
+    service_account: str = ""
+    """Service account of the Jobs' pods: whose identity that is, where there is no Secret."""
 
     @property
     def section(self) -> str:
@@ -56,11 +65,14 @@ class Store:
         return f"{self.section}://{self.bucket}/{key}"
 
 
-def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store | None:
+def read_store(
+    spec: Reader, kind_field: str, pod: Reader, *, stamped: bool = False
+) -> Store | None:
     """The store that a spec names; None where problems were found.
 
     Args:
         kind_field: `storageType`, or `backupStorageType` in an EtcdRestore.
+        pod: what the spec says of the pods that talk to the store.
         stamped: whether something is appended to the key, which may then end in a slash.
     """
     found = len(spec.problems)
@@ -73,6 +85,7 @@ def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store
         spec.problem(SECTIONS[kind], f"is missing: say there where the backup lies, for {kind}")
         return None
     bucket, key = _place(inner, kind, stamped=stamped)
+    checksum = _checksum(inner) if kind == "S3" else ""
     endpoint = _endpoint(inner) or (_OSS_ENDPOINT if kind == "OSS" else "")
     store = Store(
         kind=kind,
@@ -81,10 +94,31 @@ def read_store(spec: Reader, kind_field: str, *, stamped: bool = False) -> Store
         secret=inner.name(_SECRETS[kind], "a Secret") if kind in _SECRETS else "",
         endpoint=endpoint if not endpoint or "://" in endpoint else f"http://{endpoint}",
         path_style=inner.flag("forcePathStyle"),
+        storage_account=_azure_account(inner) if kind == "ABS" else "",
+        checksum=checksum,
+        service_account=pod.name("serviceAccountName", "a ServiceAccount"),
     )
     if kind == "OSS" and not store.secret:
         inner.problem("ossSecret", "is missing: name the Secret with accessKeyID, accessKeySecret")
     return store if len(spec.problems) == found else None
+
+
+def _azure_account(inner: Reader) -> str:
+    """It becomes a part of the host that is asked, hence nothing but a name."""
+    found = inner.text("storageAccount")
+    if bool(found) == bool(inner.raw.get("absSecret")):
+        inner.problem("absSecret", "or storageAccount must say whose container it is, one of them")
+    elif found and not _AZURE_ACCOUNT.fullmatch(found):
+        wanted = "must be 3 to 24 lower-case letters and digits"
+        inner.problem("storageAccount", f"{wanted}, found {found[:60]!r}")
+    return found
+
+
+def _checksum(inner: Reader) -> str:
+    found = inner.text("checksum")
+    if found and found not in CHECKSUMS:
+        inner.problem("checksum", f"must be one of {', '.join(CHECKSUMS)}, found {found[:60]!r}")
+    return found
 
 
 def _endpoint(inner: Reader) -> str:
@@ -128,20 +162,35 @@ def key_problem(key: str) -> str:
 
 def to_spec(store: Store) -> dict[str, object]:
     """As a spec says it, with `storageType`; read back by `read_store`."""
+    said: dict[str, object] = {"storageType": store.kind, store.section: _section(store)}
+    if store.service_account:
+        said["pod"] = {"serviceAccountName": store.service_account}
+    return said
+
+
+def _section(store: Store) -> dict[str, object]:
     if store.kind == VOLUME:
-        inner: dict[str, object] = {"claimName": store.bucket, "path": store.key}
-        return {"storageType": store.kind, store.section: inner}
-    inner = {"path": f"{store.bucket}/{store.key}"}
+        return {"claimName": store.bucket, "path": store.key}
+    inner: dict[str, object] = {"path": f"{store.bucket}/{store.key}"}
     if store.secret:
         inner[_SECRETS[store.kind]] = store.secret
     if store.endpoint:
         inner["endpoint"] = store.endpoint
     if store.path_style:
         inner["forcePathStyle"] = True
-    return {"storageType": store.kind, store.section: inner}
+    if store.storage_account:
+        inner["storageAccount"] = store.storage_account
+    if store.checksum:
+        inner["checksum"] = store.checksum
+    return inner
 
 
 def to_json(store: Store) -> dict[str, object]:
+    later = {
+        "storageAccount": store.storage_account,
+        "checksum": store.checksum,
+        "serviceAccountName": store.service_account,
+    }
     return {
         "kind": store.kind,
         "bucket": store.bucket,
@@ -149,7 +198,7 @@ def to_json(store: Store) -> dict[str, object]:
         "secret": store.secret,
         "endpoint": store.endpoint,
         "pathStyle": store.path_style,
-    }
+    } | {key: value for key, value in later.items() if value}
 
 
 def from_json(given: Mapping[str, object]) -> Store:
@@ -161,4 +210,7 @@ def from_json(given: Mapping[str, object]) -> Store:
         secret=str(given["secret"]),
         endpoint=str(given["endpoint"]),
         path_style=given["pathStyle"] is True,
+        storage_account=str(given.get("storageAccount", "")),
+        checksum=str(given.get("checksum", "")),
+        service_account=str(given.get("serviceAccountName", "")),
     )

@@ -51,7 +51,7 @@ def access(store: Store, files: Mapping[str, str] | None) -> Access:
         case "OSS":
             return _oss(store, files or {})
         case "ABS":
-            return _abs(files)
+            return _abs(store, files)
         case "GCS":
             return _gcs(files)
         case _:
@@ -60,6 +60,8 @@ def access(store: Store, files: Mapping[str, str] | None) -> Access:
 
 def _s3(store: Store, files: Mapping[str, str] | None) -> Access:
     config = _s3_place(store)
+    if store.checksum:
+        config["checksum_algorithm"] = store.checksum
     if files is None:
         return Access(config)
     secrets = _profile(_required(files, "credentials"), "credentials")
@@ -112,9 +114,9 @@ def _oss(store: Store, files: Mapping[str, str]) -> Access:
     )
 
 
-def _abs(files: Mapping[str, str] | None) -> Access:
+def _abs(store: Store, files: Mapping[str, str] | None) -> Access:
     if files is None:
-        return Access({})
+        return Access({"account_name": store.storage_account})
     account = _required(files, "storage-account").strip()
     config: dict[str, Any] = {
         "account_name": account,

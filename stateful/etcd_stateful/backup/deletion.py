@@ -2,7 +2,9 @@
 
 Only `deletionPolicy: Delete` holds an object back, by a finalizer, until a Job has deleted what it
 had stored. Nobody is held by what cannot be done: `Retain` lets go at any time, also of an object
-that is being deleted already, and so does a namespace that ends.
+that is being deleted already, and so does a namespace that ends. A deletion that has failed is
+tried again after a while, for who mends a Secret or a bucket edits nothing here, and at once after
+an edit: each generation has a Job of its own.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from etcd_stateful import naming
+from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.backup import plan
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, Tell
 
 FINALIZER: Final = f"{naming.GROUP}/stored-backup"
-DELETION: Final = Run("delete", 0.0)
+AGAIN_SECONDS: Final = 600.0
+"""From one deletion that fails to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,10 @@ class SetFinalizers:
 Step = CreateDeletion | DeleteJob | SetFinalizers | Tell
 
 
+def deletion_of(backup: EtcdBackup) -> Run:
+    return Run(f"delete-g{backup.generation}", 0.0)
+
+
 def guard(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
     """Puts the finalizer on before anything is stored, and takes it off where it is not wanted."""
     if (FINALIZER in finalizers) == wanted:
@@ -42,7 +50,7 @@ def guard(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
 
 
 def decide(
-    finalizers: Sequence[str], *, wanted: bool, running: Job | None, job: Job | None
+    finalizers: Sequence[str], *, wanted: bool, running: Job | None, job: Job | None, now: float
 ) -> Step | None:
     """Of an object that is being deleted; None where it is held by nothing of ours.
 
@@ -60,8 +68,17 @@ def decide(
         return DeleteJob(running.name, running.uid, running.resource_version, why)
     if job is None:
         return CreateDeletion()
+    return _of_job(job, off, now)
+
+
+def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
+    if job.stranger or job.deleting:
+        return plan.not_ours(job)
     if job.state == "complete":
         return off
+    if job.state == "failed" and now - job.created >= AGAIN_SECONDS:
+        why = "it could not delete what is stored, and is tried again"
+        return DeleteJob(job.name, job.uid, job.resource_version, why)
     return _held(job)
 
 
@@ -70,5 +87,8 @@ def _held(job: Job) -> Tell:
     why = failure.message if failure else job.trouble or job.why
     if not why:
         return Tell("Deleting", "what is stored is being deleted", after=plan.PROGRESS_SECONDS)
-    words = f"what is stored cannot be deleted: {why}. Set deletionPolicy to Retain to let go of it"
+    words = (
+        f"what is stored cannot be deleted: {why}. It is tried again every ten minutes, and when "
+    )
+    words += "this is edited; set deletionPolicy to Retain to let go of it"
     return Tell("DeletionFailed", words, after=plan.SLOW_SECONDS)

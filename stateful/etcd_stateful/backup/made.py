@@ -29,6 +29,8 @@ class Made:
     over: str = ""
     """When it was stored, RFC 3339."""
     location: str = ""
+    unproven: bool = False
+    """It has failed, and left in the store what it could not prove."""
     words: str = ""
     """What it says of itself."""
     reason: str = ""
@@ -67,6 +69,7 @@ def made_by(schedule: EtcdBackupSchedule, body: Mapping[str, Any]) -> Made | Non
         verified=bool(status.get("verified")),
         over=str(status.get("lastSuccessDate") or ""),
         location=str(status.get("location") or ""),
+        unproven=bool(status.get("unproven")),
         words=str(status.get("reason") or said.get("message") or ""),
         reason=str(said.get("reason") or ""),
         others=status.get("otherBackups"),

@@ -2,7 +2,8 @@
 
 Both at the revision that the backup is of: writes that came while the snapshot streamed are beyond
 it. etcd's hash of that revision depends on how far it was compacted, so it is taken before and
-after the snapshot, and two are compared only where that is the same.
+after the snapshot, and two are compared only where that is the same. The number of keys does not,
+and is always compared: what nobody has counted is not verified.
 """
 
 from __future__ import annotations
@@ -30,11 +31,16 @@ class Measured:
     keys: int | None = None
     hashes: tuple[Hash, ...] = ()
 
+    @property
+    def whole(self) -> bool:
+        return self.keys is not None and bool(self.hashes)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     wrong: tuple[str, ...] = ()
-    """What differs, in words."""
+    """What differs, or had to be compared and could not be, in words that go on after `it was
+    restored, and`."""
     same: tuple[str, ...] = ()
     """What was compared."""
     unknown: tuple[str, ...] = ()
@@ -48,25 +54,43 @@ def compare(revision: int, cluster: Measured | None, now: int, restored: Measure
         cluster: as the manifest has it; None where it was not measured.
         now: the revision that what was restored is at.
     """
-    wrong, same, unknown = [], [f"revision {now}"], []
-    if now < revision:
-        wrong.append(f"it is at revision {now}, and the backup is of {revision}")
-    keys = cluster.keys if cluster else None
-    if keys is None or restored.keys is None:
-        unknown.append("keys could not be counted")
-    elif keys != restored.keys:
-        wrong.append(f"it has {restored.keys} keys at {revision}, and the cluster had {keys}")
+    found = [_revisions(revision, now)]
+    if cluster is None or not cluster.whole:
+        found.append(Verdict(wrong=("its manifest does not say what the cluster held",)))
     else:
-        same.append(f"{keys} keys")
-    had = {one.compacted: one.value for one in cluster.hashes} if cluster else {}
+        found += [_keys(revision, cluster, restored), _hashes(revision, cluster, restored)]
+    return Verdict(
+        wrong=tuple(words for one in found for words in one.wrong),
+        same=tuple(words for one in found for words in one.same),
+        unknown=tuple(words for one in found for words in one.unknown),
+    )
+
+
+def _revisions(revision: int, now: int) -> Verdict:
+    if now < revision:
+        return Verdict(wrong=(f"it is at revision {now}, and the backup is of {revision}",))
+    return Verdict(same=(f"revision {now}",))
+
+
+def _keys(revision: int, cluster: Measured, restored: Measured) -> Verdict:
+    if restored.keys is None:
+        words = f"its keys cannot be counted: it is compacted beyond revision {revision}"
+        return Verdict(wrong=(words,))
+    if cluster.keys != restored.keys:
+        words = f"it has {restored.keys} keys at {revision}, and the cluster had {cluster.keys}"
+        return Verdict(wrong=(words,))
+    return Verdict(same=(f"{restored.keys} keys",))
+
+
+def _hashes(revision: int, cluster: Measured, restored: Measured) -> Verdict:
+    had = {one.compacted: one.value for one in cluster.hashes}
     found = {one.compacted: one.value for one in restored.hashes}
     if not (both := had.keys() & found.keys()):
-        unknown.append("etcd's hash could not be compared")
-    elif all(had[one] == found[one] for one in both):
-        same.append("etcd's hash")
-    else:
-        wrong.append(f"etcd's hash at revision {revision} is not the cluster's")
-    return Verdict(tuple(wrong), tuple(same), tuple(unknown))
+        why = "the cluster was compacted while it was backed up"
+        return Verdict(unknown=(f"etcd's hash could not be compared: {why}",))
+    if any(had[one] != found[one] for one in both):
+        return Verdict(wrong=(f"etcd's hash at revision {revision} is not the cluster's",))
+    return Verdict(same=("etcd's hash",))
 
 
 def to_json(measured: Measured) -> dict[str, Any]:

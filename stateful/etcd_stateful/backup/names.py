@@ -8,7 +8,7 @@ whose names only begin alike are nobody's business.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 MANIFEST: Final = ".manifest.json"
@@ -27,12 +27,13 @@ def manifest_of(key: str) -> str:
     return key + MANIFEST
 
 
-def beyond(path: str, keys: Iterable[str], keep: int, spare: str = "") -> list[str]:
+def beyond(path: str, keys: Iterable[str], keep: int, spares: Collection[str] = ()) -> list[str]:
     """Backups of this path that are more than the newest `keep`, the oldest first; 0 keeps all.
 
     Args:
-        spare: the last that has succeeded. It stays, however many were stored since and failed to
-            prove that they can be restored.
+        spares: the last that has succeeded, which stays however many were stored since and failed
+            to prove that they can be restored; and the one just made, which a clock that runs
+            behind calls the oldest.
     """
     if keep <= 0:
         return []
@@ -42,7 +43,7 @@ def beyond(path: str, keys: Iterable[str], keep: int, spare: str = "") -> list[s
         if (of := _parse(path, key))
         for moment, revision in (of,)
     ]
-    return [key for *_, key in sorted(found)[:-keep] if key != spare]
+    return [key for *_, key in sorted(found)[:-keep] if key not in spares]
 
 
 def made_at(path: str, keys: Iterable[str]) -> list[str]:

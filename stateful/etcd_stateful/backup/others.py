@@ -1,7 +1,8 @@
-"""What lies in the store below a schedule's path and was made by somebody else.
+"""What lies in the store below a schedule's path and is no backup of its own.
 
-Such as by the schedule of that name before it was made anew, by another cluster's, by the coreos
-operator or by hand. It is told and never touched.
+Such as of the schedule of that name before it was made anew, of another cluster's, of the coreos
+operator or by hand; and what a run of its own has left unfinished, to which no manifest says who
+made it. It is told and never touched.
 """
 
 from __future__ import annotations
@@ -49,14 +50,17 @@ def others(key: str, files: Iterable[File], *, partial: bool = False) -> Others 
     mine = names.of_schedule(key)
     if mine is None:
         return None
-    path, digits = mine
+    path = mine[0]
     by_key = {one.key: one for one in files}
+    whole = {one for one in by_key if names.manifest_of(one) in by_key}
+    # Of a list that was cut off, a manifest may be what is missing.
+    own = {one for one in by_key if names.of_schedule(one) == mine and (one in whole or partial)}
     found = [
-        Found(one.key[len(path) :], one.size, one.modified, names.manifest_of(one.key) in by_key)
+        Found(one.key[len(path) :], one.size, one.modified, one.key in whole)
         for one in by_key.values()
         if not one.key.endswith(names.MANIFEST)
         and names.is_below(path, one.key)
-        and names.of_schedule(one.key) != (path, digits)
+        and one.key not in own
     ]
     newest = sorted(found, key=lambda one: (one.modified, one.rest), reverse=True)
     return Others(len(found), tuple(newest[:MOST_LISTED]), partial)

@@ -7,7 +7,7 @@ and only that makes a run be over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -110,6 +110,8 @@ class Tell:
     after: float | None = None
     stored: Stored | None = None
     proven: Proven | None = None
+    unproven: Stored | None = None
+    """What a run that has failed left in the store."""
     failure: Failure | None = None
     progress: Progress | None = None
     began: float | None = None
@@ -140,7 +142,8 @@ def due_run(
     run = Run(f"g{backup.generation}", created)
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None
-    return run
+    # That it is told to take along what it has stored is an edit, and no wish to try again.
+    return None if backup.let_go else run
 
 
 def decide(seen: Seen) -> Step:
@@ -161,17 +164,17 @@ def trial_of(run: Run) -> Run:
 
 def _of_job(seen: Seen, run: Run, job: Job) -> Step:
     if job.stranger or job.deleting:
-        return _not_ours(job)
+        return not_ours(job)
     match job.state:
         case "complete":
             return _complete(seen, run, job)
         case "failed":
-            return _failed(job)
+            return _failed(seen, job)
         case _:
             return _running(job)
 
 
-def _not_ours(job: Job) -> Tell:
+def not_ours(job: Job) -> Tell:
     if job.stranger:
         return Tell(
             "JobOfAnother",
@@ -230,15 +233,16 @@ def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
     """What is stored counts once a restore of it was seen to work."""
     tried = seen.trial
     if why := trial.why_not(stored.version):
-        return _failed(replace(job, said=Said(failure=Failure("VerificationFailed", why))))
+        refused = replace(job, said=Said(failure=Failure("VerificationFailed", why)))
+        return replace(_failed(seen, refused), unproven=stored)
     if tried is None:
         return CreateTrial(run, stored)
-    return _of_trial(job, stored, tried)
+    return _of_trial(seen, job, stored, tried)
 
 
-def _of_trial(job: Job, stored: Stored, tried: Job) -> Step:
+def _of_trial(seen: Seen, job: Job, stored: Stored, tried: Job) -> Step:
     if tried.stranger or tried.deleting:
-        return _not_ours(tried)
+        return not_ours(tried)
     match tried.state:
         case "complete" if tried.said.proven:
             return _made(job, stored, tried.said.proven)
@@ -246,7 +250,7 @@ def _of_trial(job: Job, stored: Stored, tried: Job) -> Step:
             why = "its pod is gone, and with it what it found"
             return DeleteJob(tried.name, tried.uid, tried.resource_version, why)
         case "failed":
-            return replace(_failed(tried), began=job.created)
+            return replace(_failed(seen, tried), began=job.created, unproven=stored)
         case _:
             return _trying(tried)
 
@@ -258,9 +262,18 @@ def _trying(tried: Job) -> Tell:
     return Tell("Verifying", words, "Unknown", after=PROGRESS_SECONDS)
 
 
-def _failed(job: Job) -> Tell:
-    failure = job.said.failure or Failure("JobFailed", job.why or f"Job {job.name} has failed")
+def _failed(seen: Seen, job: Job) -> Tell:
+    words = (job.why or f"Job {job.name} has failed") + _waited(seen)
+    failure = job.said.failure or Failure("JobFailed", words)
     return Tell(failure.reason, failure.message, failure=failure, began=job.created)
+
+
+def _waited(seen: Seen) -> str:
+    """What the last word was, where its pod had not started: of a Job whose time is over Kubernetes
+    says only that."""
+    conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
+    waited = [one for one in conditions if (one["type"], one["reason"]) == ("Complete", "PodWaits")]
+    return f"; {waited[0]['message']}" if waited else ""
 
 
 def _running(job: Job) -> Tell:

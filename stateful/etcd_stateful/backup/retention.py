@@ -3,7 +3,8 @@
 What is stored goes with the object, by the object's own `deletionPolicy`: it is told to delete,
 and then deleted. Where that says to retain, only the object goes. Never let go are the newest that
 was stored and the newest that was verified: backups that fail for a month must not use up the last
-good one. Of those that failed, in which there is nothing to keep, the last few stay for a look.
+good one. Of those that failed the last few stay for a look. Most have stored nothing, and nobody
+asks a store that may be down to delete it; what others could not prove goes with them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def decide(retention: Retention, made: tuple[Made, ...], now: float) -> LetGo | 
         return None
     one = min(going, key=lambda each: each.moment)
     finalizers = None
-    if one.state == "stored" and not (one.keeps_stored or one.deletes_stored):
+    has_stored = one.state == "stored" or one.unproven
+    if has_stored and not (one.keeps_stored or one.deletes_stored):
         others = (each for each in one.finalizers if each != FINALIZER)
         finalizers = (*others, FINALIZER)
     return LetGo(one.name, one.uid, one.resource_version, finalizers)

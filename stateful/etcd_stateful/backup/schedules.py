@@ -4,7 +4,9 @@ Each run is one EtcdBackup, whose name says which: an operator that is killed be
 finds it, or finds none and makes it. A moment that was dealt with, by a run or by counting it as
 missed, lies at or before `Record.counted_until`; that is written before the next one is looked at.
 
-Jitter shifts the clock: a schedule lives so many seconds later than the calendar says.
+Jitter shifts the clock: a schedule lives so many seconds later than the calendar says. Where the
+spec does not speak of it there is some: a thousand copies of one schedule are no thousand backups
+at once.
 """
 
 from __future__ import annotations
@@ -23,6 +25,11 @@ BUSY_SECONDS: Final = 2.0
 
 LONGEST_WAIT: Final = 600.0
 """Timers run by another clock than the calendar, and a clock may be set."""
+
+PARTS: Final = 10
+LONGEST_UNSAID: Final = 300
+"""A jitter that nobody asked for is one of so many parts of the time between two runs, and no more
+than that: long enough for a store and its network, and none who looks at the clock wonders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,17 @@ class Tell:
 
 
 Step = Create | LetGo | Tell
+
+
+def spread(schedule: EtcdBackupSchedule, period: int) -> EtcdBackupSchedule:
+    """With a jitter, if the spec does not say one.
+
+    Args:
+        period: seconds from one run to the next, where they are closest.
+    """
+    if schedule.jitter is not None:
+        return schedule
+    return replace(schedule, jitter=min(period // PARTS, LONGEST_UNSAID))
 
 
 def jitter(schedule: EtcdBackupSchedule) -> int:

@@ -27,6 +27,7 @@ _KEPT: Final = (
     "sha256",
     "verified",
     "verifiedDate",
+    "unproven",
     "run",
     "lastRunDate",
     "job",
@@ -63,9 +64,9 @@ def render(
         status["job"] = job
     if run and said.over:
         status |= {"run": run.id, "lastRunDate": began}
-        for key in ("verified", "verifiedDate", "otherBackups"):
+        for key in ("verified", "verifiedDate", "unproven", "otherBackups"):
             status.pop(key, None)
-        status |= _stored(said.stored, said.proven, now) if said.stored else _failed(said.message)
+        status |= _stored(said.stored, said.proven, now) if said.stored else _failed(said)
     if said.progress:
         status["progress"] = _progress(said.progress)
     conditions = [_accepted()]
@@ -142,8 +143,10 @@ def _found(stored: Stored, one: Found) -> dict[str, Any]:
     }
 
 
-def _failed(words: str) -> dict[str, Any]:
-    return {"succeeded": False, "reason": words[:LONGEST], "Reason": words[:LONGEST]}
+def _failed(said: Tell) -> dict[str, Any]:
+    words = said.message[:LONGEST]
+    left = {"unproven": said.unproven.location} if said.unproven else {}
+    return left | {"succeeded": False, "reason": words, "Reason": words}
 
 
 def _progress(progress: Progress) -> dict[str, int]:

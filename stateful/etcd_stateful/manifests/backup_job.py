@@ -11,16 +11,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.api.backup import LONGEST, EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.deletion import DELETION
+from etcd_stateful.backup.deletion import deletion_of
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
 from etcd_stateful.backup.restores import description
-from etcd_stateful.manifests.common import REUSING, Manifest, unexpanded
+from etcd_stateful.manifests.common import REUSING, Manifest, identity_labels, unexpanded
 from etcd_stateful.manifests.statefulset import CONFINED, USER
 
 LABEL: Final = "etcd-backup"
@@ -32,6 +32,7 @@ RECEIVING: Final = ({"name": "GRPC_EXPERIMENTS", "value": "-event_engine_client"
 
 _TRIES: Final = 3
 _STOP_SECONDS: Final = 30
+_WAITING_SECONDS: Final = 3600
 _RESOURCES: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}}
 
 
@@ -57,7 +58,7 @@ def backup_job(
 def deletion_job(backup: EtcdBackup, *, operator_image: str) -> Manifest:
     """Deletes what the backup has stored, and asks nothing of etcd."""
     told = replace(order(backup, None), endpoints=(), action="delete")
-    return job(backup, DELETION, told, operator_image)
+    return job(backup, deletion_of(backup), told, operator_image)
 
 
 def description_job(restore: EtcdRestore, store: Store, *, operator_image: str) -> Manifest:
@@ -93,13 +94,15 @@ def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manif
             },
             "template": {
                 "metadata": {
-                    "labels": dict(backup.pod.labels) | described["labels"],
+                    "labels": dict(backup.pod.labels)
+                    | identity_labels(told.store)
+                    | described["labels"],
                     "annotations": dict(backup.pod.annotations) | described["annotations"],
                 },
                 "spec": _pod(backup, told, operator_image),
             },
         }
-        | _time_to_live(backup),
+        | _limits(backup),
     }
 
 
@@ -154,10 +157,18 @@ def _owner(backup: EtcdBackup) -> Manifest:
     }
 
 
-def _time_to_live(backup: EtcdBackup) -> dict[str, int]:
-    """Where there are many, they go after a day; that of a single backup stays as long as this."""
-    many = backup.periodic or backup.scheduled
-    return {"ttlSecondsAfterFinished": 86400} if many else {}
+def _limits(backup: EtcdBackup) -> dict[str, int]:
+    """Where there are many, they go after a day; that of a single backup stays as long as this.
+
+    Nor may one of them wait for ever to be started: only the next is made by a spec that was mended
+    since. All its tries have their time, in up to three containers, and an hour.
+    """
+    if not (backup.periodic or backup.scheduled):
+        return {}
+    working = 3 * backup.policy.timeout * (_TRIES + 1)
+    # In nanoseconds, Kubernetes takes what is much longer for a time that is over.
+    deadline = min(_WAITING_SECONDS + working, LONGEST)
+    return {"ttlSecondsAfterFinished": 86400, "activeDeadlineSeconds": deadline}
 
 
 def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
@@ -167,7 +178,7 @@ def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "serviceAccountName": pod.service_account,
+        "serviceAccountName": told.store.service_account,
         "terminationGracePeriodSeconds": _STOP_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,

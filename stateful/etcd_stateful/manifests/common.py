@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.stores import Store
 
 Manifest = dict[str, Any]
 
@@ -18,6 +19,15 @@ REUSING: Final = (
 """For containers that a database streams through. By itself glibc gives what one piece has freed
 back to the kernel, and the next piece faults it in anew, page by page; and it keeps some of it for
 each thread, of which there are many."""
+
+
+_AZURE: Final = "azure.workload.identity/use"
+
+
+def identity_labels(store: Store) -> dict[str, str]:
+    """By which Azure's webhook knows that a pod is to have its service account's identity. Those
+    of the other clouds go by the account alone."""
+    return {_AZURE: "true"} if store.storage_account else {}
 
 
 def metadata(cluster: EtcdCluster, name: str) -> Manifest:

@@ -16,7 +16,13 @@ from etcd_stateful import naming, restore
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.manifests.common import REUSING, Manifest, metadata, unexpanded
+from etcd_stateful.manifests.common import (
+    REUSING,
+    Manifest,
+    identity_labels,
+    metadata,
+    unexpanded,
+)
 from etcd_stateful.manifests.recovery_job import SURVIVOR, labels
 from etcd_stateful.manifests.statefulset import (
     CONFINED,
@@ -68,7 +74,9 @@ def restore_job(
             "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": refused}]},
             "template": {
                 "metadata": {
-                    "labels": dict(cluster.pod.labels) | labels(cluster.name),
+                    "labels": dict(cluster.pod.labels)
+                    | identity_labels(store)
+                    | labels(cluster.name),
                     "annotations": dict(cluster.pod.annotations),
                 },
                 "spec": _pod(cluster, record, store, operator_image, field),
@@ -92,6 +100,7 @@ def _pod(
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "serviceAccountName": store.service_account,
         "securityContext": pod_security(cluster),
         "initContainers": [
             _ours("fetch", [*environment, *REUSING], operator_image, _store_mounts(store))

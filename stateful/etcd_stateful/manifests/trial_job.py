@@ -84,9 +84,9 @@ def _before(backup: EtcdBackup, told: Order, ours: Manifest, image: str) -> list
         "volumeMounts": [_mount()],
         "securityContext": CONFINED,
         "resources": dict(backup.pod.resources or _ETCD),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    words = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-    etcdutl = {"name": ETCDUTL, "command": trial.etcdutl()} | of_etcd | words
+    etcdutl = {"name": ETCDUTL, "command": trial.etcdutl()} | of_etcd
     etcd = {
         "name": naming.ETCD_CONTAINER,
         "command": trial.etcd(),

@@ -110,7 +110,16 @@ def _epoch_of(seen: Observation, cluster_id: int) -> int:
 def _answering(seen: Observation) -> set[int]:
     """The cluster IDs that etcd answers with."""
     said = {status.cluster_id for status in seen.statuses.values()}
-    return said | ({seen.etcd.cluster_id} if seen.etcd else set())
+    strange = {other for at, other in seen.strangers.items() if other != _of_before(seen, at)}
+    return said | strange | ({seen.etcd.cluster_id} if seen.etcd else set())
+
+
+def _of_before(seen: Observation, ordinal: int) -> int | None:
+    """What its volume's record says is no surprise: a member of before a recovery or a restore,
+    or of an attempt before this one, has yet to be stopped."""
+    claim, pod = seen.claim(ordinal), seen.pod(ordinal)
+    record = claim.record if claim else pod.record if pod else None
+    return record.cluster_id if record else None
 
 
 def running_version(seen: Observation) -> Version:
@@ -130,8 +139,8 @@ def _first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
     return {naming.pod(cluster.name, ordinal): cluster.peer_url(ordinal) for ordinal in range(size)}
 
 
-def latch(seen: Observation) -> Step | None:
-    """Writes down that the cluster has formed, once a linearizable answer proves it."""
+def one_cluster(seen: Observation) -> Step | None:
+    """Nothing is right to do for two: whatever follows would be done to one as if it were both."""
     record = recorded(seen)
     if others := _answering(seen) - {record.cluster_id}:
         ids = ", ".join(identity.to_hex(other) for other in sorted(others))
@@ -140,6 +149,12 @@ def latch(seen: Observation) -> Step | None:
             f"etcd answers with cluster ID {ids}, the record says "
             f"{identity.to_hex(record.cluster_id)}. Nothing is touched",
         )
+    return None
+
+
+def latch(seen: Observation) -> Step | None:
+    """Writes down that the cluster has formed, once a linearizable answer proves it."""
+    record = recorded(seen)
     if seen.etcd is None or record.latched:
         return None
     reason = "the cluster has formed; clients are let in"

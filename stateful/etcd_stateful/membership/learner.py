@@ -5,12 +5,18 @@ At most one at a time (I2), which is etcd's own default as well (`--max-learners
 
 from __future__ import annotations
 
+from typing import Final
+
 from etcd_stateful.membership import changes, replace, roster
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Member, Observation, Pod
 from etcd_stateful.membership.roll import CRASH_SECONDS
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberPromote, Step, Wait
+
+STUCK_SECONDS: Final = 600.0
+"""How old the pod of a learner is that holds up the replacement of a lost voter no longer. It may
+only be slow; so it is given up for another's sake, and that once: then nobody is left to wait."""
 
 
 def promote_or_drop(seen: Observation) -> Step | None:
@@ -23,7 +29,10 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
-    return _promote(seen, seat.name, seat.member) if _is_ready(seen, seat) else None
+    if _is_ready(seen, seat):
+        return _promote(seen, seat.name, seat.member)
+    why = _why_in_the_way(seen, seat)
+    return changes.remove(seen, seat, why) if why else None
 
 
 def in_flight(seen: Observation) -> Step | None:
@@ -39,10 +48,21 @@ def in_flight(seen: Observation) -> Step | None:
 def _why_hopeless(seen: Observation, seat: Seat) -> str:
     """Why one that has not started is in the way; its pod and claim are then made anew."""
     pod = seat.pod
-    if not _has_started(pod):
-        for voter, why in replace.removable(seen):
-            return f"it has not started, and {voter.name} has to be replaced: {why}"
+    if not _has_started(pod) and (waits := _who_waits(seen)):
+        return f"it has not started, and {waits}"
     return "etcd keeps failing in it" if pod and pod.crashing and pod.age > CRASH_SECONDS else ""
+
+
+def _why_in_the_way(seen: Observation, seat: Seat) -> str:
+    """Why one that runs and gets nowhere gives way; empty where nobody waits for it."""
+    if seat.pod is None or seat.pod.age < STUCK_SECONDS or not (waits := _who_waits(seen)):
+        return ""
+    return f"it is still a learner after {STUCK_SECONDS / 60:.0f} minutes, and {waits}"
+
+
+def _who_waits(seen: Observation) -> str:
+    lost = (f"{voter.name} has to be replaced: {why}" for voter, why in replace.removable(seen))
+    return next(lost, "")
 
 
 def _has_started(pod: Pod | None) -> bool:

@@ -304,6 +304,8 @@ class Observation:
     etcd: EtcdView | None = None
     statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
     """By ordinal; only members that answered."""
+    strangers: Mapping[int, int] = field(default_factory=dict)
+    """By ordinal, the ID of another etcd cluster, where that answered in the member's place."""
     alarms: tuple[Alarm, ...] = ()
     """Asked for only when a member's status speaks of one."""
     hashes: Mapping[int, int] = field(default_factory=dict)

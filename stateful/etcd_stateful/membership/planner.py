@@ -315,6 +315,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _names_taken,
     leftovers.before_anything,
     bootstrap.secret,
+    bootstrap.one_cluster,
     _predecessors,
     rotation.turn,
     _asked_of_issuer,

@@ -77,8 +77,6 @@ def why_not(seen: Observation, asked: Recovery) -> str:
         )
     if why := _why_not_meant(seen, asked):
         return why
-    if any(said.cluster_id != recorded(seen).cluster_id for said in seen.statuses.values()):
-        return "another etcd cluster answers in its pods"
     if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _speaks(seen, pod)]:
         return f"it calls {', '.join(alive)} fenced, and {', '.join(alive)} answers"
     return _why_no_survivor(seen, asked.survivor, roster.named(seen, asked.survivor))

@@ -28,6 +28,10 @@ def remove(group: str) -> None:
             top.rmdir()
 
 
+def left() -> list[Path]:
+    return [root / PARENT for root in _hierarchies() if (root / PARENT).exists()]
+
+
 def _hierarchies() -> list[Path]:
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     return [Path(mount[1]) for mount in mounts if mount[2] in ("cgroup", "cgroup2")]

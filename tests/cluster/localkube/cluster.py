@@ -3,7 +3,16 @@
 import os
 import shutil
 
-from localkube import binaries, cgroups, control, debian, network, operator_image, processes
+from localkube import (
+    binaries,
+    cgroups,
+    control,
+    debian,
+    leavings,
+    network,
+    operator_image,
+    processes,
+)
 from localkube.images import Image, cluster_images
 from localkube.nodes import PORTS, Node
 from localkube.paths import KUBECONFIG, LINK, STATE
@@ -32,7 +41,7 @@ def up(nodes: int | None) -> None:
 
 
 def down() -> None:
-    """Leaves nothing of the cluster; the caches stay."""
+    """Leaves nothing of the cluster, and looks whether that is so; the caches stay."""
     _require_root()
     with step("take the cluster down"):
         for node in _nodes(None):
@@ -44,6 +53,7 @@ def down() -> None:
         cgroups.remove(f"/{cgroups.PARENT}")
         shutil.rmtree(STATE, ignore_errors=True)
         LINK.unlink(missing_ok=True)
+        leavings.check()
 
 
 def status() -> None:

@@ -34,7 +34,7 @@ class Machine:
         was = processes.pid(self.record)
         processes.ensure(Process(self.record, self._boot_command()))
         processes.wait(f"machine {self.name} is up", self._booted, [self.record])
-        cable = f"op-{self.name}"
+        cable = f"{network.CABLE}{self.name}"
         if processes.pid(self.record) != was or not network.is_plugged(cable):
             network.plug_in(self.init(), cable, self.address)
         network.set_routes(list(self.routes), self.init())

@@ -6,6 +6,7 @@ from pathlib import Path
 from localkube.shell import run, succeeds
 
 BRIDGE = "etcd-op0"
+CABLE = "op-"  # and the name of the machine
 HOST = "10.89.0.1"
 MACHINES = ipaddress.ip_network("10.89.0.0/24")
 PODS = ipaddress.ip_network("10.244.0.0/16")

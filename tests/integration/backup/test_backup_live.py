@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import functools
 import hashlib
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from etcd_live import BINARIES, Cluster, Member, put
 from faulty import proxied
 
@@ -22,7 +24,7 @@ from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
 from etcd_operator.backup import surveying
 from etcd_operator.backup.__main__ import back_up
-from etcd_stateful.api.stores import Store
+from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import manifest
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
@@ -177,7 +179,6 @@ async def test_it_goes_to_a_volume_and_old_ones_leave(one: Cluster, tmp_path: Pa
     (root / "daily" / "etcd_vegetables").write_text("a neighbour")
     for moment in ("2020-01-01-00:00:00", "2020-01-02-00:00:00"):
         (root / "daily" / f"etcd_v999999_{moment}").write_text("old")
-        (root / "daily" / f"etcd_v999999_{moment}.manifest.json").write_text("old")
 
     done = await back_up(order, root=str(root))
 
@@ -228,6 +229,42 @@ async def test_what_is_on_the_last_page_of_a_list_is_seen_too(
     found = await surveying.survey(sink, "daily/2026-11-21-03:00_0123abcd")
     assert found is not None
     assert (found.count, found.partial) == (2100, False)
+
+
+@pytest.mark.parametrize("checksum", ["", *CHECKSUMS])
+async def test_each_upload_bears_the_checksum_that_is_asked_for(
+    s3: S3Server, bucket: tuple[str, Path], secret: str, checksum: str
+) -> None:
+    """Some stores ask for one, and others refuse what they do not know."""
+    name, folder = bucket
+    content = os.urandom(2 * sinks.PART + 1)
+    sent: list[dict[str, str]] = []
+
+    def judge(_: int, request: web.Request) -> None:
+        if request.method == "PUT":
+            kept = ((key.lower(), value) for key, value in request.headers.items())
+            sent.append({key: value for key, value in kept if key.startswith("x-amz-checksum-")})
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield content
+
+    async with proxied(s3.endpoint) as proxy:
+        proxy.judge = judge
+        store = replace(at_s3(s3, name), endpoint=proxy.endpoint, checksum=checksum)
+        sink = sinks.Sink(store, sinks.read_secret(secret))
+        await sink.write("large", pieces())
+        await sink.put("small", b"manifest")
+
+    assert ((folder / "large").read_bytes(), (folder / "small").read_bytes()) == (
+        content,
+        b"manifest",
+    )
+    header = f"x-amz-checksum-{checksum.lower()}"
+    assert len(sent) == 4, "three parts, and what is sent at once"
+    assert all(set(one) == ({header} if checksum else set()) for one in sent)
+    if checksum == "SHA256":
+        digest = base64.b64encode(hashlib.sha256(b"manifest").digest()).decode()
+        assert sent[-1][header] == digest
 
 
 async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
@@ -334,6 +371,10 @@ async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
     assert isinstance(done, Failure)
     assert done.reason == "VerificationFailed"
     assert "spec.s3.path" in done.message
+    # It has taken the place of the one before. No manifest vouches for it, and no restore takes it.
+    data = (folder / "a" / "etcd.backup").read_bytes()
+    assert hashlib.sha256(data[:-32]).digest() != data[-32:]
+    assert (folder / "a" / "etcd.backup.manifest.json").read_bytes() == manifest.UNDECIDED
 
 
 class TestTheStoreFails:

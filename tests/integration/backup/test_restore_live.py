@@ -315,6 +315,17 @@ class TestRefused:
 
         await self.refused(target(source, tmp_path), "the volume has 1000 bytes left")
 
+    async def test_a_database_that_is_larger_than_the_quota(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
+        """etcd would serve it, and answer each write with NOSPACE."""
+        size = (source[1] / "etcd.db").stat().st_size
+        new = target(source, tmp_path)
+        quota = {"quota-backend-bytes": size - 4096}
+        new.order = replace(new.order, settings=replace(new.order.settings, options=quota))
+
+        await self.refused(new, f"spec.etcd.quotaBackend: the backup has {size} bytes")
+
     async def test_a_volume_with_another_members_data(
         self, source: tuple[Cluster, Path], tmp_path: Path
     ) -> None:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.integration
 
 HERE = Path(__file__).parent
 EXAMPLES = Path(__file__).parents[3] / "examples"
+COREOS_EXAMPLES = Path(__file__).parents[2] / "unit" / "coreos_examples"
 CONFLICT = 409
 GROUP, VERSION = "etcd.database.coreos.com", "v1beta2"
 
@@ -180,6 +181,17 @@ def test_every_example_is_taken(server: Server, path: Path) -> None:
     for body in yaml.safe_load_all(path.read_text()):
         if body["apiVersion"].startswith(GROUP):
             server.create(body)
+
+
+@pytest.mark.parametrize("name", ["etcd-cluster", "etcd-backup", "etcd-restore"])
+def test_manifests_of_introductions_to_the_coreos_operator_are_taken(
+    server: Server, name: str
+) -> None:
+    body = yaml.safe_load((COREOS_EXAMPLES / f"{name}.yaml").read_text())
+
+    taken = server.create(body)
+
+    assert merged(taken["spec"], body["spec"]) == taken["spec"]
 
 
 @pytest.fixture

@@ -47,12 +47,14 @@ async def test_a_reply_of_another_cluster_or_member_is_no_reply(cluster):
     etcd = await cluster.ready()
     member = cluster.first[0]
 
-    with pytest.raises(Stranger, match="as cluster"):
+    with pytest.raises(Stranger, match="as cluster") as raised:
         await etcd.status(cluster.at(member, cluster_id=cluster.cluster_id ^ 1))
+    assert raised.value.cluster_id == cluster.cluster_id
     with pytest.raises(Stranger, match="as cluster"):
         await etcd.member_list(cluster.at(member, cluster_id=cluster.cluster_id ^ 1))
-    with pytest.raises(Stranger, match="as member"):
+    with pytest.raises(Stranger, match="as member") as raised:
         await etcd.status(cluster.at(member, member_id=cluster.member_id(member) ^ 1))
+    assert raised.value.cluster_id is None
     assert issubclass(Stranger, NoAnswer)
 
 

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.integration
 SPEC = {
     "schedule": "30 2 * * *",
     "timeZone": "Europe/Berlin",
+    "jitterSeconds": 0,
     "retention": {"count": 1},
     "template": {
         "clusterRef": {"name": "nobody"},

@@ -173,6 +173,18 @@ class Pod:
         except OSError as error:
             raise NoReply(str(error)) from error
 
+    def probe(self, path: str) -> int:
+        """What the kubelet is told at this path: the HTTP status, or 0 if there is no answer."""
+        url = f"http://{self.settings.host}:{self.settings.metrics_port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=self.patience) as reply:
+                return int(reply.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return 0
+
     def status(self) -> dict[str, Any]:
         return self.call("maintenance/status")
 

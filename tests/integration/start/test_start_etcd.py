@@ -320,8 +320,16 @@ def test_a_member_joins_as_a_learner(world: World) -> None:
     pod.stop()
     pod.runs()
     pod.serves()
+    # All that it lacks is the vote, and no Service leads to it before it has that.
+    eventually(lambda: _has_what_the_leader_has(pod, pods[0]), PATIENCE)
+    assert (pod.probe("/livez"), pod.probe("/readyz")) == (200, 503)
     eventually(lambda: _promoted(pods[0], ids.member_id), PATIENCE)
     eventually(lambda: _read(pod, "k") == "v", PATIENCE)
+    eventually(lambda: pod.probe("/readyz") == 200, PATIENCE)
+
+
+def _has_what_the_leader_has(pod: Pod, leader: Pod) -> bool:
+    return int(pod.status()["raftAppliedIndex"]) >= int(leader.status()["raftAppliedIndex"])
 
 
 def _promoted(pod: Pod, member: int) -> bool:

@@ -84,7 +84,7 @@ def late(state: State, planner: Planner) -> State | None:
     if is_final(step) and planner(state) != step:
         return state
     if tables.specs[state.spec].cluster.paused:
-        return state  # whoever reads what it writes for, reads this first
+        return state  # docs/model.md: a pause is never seen late
     return carry_out(state, step, late=True) or state
 
 

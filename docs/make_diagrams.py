@@ -1,0 +1,130 @@
+"""Draws docs/objects.svg and docs/start-ticket.svg. No dependency: an SVG is text.
+
+`--check` writes nothing and fails when a file on disk is another.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Final
+
+DOCS: Final = Path(__file__).parent
+INK, FAINT, OURS, DATA = "#1f2937", "#9ca3af", "#dbeafe", "#dcfce7"
+WIDTH: Final = 820
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "middle", size: int = 13) -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}">{escape(words)}</text>'
+
+
+def box(x: float, y: float, width: float, height: float, *lines: str, fill: str = "#fff") -> str:
+    """The first line says what it is, smaller ones below what of it matters."""
+    shape = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="5" fill="{fill}" '
+    shape += f'stroke="{INK}"/>'
+    first = y + height / 2 + 5 - 8 * (len(lines) - 1)
+    words = (
+        text(x + width / 2, first + 16 * row, line, size=11 if row else 13)
+        for row, line in enumerate(lines)
+    )
+    return shape + "".join(words)
+
+
+def arrow(x1: float, y1: float, x2: float, y2: float, words: str = "") -> str:
+    line = f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{INK}" marker-end="url(#tip)"/>'
+    return line + (text((x1 + x2) / 2, min(y1, y2) - 6, words, size=12) if words else "")
+
+
+def drawing(height: int, parts: Iterator[str]) -> str:
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'font-family="sans-serif" fill="{INK}">'
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
+        '<defs><marker id="tip" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">'
+        f'<path d="M0,0 L9,4 L0,8 z" fill="{INK}"/></marker></defs>'
+    )
+    return "\n".join([head, *parts, "</svg>\n"])
+
+
+def objects() -> Iterator[str]:
+    """What one EtcdCluster becomes."""
+    yield box(20, 20, 170, 54, "EtcdCluster", "size, version, TLS", fill="#fef3c7")
+    yield arrow(190, 47, 268, 47, "watches")
+    yield box(270, 20, 170, 54, "operator", "one step per pass", fill=OURS)
+    yield arrow(355, 74, 355, 118)
+    beside = (
+        ("StatefulSet", "Parallel, OnDelete"),
+        ("Services", "headless, client"),
+        ("Secrets", "record, key, certificates"),
+        ("disruption budget", "a quorum of its voters"),
+        ("NetworkPolicy", "peers, tickets, clients"),
+    )
+    for column, lines in enumerate(beside):
+        yield box(20 + 158 * column, 120, 148, 50, *lines)
+    yield arrow(94, 170, 94, 208)
+    for ordinal in range(3):
+        x = 20 + 265 * ordinal
+        yield box(x, 210, 250, 30, f"pod NAME-{ordinal}", fill="#f3f4f6")
+        yield box(x, 240, 110, 50, "start", "init container", fill=OURS)
+        yield box(x + 140, 240, 110, 50, "etcd", "its own image")
+        yield arrow(x + 110, 265, x + 138, 265)
+        yield arrow(x + 125, 290, x + 125, 328)
+        yield box(
+            x, 330, 250, 46, f"claim data-NAME-{ordinal}", "record: member, etcd cluster", fill=DATA
+        )
+    yield text(
+        WIDTH / 2,
+        404,
+        "A claim belongs to no one: it outlives pod, StatefulSet, EtcdCluster, operator.",
+    )
+
+
+LANES: Final = {"volume": 90, "start": 290, "operator": 520, "API server": 730}
+
+
+def start_ticket() -> Iterator[str]:
+    """What comes before etcd in each pod, from top to bottom."""
+    for name, x in LANES.items():
+        fill = DATA if name == "volume" else OURS if name in ("start", "operator") else "#fff"
+        yield f'<line x1="{x}" y1="50" x2="{x}" y2="478" stroke="{FAINT}" stroke-dasharray="4 4"/>'
+        yield box(x - 60, 16, 120, 34, name, fill=fill)
+    volume, start, operator, api = LANES.values()
+    yield arrow(start, 86, volume, 86, "looks")
+    yield box(30, 102, 330, 40, "this member's log: etcd runs, nobody is asked", fill=DATA)
+    yield text(30, 174, "anything else: it waits", anchor="start")
+    yield arrow(operator, 196, start, 196, "who are you?")
+    yield arrow(start, 230, operator, 230, "challenge, and what is there")
+    yield box(operator - 95, 246, 190, 36, "may it be this member?")
+    yield arrow(operator, 312, api, 312, "ledger: one ticket per ID")
+    yield arrow(operator, 346, api, 346, "record on the claim")
+    yield arrow(operator, 382, start, 382, "ticket for that challenge")
+    yield arrow(start, 416, volume, 416, "marker, configuration")
+    yield arrow(start, 450, operator, 450, "receipt")
+    yield text(start, 500, "etcd starts: new, or as a learner of those that are there")
+
+
+DRAWINGS: Final = {
+    "objects.svg": lambda: drawing(424, objects()),
+    "start-ticket.svg": lambda: drawing(520, start_ticket()),
+}
+
+
+def main() -> int:
+    stale = []
+    for name, draw in DRAWINGS.items():
+        path, drawn = DOCS / name, draw()
+        if path.exists() and path.read_text() == drawn:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            path.write_text(drawn)
+    if stale and "--check" in sys.argv:
+        print(f"docs/{', docs/'.join(stale)}: run `make diagrams`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""What a cluster that is down must not leave on the host: looked for by name, range and mount.
+
+The kernel takes most of it away a moment after the last process has ended, so a look may be early.
+"""
+
+import ipaddress
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from localkube import cgroups, network
+from localkube.paths import LINK, STATE
+from localkube.shell import ClusterError, run
+
+SECONDS = 10
+RANGES = (network.MACHINES, network.PODS, network.SERVICES)
+ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+(?:/\d+)?")
+MACHINE = re.compile(rf"/{STATE.name}/(?:control|node-\d)/(?:lib|log)(?:/|$)")
+"""A folder of one, also where only the end of its path is to be seen: on a disk of its own."""
+WRAPPERS = ("unshare", "nsenter")
+"""What the processes of a machine are started with, out here."""
+
+
+def check(seconds: float = SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while left := found():
+        if time.monotonic() > deadline:
+            raise ClusterError("\n  ".join(["the cluster is down, and has left behind:", *left]))
+        time.sleep(0.1)
+
+
+def found() -> list[str]:
+    """One line for each thing that is there of a cluster."""
+    return [
+        *links(run("ip", "-json", "link", "show")),
+        *(f"route {one}" for each in RANGES for one in _routes(each)),
+        *rules(run("iptables-save") if shutil.which("iptables-save") else ""),
+        *(f"mount {one}" for one in mounts(Path("/proc/self/mountinfo").read_text())),
+        *(f"control group {one}" for one in cgroups.left()),
+        *_processes(),
+        *(f"{one}" for one in (STATE, LINK) if os.path.lexists(one)),
+    ]
+
+
+def links(listing: str) -> list[str]:
+    """The bridge and the cables plugged into it, of all the host's links."""
+    names = [one["ifname"] for one in json.loads(listing)]
+    ours = (network.BRIDGE, f"{network.CABLE}control", f"{network.CABLE}node-")
+    return [f"link {name}" for name in names if name.startswith(ours)]
+
+
+def rules(saved: str) -> list[str]:
+    """Those of the packet filter that speak of the cluster's addresses."""
+    return [
+        f"rule {line}"
+        for line in saved.splitlines()
+        if any(_is_ours(text) for text in ADDRESS.findall(line))
+    ]
+
+
+def mounts(mountinfo: str) -> list[str]:
+    """Where a machine's folder is mounted, and what is mounted on the cluster's state."""
+    rows = [line.split() for line in mountinfo.splitlines()]
+    return [
+        place
+        for *_, source, place in (row[:5] for row in rows)
+        if MACHINE.search(source) or f"{place}/".startswith(f"{STATE}/")
+    ]
+
+
+def is_wrapper(command: Iterable[str]) -> bool:
+    """One that runs something in a machine; a shell or pager that names the folder is none."""
+    program, *words = [*command, ""]
+    return Path(program).name in WRAPPERS and any(f"{STATE}/" in word for word in words)
+
+
+def _routes(of: ipaddress.IPv4Network) -> list[str]:
+    return run("ip", "route", "show", "root", str(of)).splitlines()
+
+
+def _is_ours(text: str) -> bool:
+    address = ipaddress.ip_network(text, strict=False)
+    return any(address.subnet_of(each) for each in RANGES)
+
+
+def _processes() -> list[str]:
+    """Also whole machines: who is in one has its mounts, and keeps its namespaces."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            command = (folder / "cmdline").read_text(errors="replace").split("\0")
+            inside = _namespace(folder) != _namespace(Path("/proc/self")) and mounts(
+                (folder / "mountinfo").read_text()
+            )
+            if inside or is_wrapper(command):
+                found.append(f"process {folder.name}: {' '.join(command)[:100]}")
+    return found
+
+
+def _namespace(process: Path) -> str:
+    return str((process / "ns" / "mnt").readlink())

@@ -1,0 +1,212 @@
+"""What etcd is asked of its keys for a trial restore: until it answers, and less does not count."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from concurrent import futures
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from aetcd import rpc
+from grpc import StatusCode
+
+from etcd_operator.backup import trying
+from etcd_operator.backup.channel import open_channel
+from etcd_operator.backup.measuring import hashed, measure
+from etcd_operator.backup.source import Member, Source, Unusable
+from etcd_operator.backup.trying import prove
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest, trial
+from etcd_stateful.backup.choice import Answer
+from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.measurement import Hash, Measured
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Proven
+from etcd_stateful.certificates import OPERATOR_FILES
+
+ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", Store("S3", "bucket", "key"))
+ANSWER = Answer("etcd:2379", 1, 2, 2, learner=False, revision=42, version="3.7.3", db_size=0)
+HELD = Measured(12, (Hash(5, 0xAB),))
+MANIFEST = Manifest("0a", 42, "3.7.3", 1056, "ff", "2026-01-01T00:00:00Z", "ns/b", "uid-b", HELD)
+
+GONE = (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted")
+DOWN = (StatusCode.UNAVAILABLE, "connection refused")
+
+Fault = tuple[StatusCode, str]
+
+
+class Etcd:
+    """A member with twelve keys, that fails as often as it is told to."""
+
+    def __init__(self) -> None:
+        self.faults: dict[str, list[Fault]] = {}
+        self.revision = 42
+        self.given: list[float] = []
+        """How long each question that goes through all keys would have been waited for."""
+        self.server = grpc.server(futures.ThreadPoolExecutor(2))
+        for service, names in (
+            ("Maintenance", ("Status", "HashKV")),
+            ("Cluster", ("MemberList",)),
+            ("KV", ("Range",)),
+        ):
+            methods = {name: self._method(name) for name in names}
+            self.server.add_generic_rpc_handlers(
+                (grpc.method_handlers_generic_handler(f"etcdserverpb.{service}", methods),)
+            )
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def _method(self, name: str) -> Any:
+        def answer(_: bytes, context: Any) -> bytes:
+            if name in ("HashKV", "Range"):
+                self.given.append(context.time_remaining() or math.inf)
+            if faults := self.faults.get(name):
+                context.abort(*faults.pop(0))
+            return self._reply(name).SerializeToString()
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    def _reply(self, name: str) -> Any:
+        header = rpc.ResponseHeader(cluster_id=1, member_id=2, revision=self.revision)
+        match name:
+            case "Status":
+                return rpc.StatusResponse(header=header, leader=2, version="3.7.3")
+            case "HashKV":
+                return rpc.HashKVResponse(header=header, hash=0xAB, compact_revision=5)
+            case "Range":
+                return rpc.RangeResponse(header=header, count=12)
+            case _:
+                return rpc.MemberListResponse(header=header)
+
+
+@pytest.fixture
+def etcd() -> Iterator[Etcd]:
+    found = Etcd()
+    yield found
+    found.server.stop(None)
+
+
+@pytest.fixture
+def channel(etcd: Etcd) -> Iterator[Any]:
+    with contextlib.closing(open_channel(ORDER, f"http://127.0.0.1:{etcd.port}")) as found:
+        yield found
+
+
+async def test_etcd_has_all_the_time_that_its_caller_has(etcd: Etcd, channel: Any) -> None:
+    """Of several GiB neither comes within the half minute that there was, and it was proven."""
+    assert await measure(channel, 42) == HELD
+
+    assert [seconds > 1e9 for seconds in etcd.given] == [True, True]
+
+
+@pytest.mark.parametrize("question", ["HashKV", "Range"])
+async def test_what_etcd_does_not_answer_is_no_answer(
+    etcd: Etcd, channel: Any, question: str
+) -> None:
+    etcd.faults = {question: [DOWN]}
+
+    with pytest.raises(rpc.RpcError):
+        await measure(channel, 42)
+
+
+async def test_what_is_compacted_is_known_to_be_gone(etcd: Etcd, channel: Any) -> None:
+    etcd.faults = {"HashKV": [GONE, GONE], "Range": [GONE]}
+
+    assert await measure(channel, 42) == Measured()
+    assert await hashed(channel, 42) is None
+
+
+class TestAMember:
+    async def test_one_that_does_not_answer_is_not_taken(self, etcd: Etcd, channel: Any) -> None:
+        etcd.faults = {"Range": [DOWN]}
+
+        with pytest.raises(Unusable, match="connection refused"):
+            await Source(ORDER).measured(Member(ANSWER, channel))
+
+    async def test_compacted_before_it_is_measured_it_is_measured_anew(
+        self, etcd: Etcd, channel: Any
+    ) -> None:
+        etcd.faults, etcd.revision = {"Range": [GONE]}, 50
+
+        member, found = await Source(ORDER).measured(Member(ANSWER, channel))
+
+        assert (member.answer.revision, found) == (50, HELD)
+
+    async def test_compacted_again_and_again_it_is_told(self, etcd: Etcd, channel: Any) -> None:
+        etcd.faults = {"Range": [GONE] * 9}
+
+        with pytest.raises(Unusable) as caught:
+            await Source(ORDER).measured(Member(ANSWER, channel))
+        assert "compacted faster than its keys are counted" in caught.value.failure.message
+
+    async def test_gone_after_its_snapshot_its_hash_of_before_counts(
+        self, etcd: Etcd, channel: Any
+    ) -> None:
+        etcd.faults = {"HashKV": [DOWN]}
+
+        assert await Source(ORDER).measure_again(Member(ANSWER, channel), HELD) == HELD
+
+
+class TestTheTrial:
+    @pytest.fixture(autouse=True)
+    def _without_tls(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(trying, "PAUSE", 0.01)
+        monkeypatch.setattr(trying, "ssl_channel_credentials", lambda *_: None)
+        monkeypatch.setattr(trying, "secured", lambda target, _: grpc.insecure_channel(target))
+
+    async def proven(self, etcd: Etcd, root: Path, **changes: Any) -> Proven | Failure:
+        (root / trial.MANIFEST).write_bytes(manifest.serialise(replace(MANIFEST, **changes)))
+        (root / trial.TLS).mkdir()
+        for name in OPERATOR_FILES:
+            (root / trial.TLS / name).touch()
+        return await prove(replace(ORDER, timeout=1), root, port=etcd.port)
+
+    async def test_all_three_are_compared(self, etcd: Etcd, tmp_path: Path) -> None:
+        found = await self.proven(etcd, tmp_path)
+
+        assert found == Proven("3.7.3", ("revision 42", "12 keys", "etcd's hash"))
+
+    @pytest.mark.parametrize("question", ["Status", "HashKV", "Range"])
+    async def test_killed_over_a_question_it_is_asked_again(
+        self, etcd: Etcd, tmp_path: Path, question: str
+    ) -> None:
+        etcd.faults = {question: [DOWN, DOWN]}
+
+        assert isinstance(await self.proven(etcd, tmp_path), Proven)
+
+    @pytest.mark.parametrize("question", ["HashKV", "Range"])
+    async def test_what_never_counts_its_keys_is_not_proven(
+        self, etcd: Etcd, tmp_path: Path, question: str
+    ) -> None:
+        etcd.faults = {question: [DOWN] * 1000}
+
+        failure = await self.proven(etcd, tmp_path)
+
+        assert isinstance(failure, Failure)
+        assert failure.reason == "TimedOut"
+        assert "has not counted and hashed its keys (connection refused)" in failure.message
+
+    async def test_an_etcd_that_does_not_come_up_is_told_as_one(
+        self, etcd: Etcd, tmp_path: Path
+    ) -> None:
+        """It was told as too little time alone."""
+        etcd.faults = {"Status": [DOWN] * 1000}
+
+        failure = await self.proven(etcd, tmp_path)
+
+        assert isinstance(failure, Failure)
+        assert "the etcd of the trial restore has not come up (connection" in failure.message
+
+    async def test_a_backup_that_was_never_measured_is_not_proven(
+        self, etcd: Etcd, tmp_path: Path
+    ) -> None:
+        failure = await self.proven(etcd, tmp_path, measured=None)
+
+        assert isinstance(failure, Failure)
+        assert (failure.reason, failure.final) == ("VerificationFailed", True)
+        assert "key was restored, and its manifest does not say" in failure.message

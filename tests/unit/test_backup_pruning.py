@@ -1,0 +1,118 @@
+"""Old backups of an interval: which of them `maxBackups` deletes from a store."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcd_operator.backup import pruning
+from etcd_operator.backup.pruning import prune
+from etcd_operator.backup.sink import Sink
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest, names
+from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.order import Order
+
+STORE = Store("Volume", "claim", "etcd")
+ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE, stamped=True, keep=2)
+MANIFEST = Manifest("0a", 5, "3.7.3", 1056, "ff", "2026-01-01T00:00:00Z", "ns/b", "uid-b")
+
+
+class Folder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.sink = Sink(STORE, None, root=str(root))
+
+    def put(self, day: int, owner: str | None = "uid-b") -> str:
+        """A backup of that day, by the UID in its manifest; None: it has none."""
+        key = names.stamped("etcd", 5, f"2026-01-{day:02}-00:00:00")
+        (self.root / key).touch()
+        if owner is not None:
+            beside = manifest.serialise(replace(MANIFEST, owner_uid=owner))
+            (self.root / names.manifest_of(key)).write_bytes(beside)
+        return key
+
+    def days(self) -> list[int]:
+        """Of what is there; each with its manifest, where it had one."""
+        keys = names.made_at("etcd", (path.name for path in self.root.iterdir()))
+        return [int(key[-11:-9]) for key in keys]
+
+    async def prune(self, made: str, **changes: Any) -> int:
+        return await prune(replace(ORDER, **changes), self.sink, made)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+async def test_the_oldest_go_with_their_manifests(folder: Folder) -> None:
+    made = [folder.put(day) for day in (1, 2, 3, 4)]
+
+    assert await folder.prune(made[-1]) == 2
+
+    assert folder.days() == [3, 4]
+    assert len(list(folder.root.iterdir())) == 4
+
+
+async def test_two_objects_with_one_path_leave_each_others_alone(folder: Folder) -> None:
+    """Each deleted the other's, and both had half of what they were to keep."""
+    for day in (1, 3, 5):
+        folder.put(day, "uid-other")
+    made = [folder.put(day) for day in (2, 4, 6)]
+
+    assert await folder.prune(made[-1]) == 1
+
+    assert folder.days() == [1, 3, 4, 5, 6]
+
+
+async def test_the_one_just_made_stays_when_the_clock_runs_behind(folder: Folder) -> None:
+    for day in (10, 11):
+        folder.put(day)
+    made = folder.put(1)
+
+    assert await folder.prune(made) == 0
+
+    assert folder.days() == [1, 10, 11]
+
+
+async def test_the_last_that_was_proven_stays(folder: Folder) -> None:
+    made = [folder.put(day) for day in (1, 2, 3, 4)]
+
+    assert await folder.prune(made[-1], spare=made[0]) == 1
+
+    assert folder.days() == [1, 3, 4]
+
+
+async def test_those_of_the_coreos_operator_go_by_their_names(folder: Folder) -> None:
+    for day in (1, 2):
+        folder.put(day, None)
+    made = [folder.put(day) for day in (3, 4)]
+
+    assert await folder.prune(made[-1]) == 2
+
+    assert folder.days() == [3, 4]
+
+
+async def test_what_cannot_be_read_is_left_alone(folder: Folder) -> None:
+    old = folder.put(1)
+    (folder.root / names.manifest_of(old)).write_text('{"format": 2}')
+    made = [folder.put(day) for day in (2, 3, 4)]
+
+    assert await folder.prune(made[-1]) == 1
+
+    assert folder.days() == [1, 3, 4]
+
+
+async def test_a_store_that_takes_long_does_not_take_the_time_of_the_backup(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "SECONDS", 0.02)
+    monkeypatch.setattr(folder.sink, "names", lambda _: asyncio.sleep(5))
+
+    with pytest.raises(TimeoutError):
+        await folder.prune("etcd")

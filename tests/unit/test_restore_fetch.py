@@ -1,0 +1,85 @@
+"""What the first container of a restore's Job takes, and what it refuses before it reads any."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcd_operator.backup.sink import Sink
+from etcd_operator.restore.fetch import Refused, fetch
+from etcd_stateful import restore
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.options import DEFAULT_QUOTA
+from etcd_stateful.api.stores import Store
+from etcd_stateful.manifests.restore_job import restore_job
+from etcd_stateful.membership import records
+from etcd_stateful.restore import Order, over_quota, parse_order
+
+STORE = Store("Volume", "claim", "etcd.db")
+MIB = 2**20
+SIZE = 3 * MIB
+
+
+def ordered(**etcd: Any) -> Order:
+    """What the Job of a cluster with that `spec.etcd` is told."""
+    resource = {
+        "metadata": {"namespace": "ns", "name": "c", "uid": "uid"},
+        "spec": {"size": 3, "etcd": etcd},
+    }
+    cluster = parse_cluster(resource)
+    record = records.restoring("uid", "c-0", cluster.peer_url(0), "3.7.3", 3)
+    job = restore_job(cluster, record, STORE, claim_uid="v1", operator_image="operator:1")
+    told = job["spec"]["template"]["spec"]["initContainers"][0]["env"]
+    return parse_order({one["name"]: one.get("value", "uid-pod") for one in told})
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Path:
+    folder = tmp_path / "stores"
+    folder.mkdir()
+    content = bytes(SIZE)
+    (folder / STORE.key).write_bytes(content + hashlib.sha256(content).digest())
+    return folder
+
+
+async def fetched(order: Order, stores: Path) -> Path:
+    root = stores.with_name("volume")
+    root.mkdir()
+    await fetch(order, Sink(order.store, None, root=str(stores)), root)
+    return root / restore.SNAPSHOT
+
+
+async def test_one_within_the_quota_is_fetched(stores: Path) -> None:
+    found = await fetched(ordered(quotaBackend="4Mi"), stores)
+
+    assert found.stat().st_size == SIZE + hashlib.sha256().digest_size
+
+
+async def test_one_that_etcd_would_answer_with_an_alarm_is_refused_before_it_is_read(
+    stores: Path,
+) -> None:
+    """A restore in place had deleted the volumes of before when nobody could write any more."""
+    with pytest.raises(Refused) as refused:
+        await fetched(ordered(quotaBackend="3Mi"), stores)
+
+    said = str(refused.value)
+    assert said.startswith("spec.etcd.quotaBackend: ")
+    assert f"{SIZE + 32} bytes" in said
+    assert f"quota is {3 * MIB}" in said
+    assert not (stores.with_name("volume") / restore.SNAPSHOT).exists()
+
+
+@pytest.mark.parametrize(("size", "fits"), [(MIB - 4096 + 32, True), (MIB + 32, False)])
+def test_a_database_as_large_as_the_quota_takes_no_write_either(size: int, fits: bool) -> None:
+    assert (over_quota(size, MIB) == "") is fits
+
+
+def test_a_quota_that_is_not_said_is_etcds_own() -> None:
+    order = ordered()
+
+    assert order.quota == DEFAULT_QUOTA
+    assert replace(order, settings=replace(order.settings, options={})).quota == DEFAULT_QUOTA

@@ -1,0 +1,204 @@
+"""As who a store is got at where it has no Secret: by each Job alike, to write and to read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from inplace_world import running
+from restore_world import RestoreWorld, backup, named
+from worlds import body, drive
+
+from etcd_stateful.api.backup import EtcdBackup, parse_backup
+from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.restore import RefusedRestore, parse_restore
+from etcd_stateful.api.stores import Store, from_json, to_json, to_spec
+from etcd_stateful.backup.outcome import Described, Said, Stored
+from etcd_stateful.backup.plan import Job, Run
+from etcd_stateful.backup.restores import CreateCluster, Seen, decide
+from etcd_stateful.manifests.backup_job import backup_job, deletion_job, description_job
+from etcd_stateful.manifests.restore_job import made_of
+from etcd_stateful.manifests.trial_job import trial_job
+from etcd_stateful.membership.records import dump_bootstrap, load_bootstrap
+from etcd_stateful.membership.steps import Settled
+
+S3 = {"path": "mybucket/etcd"}
+POD = {"serviceAccountName": "reader"}
+RESTORE = {"storageType": "S3", "s3": S3, "pod": POD}
+ASKED = {"backupStorageType": "S3", "s3": S3, "pod": POD}
+STORE = Store("S3", "mybucket", "etcd", service_account="reader")
+
+
+def account(job: Any) -> str | None:
+    """Of the Job's pod, which is given no token of the API server."""
+    pod = job["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    found: str | None = pod.get("serviceAccountName")
+    return found
+
+
+def stored(**pod: Any) -> dict[str, Any]:
+    """An EtcdBackup that has stored without a Secret."""
+    made = backup()
+    made["spec"] |= {"s3": S3, "pod": pod}
+    return made
+
+
+def restoring(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "c"}, "spec": {"etcdCluster": {"name": "c"}} | spec}
+
+
+class TestABackup:
+    def backup(self, **pod: Any) -> EtcdBackup:
+        spec = {"etcdEndpoints": ["http://c:2379"], "storageType": "S3", "s3": S3, "pod": pod}
+        return parse_backup({"metadata": {"name": "b", "uid": "u"}, "spec": spec})
+
+    @pytest.mark.parametrize("pod", [{}, {"serviceAccountName": "writer"}])
+    def test_stores_deletes_and_is_tried_as_the_same(self, pod: Any) -> None:
+        given, run, image = self.backup(**pod), Run("g1", 0.0), "operator:1"
+        stored = Stored("s3://mybucket/etcd", "ab", 1, "3.7.3", 100, "00", 1.0, "etcd")
+
+        jobs = (
+            backup_job(given, run, None, operator_image=image),
+            deletion_job(given, operator_image=image),
+            trial_job(given, run, stored, etcd_image="etcd:1", operator_image=image),
+        )
+
+        assert [account(one) for one in jobs] == [pod.get("serviceAccountName")] * 3
+
+
+class TestAzure:
+    """Its webhook gives the identity of an account to pods that bear a label, and to no others."""
+
+    ABS: ClassVar[Any] = {"storageType": "ABS", "abs": {"path": "c/etcd", "storageAccount": "acc"}}
+
+    def label(self, job: Any) -> str | None:
+        found: dict[str, str] = job["spec"]["template"]["metadata"]["labels"]
+        return found.get("azure.workload.identity/use")
+
+    def test_each_job_without_a_secret_bears_its_label(self) -> None:
+        spec = {"etcdEndpoints": ["http://c:2379"], **self.ABS}
+        given = parse_backup({"metadata": {"name": "b", "uid": "u"}, "spec": spec})
+        world = RestoreWorld(body(1, bootstrap={"restore": self.ABS | {"pod": POD}}))
+        assert drive(world, idle=2) == Settled()
+
+        jobs = (backup_job(given, Run("g1", 0.0), None, operator_image="o:1"), *world.jobs)
+        assert [self.label(one) for one in jobs] == ["true", "true"]
+        assert account(world.jobs[0]) == "reader"
+
+    def test_no_other_does(self) -> None:
+        world = RestoreWorld(body(1, bootstrap={"restore": RESTORE}))
+        assert drive(world, idle=2) == Settled()
+
+        assert [self.label(one) for one in world.jobs] == [None]
+
+
+class TestACluster:
+    def born(self, restore: Any, **backups: Any) -> RestoreWorld:
+        world = RestoreWorld(body(1, bootstrap={"restore": restore}))
+        world.backups = backups
+        assert drive(world, idle=2) == Settled()
+        return world
+
+    def test_is_born_as_the_service_account_that_its_spec_names(self) -> None:
+        """It could be backed up without a Secret, and not be restored."""
+        assert [account(one) for one in self.born(RESTORE).jobs] == ["reader"]
+        assert [account(one) for one in self.born(RESTORE | {"pod": {}}).jobs] == [None]
+
+    def test_of_a_backup_by_name_it_is_as_who_that_has_stored(self) -> None:
+        named_so = self.born(named()["restore"], b=stored(serviceAccountName="writer"))
+        assert [account(one) for one in named_so.jobs] == ["writer"]
+        unsaid = self.born(named()["restore"], b=stored())
+        assert [account(one) for one in unsaid.jobs] == [None]
+
+    def test_another_one_makes_the_job_anew(self) -> None:
+        cluster = parse_cluster(body(1))
+
+        assert made_of(cluster, STORE) != made_of(cluster, replace(STORE, service_account="other"))
+
+    def test_restored_in_place_it_is_read_as_the_restore_says(self) -> None:
+        world = running(1)
+        world.ask(**ASKED)
+        assert drive(world, idle=8, limit=600) == Settled()
+
+        assert [account(one) for one in world.jobs] == ["reader"]
+
+    def test_restored_in_place_from_a_backup_by_name(self) -> None:
+        world = running(1)
+        world.backups = {"b": stored(serviceAccountName="writer")}
+        world.ask(backupRef={"name": "b"})
+        assert drive(world, idle=8, limit=600) == Settled()
+
+        assert [account(one) for one in world.jobs] == ["writer"]
+
+    def test_an_edit_of_it_begins_the_restore_in_place_anew(self) -> None:
+        world = running(1)
+        world.job_runs = False
+        world.ask(**ASKED | {"pod": {"serviceAccountName": "misspelt"}})
+        drive(world, idle=2)
+        assert world.restore is not None
+        world.restore["spec"]["pod"] = POD
+        world.restore["metadata"]["generation"] += 1
+        world.job_runs = True
+        assert drive(world, idle=8, limit=600) == Settled()
+
+        assert [account(one) for one in world.jobs] == ["misspelt", "reader"]
+
+    def test_it_outlives_the_operator_in_the_record(self) -> None:
+        world = running(1)
+        world.job_runs = False
+        world.ask(**ASKED)
+        drive(world, idle=2)
+
+        again = load_bootstrap(dump_bootstrap(world.record))
+
+        assert again.successor is not None
+        assert again.successor.store == STORE
+
+
+class TestARestoreOfWhatIsGone:
+    def test_reads_the_manifest_as_it_says_and_the_cluster_is_told(self) -> None:
+        restore = parse_restore(restoring(**ASKED))
+        assert restore.source == STORE
+        job = description_job(restore, STORE, operator_image="operator:1")
+        assert account(job) == "reader"
+
+        said = Said(described=Described({"size": 1}, "3.7.3", 1))
+        done = Job("j", "uid-j", "1", 0.0, "complete", said, store=STORE)
+        step = decide(Seen(restore, {}, job=done))
+
+        assert isinstance(step, CreateCluster)
+        assert step.manifest["spec"]["bootstrap"]["restore"]["pod"] == POD
+        made = {"metadata": {"name": "c"}, "spec": step.manifest["spec"]}
+        assert parse_cluster(made).restore == STORE
+
+
+class TestWhatASpecSays:
+    def test_beside_a_backup_by_name_it_is_refused(self) -> None:
+        """Two would say as who, and the one that has stored is known to work."""
+        said = {"backupRef": {"name": "b"}, "pod": POD}
+
+        with pytest.raises(Refused, match=r"spec\.bootstrap\.restore\.pod: is set beside"):
+            parse_cluster(body(1, bootstrap={"restore": said}))
+        with pytest.raises(RefusedRestore, match=r"spec\.pod: is set beside backupRef"):
+            parse_restore(restoring(**said))
+
+    @pytest.mark.parametrize("pod", [3, [], {"serviceAccountName": 3}])
+    def test_what_is_no_name_is_told_once(self, pod: Any) -> None:
+        with pytest.raises(RefusedRestore) as refused:
+            parse_restore(restoring(**ASKED | {"pod": pod}))
+
+        assert len(refused.value.problems) == 1
+        assert "spec.pod" in str(refused.value)
+
+    def test_it_survives_the_way_to_the_job_and_to_a_spec(self) -> None:
+        assert from_json(to_json(STORE)) == STORE
+        assert to_spec(STORE)["pod"] == POD
+        assert "pod" not in to_spec(replace(STORE, service_account=""))
+
+    def test_a_record_of_before_names_none(self) -> None:
+        told = to_json(replace(STORE, service_account=""))
+
+        assert "serviceAccountName" not in told
+        assert from_json(told).service_account == ""

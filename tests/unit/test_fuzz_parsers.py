@@ -198,7 +198,10 @@ def test_the_environment_of_start_and_recover(environment: dict[str, str]) -> No
             continue
 
 
-STORE = Store("S3", "bucket", "a/b", "aws", "http://minio:9000", path_style=True)
+STORE = Store(
+    "S3", "bucket", "a/b", "aws", "http://minio:9000", path_style=True, storage_account="etcd",
+    checksum="SHA256", service_account="backups",
+)  # fmt: skip
 STORED = outcome.Stored(
     "s3://bucket/a/b", "00ab", 7, "3.7.3", 5, "9f", 1.5, "a/b", pruned=1, notes=("a note",),
     others=Others(2, (Found("c", 1, "2026-01-01T00:00:00Z", manifest=True),)),

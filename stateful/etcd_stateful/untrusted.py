@@ -28,9 +28,9 @@ def loads(text: str | bytes) -> Any:
     return found
 
 
-def whole(value: Any) -> int:
+def whole(value: Any, least: int = 0) -> int:
     """A number that counts something. Raises TypeError, for a text of digits too."""
-    if type(value) is not int or value < 0:  # `type`, because a bool is an int too.
+    if type(value) is not int or value < least:  # `type`, because a bool is an int too.
         raise TypeError(f"{value!r:.60} is no whole number")
     return value
 

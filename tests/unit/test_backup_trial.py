@@ -326,5 +326,12 @@ class TestThePasses:
 def test_what_is_measured_is_in_the_manifest_and_what_is_found_in_the_end() -> None:
     assert measurement.from_json(measurement.to_json(CLUSTER)) == CLUSTER
     assert measurement.from_json(measurement.to_json(Measured())) == Measured()
+
+
+def test_an_etcd_that_was_never_compacted_is_read_back() -> None:
+    """Its manifest was refused for the -1 in it, and no backup of a young cluster was verified."""
+    young = Measured(3, (measurement.Hash(measurement.NEVER, 7),))
+
+    assert measurement.from_json(measurement.to_json(young)) == young
     assert outcome.parse(outcome.serialise(PROVEN)).proven == PROVEN
     assert outcome.parse(outcome.serialise(MADE)).stored == MADE

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from etcd_stateful.untrusted import whole
+
+NEVER: Final = -1
+"""What etcd says of a keyspace that was never compacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Hash:
     """etcd's hash of all keys at a revision (HashKV)."""
 
     compacted: int
-    """The revision up to which it was compacted."""
+    """The revision up to which it was compacted; NEVER before the first time."""
     value: int
 
 
@@ -101,5 +104,8 @@ def to_json(measured: Measured) -> dict[str, Any]:
 def from_json(given: Mapping[str, Any]) -> Measured:
     """Raises KeyError, TypeError and ValueError."""
     keys = given["keys"]
-    hashes = tuple(Hash(whole(one["compacted"]), whole(one["hash"])) for one in given["hashes"])
-    return Measured(None if keys is None else whole(keys), hashes)
+    return Measured(None if keys is None else whole(keys), tuple(map(_hash, given["hashes"])))
+
+
+def _hash(given: Mapping[str, Any]) -> Hash:
+    return Hash(whole(given["compacted"], least=NEVER), whole(given["hash"]))

@@ -209,7 +209,7 @@ STORED = outcome.Stored(
 SPEC = {"size": 3, "pod": {"labels": {"a": "b"}}}
 MANIFEST = manifest.Manifest(
     "00ab", 7, "3.7.3", 5, "9f", "2026-01-01T00:00:00Z", "ns/b", "uid",
-    Measured(3, (Hash(1, 2),)), {"name": "c", "spec": SPEC},
+    Measured(3, (Hash(NEVER, 1), Hash(1, 2))), {"name": "c", "spec": SPEC},
 )  # fmt: skip
 ORDER = order.Order(
     "ns/b", "uid", ("http://a:2379",), "spec.etcdEndpoints", STORE, 0xAB, "client", keep=3,

@@ -92,7 +92,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "backup/names.py",
-        "[:-keep] if key != spare]",
+        "[:-keep] if key not in spares]",
         "[:-keep]]",
         "the last proven backup is deleted after some that were not",
     ),

@@ -87,8 +87,6 @@ def _held(job: Job) -> Tell:
     why = failure.message if failure else job.trouble or job.why
     if not why:
         return Tell("Deleting", "what is stored is being deleted", after=plan.PROGRESS_SECONDS)
-    words = (
-        f"what is stored cannot be deleted: {why}. It is tried again every ten minutes, and when "
-    )
-    words += "this is edited; set deletionPolicy to Retain to let go of it"
+    words = f"what is stored cannot be deleted: {why}. It is tried again every ten minutes and "
+    words += "after an edit; set deletionPolicy to Retain to let go of it"
     return Tell("DeletionFailed", words, after=plan.SLOW_SECONDS)

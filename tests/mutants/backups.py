@@ -30,8 +30,8 @@ MUTANTS: Final = [
     # What others say.
     Mutant(
         _UNTRUSTED,
-        "if type(value) is not int or value < 0:",
-        "if value < 0:",
+        "if type(value) is not int or value < least:",
+        "if value < least:",
         "half a key, or an infinite one, goes into a status that the API server refuses",
     ),
     Mutant(

@@ -76,6 +76,7 @@ _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
+    "api/affinity.py": ("test_crds.py",),
     "api/schedule.py": _SCHEDULES,
     "api/source.py": (*_BY_NAME, "test_restore_identity.py"),
     "api/stores.py": ("test_api_backup.py", "test_restore_identity.py"),
@@ -96,6 +97,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/measurement.py": _BACKUPS,
     "backup/trial.py": _BACKUPS,
     "manifests/backup_job.py": _BACKUPS,
+    "manifests/common.py": ("test_hostile_backups.py",),
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
     "membership/inplace.py": _IN_PLACE,
@@ -125,6 +127,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/sweep.py": ("test_observe_sweep.py",),
     "operator/etcd_operator/passwords.py": _AUTH,
     "operator/etcd_operator/finder.py": ("test_apply.py",),
+    "operator/etcd_operator/patience.py": ("test_tls_passes.py",),
     "operator/etcd_operator/provided.py": (*_AUTH, *_TLS),
     "operator/etcd_operator/name_changes.py": ("test_name_changes.py",),
     "operator/etcd_operator/tables.py": ("test_tables.py",),
@@ -234,5 +237,6 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "serving.py": ("test_conditions.py",),
     "start.py": ("test_start.py", "test_start_marker.py"),
     "start_config.py": ("test_start_config.py",),
+    "untrusted.py": ("test_fuzz_parsers.py",),
 }
 """The tests beside a file. They are asked first, and mostly know."""

@@ -388,8 +388,8 @@ async def test_a_pod_that_never_started_is_told_also_when_its_time_is_over(world
     await world.settle()
 
     assert world.status["reason"] == (
-        "DeadlineExceeded: Job was active too long; the pod of Job b-backup-g1: there is none yet; "
-        "the events of the Job say why"
+        "DeadlineExceeded: Job was active too long; the pod of Job b-backup-g1: its pod is "
+        "not made; the events of the Job say why"
     )
 
 

@@ -198,7 +198,10 @@ def test_the_environment_of_start_and_recover(environment: dict[str, str]) -> No
             continue
 
 
-STORE = Store("S3", "bucket", "a/b", "aws", "http://minio:9000", path_style=True)
+STORE = Store(
+    "S3", "bucket", "a/b", "aws", "http://minio:9000", path_style=True, storage_account="etcd",
+    checksum="SHA256", service_account="backups",
+)  # fmt: skip
 STORED = outcome.Stored(
     "s3://bucket/a/b", "00ab", 7, "3.7.3", 5, "9f", 1.5, "a/b", pruned=1, notes=("a note",),
     others=Others(2, (Found("c", 1, "2026-01-01T00:00:00Z", manifest=True),)),
@@ -206,7 +209,7 @@ STORED = outcome.Stored(
 SPEC = {"size": 3, "pod": {"labels": {"a": "b"}}}
 MANIFEST = manifest.Manifest(
     "00ab", 7, "3.7.3", 5, "9f", "2026-01-01T00:00:00Z", "ns/b", "uid",
-    Measured(3, (Hash(1, 2),)), {"name": "c", "spec": SPEC},
+    Measured(3, (Hash(NEVER, 1), Hash(1, 2))), {"name": "c", "spec": SPEC},
 )  # fmt: skip
 ORDER = order.Order(
     "ns/b", "uid", ("http://a:2379",), "spec.etcdEndpoints", STORE, 0xAB, "client", keep=3,

@@ -21,8 +21,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/learner.py",
-        "    if not _has_started(pod):\n",
-        "    if True:\n",
+        "if not _has_started(pod) and",
+        "if",
         "a learner that is silent for a moment is dropped with all that it has copied",
     ),
     Mutant(

@@ -104,7 +104,9 @@ class _Scratch:
         while True:
             try:
                 if now := await self._serving():
-                    return now, await measure(self._channel, revision)
+                    # Of a revision to come etcd tells nothing, however long it is asked.
+                    is_there = now >= revision
+                    return now, await measure(self._channel, revision) if is_there else Measured()
             except rpc.RpcError as error:
                 self.trouble = " ".join(str(error.details()).split())[:200]
                 log.info("waiting for etcd: %s", self.trouble)

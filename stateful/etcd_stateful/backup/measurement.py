@@ -57,7 +57,9 @@ def compare(revision: int, cluster: Measured | None, now: int, restored: Measure
         cluster: as the manifest has it; None where it was not measured.
         now: the revision that what was restored is at.
     """
-    found = [_revisions(revision, now)]
+    if now < revision:
+        return Verdict(wrong=(f"it is at revision {now}, and the backup is of {revision}",))
+    found = [Verdict(same=(f"revision {now}",))]
     if cluster is None or not cluster.whole:
         found.append(Verdict(wrong=("its manifest does not say what the cluster held",)))
     else:
@@ -67,12 +69,6 @@ def compare(revision: int, cluster: Measured | None, now: int, restored: Measure
         same=tuple(words for one in found for words in one.same),
         unknown=tuple(words for one in found for words in one.unknown),
     )
-
-
-def _revisions(revision: int, now: int) -> Verdict:
-    if now < revision:
-        return Verdict(wrong=(f"it is at revision {now}, and the backup is of {revision}",))
-    return Verdict(same=(f"revision {now}",))
 
 
 def _keys(revision: int, cluster: Measured, restored: Measured) -> Verdict:

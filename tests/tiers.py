@@ -37,9 +37,17 @@ def _python(*words: str) -> Command:
     return (sys.executable, *words)
 
 
-def _e2e(part: str) -> Command:
-    words = ("--verbose", f"--part={part}", f"--report=build/e2e/part-{part}.json")
+def _e2e(part: str, reports: str, *chosen: str) -> Command:
+    words = ("--verbose", f"--part={part}", f"--report={reports}/part-{part}.json", *chosen)
     return (*PYTEST, *words, "tests/e2e", "-p", "no:cacheprovider")
+
+
+def _in_parts(name: str, reports: str, *chosen: str) -> Tier:
+    together, alone = (
+        (_e2e(part, reports, *chosen) for part in "123"),
+        _e2e("alone", reports, *chosen),
+    )
+    return Tier(name, (tuple(together), (alone,)))
 
 
 def _by_turns(folder: str, processes: int) -> list[Command]:
@@ -80,10 +88,12 @@ INTEGRATION = Tier(
         ),
     ),
 )
-E2E = Tier("e2e", ((_e2e("1"), _e2e("2"), _e2e("3")), (_e2e("alone"),)))
+E2E = _in_parts("e2e", "build/e2e")
+CAMPAIGN = _in_parts("campaign", "tests/e2e/reports", "-m", "verify")
+"""Those of the end-to-end tests that are too long for every run."""
 
 GROUPS = ((LINT, UNIT, MODEL, CLUSTER), (INTEGRATION,), (E2E,))
-NEEDS = {"integration": (CLUSTER,), "e2e": (CLUSTER,)}
+NEEDS = {"integration": (CLUSTER,), "e2e": (CLUSTER,), "campaign": (CLUSTER,)}
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ def chosen(name: str) -> list[tuple[Tier, ...]]:
     """In groups, with what it needs before it; all by the name of `all`."""
     if name == "all":
         return list(GROUPS)
-    tier = next(tier for group in GROUPS for tier in group if tier.name == name)
+    tier = next(tier for group in (*GROUPS, (CAMPAIGN,)) for tier in group if tier.name == name)
     return [NEEDS.get(name, ()), (tier,)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Literal
 
 PORT = 2380
@@ -21,17 +20,19 @@ class Gate:
         self._host = host
         self._messages: Literal["pass", "keep", "drop"] = "pass"
         self._kept: list[Writer] = []
-        self._passing: set[Writer] = set()
+        self._passing: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._pass, self._address, PORT)
+        self._server = await asyncio.start_server(self._comes, self._address, PORT)
 
     async def close(self) -> None:
+        """Once nothing passes any more, not even what has come without a word so far."""
         self._server.close()
-        for one in (*self._kept, *self._passing):
-            one.transport.abort()
-        while self._passing:
-            await asyncio.sleep(0)
+        self.drop_messages()
+        for one in self._passing:
+            one.cancel()
+        await asyncio.gather(*self._passing, return_exceptions=True)
+        await asyncio.sleep(0)  # What was aborted is closed when the loop turns.
 
     def keep_messages(self) -> None:
         """From now on, whether or not the member is there to take them."""
@@ -48,31 +49,32 @@ class Gate:
         while self._kept:
             self._kept.pop().transport.abort()
 
+    def _comes(self, reader: Reader, writer: Writer) -> None:
+        passing = asyncio.create_task(self._pass(reader, writer))
+        self._passing.add(passing)
+        passing.add_done_callback(self._passing.discard)
+
     async def _pass(self, reader: Reader, writer: Writer) -> None:
-        first = await reader.read(65536)
-        if first.startswith(MESSAGE) and self._messages == "keep":
-            self._kept.append(writer)
-            return
-        if first.startswith(MESSAGE) and self._messages == "drop":
-            writer.transport.abort()
-            return
+        ends = [writer]
         try:
+            first = await reader.read(65536)
+            if first.startswith(MESSAGE) and self._messages != "pass":
+                if self._messages == "keep":
+                    self._kept.append(ends.pop())
+                return
             beyond = await asyncio.open_connection(self._host, PORT)
-        except OSError:
-            writer.transport.abort()
-            return
-        ends = {writer, beyond[1]}
-        self._passing |= ends
-        beyond[1].write(first)
-        try:
+            ends.append(beyond[1])
+            beyond[1].write(first)
             await asyncio.gather(_copy(reader, beyond[1]), _copy(beyond[0], writer))
+        except OSError:
+            pass  # Whoever is gone is heard of at the other end as well.
         finally:
-            self._passing -= ends
+            for end in ends:
+                end.transport.abort()
 
 
 async def _copy(reader: Reader, writer: Writer) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
     writer.close()

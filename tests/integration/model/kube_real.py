@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Self
 
 import kube_words
-from compared import Looks
+from compared import PATIENCE, Looks
 from kube_modelled import MEMBER, NAME, OUTDATED, VERSION, changed, record
 
 from etcd_operator.applied import Done, Outdated
@@ -72,7 +72,12 @@ class Cluster:
         self._kept: Json = {}
 
     def __enter__(self) -> Self:
-        self._run(self._begin())
+        with contextlib.ExitStack() as unless_it_begins:
+            unless_it_begins.callback(self._runner.close)
+            self._run(self._connect())
+            unless_it_begins.callback(lambda: self._run(self._end()))
+            self._run(self._begin())
+            unless_it_begins.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,9 +87,11 @@ class Cluster:
     def _run(self, what: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(what)
 
-    async def _begin(self) -> None:
+    async def _connect(self) -> None:
         with _CONNECTING:
             self._client = await Client.connect(kubeconfig=self._kubeconfig)
+
+    async def _begin(self) -> None:
         await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace}})
         # Paused, so that an operator that is installed lets everything be; without certificates,
         # which it would make.
@@ -101,7 +108,7 @@ class Cluster:
             await self._apply(await self._record(str(at)))
 
     async def _until_running(self) -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + PATIENCE
         while True:
             await self._nodes()
             pods = await self._all(PODS)

@@ -11,7 +11,7 @@ from compared import Line, Together, compare, told
 from kube_modelled import OUTDATED, KubeModelled
 from kube_real import Cluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 SECRET, SET, STATUS = "Secret", "StatefulSet", "status"
 

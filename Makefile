@@ -48,7 +48,7 @@ verify: venv ## The long campaigns, on three nodes; their reports are checked in
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py
 	@$(PYTHON) -m pytest --quiet -m verify tests/integration
-	@$(PYTHON) tests/tiers.py campaign
+	@$(PYTHON) -m pytest --verbose -m verify tests/e2e --report tests/e2e/report.json
 
 ##@ Development
 .PHONY: venv fmt golden reference diagrams sbom charts lock clean

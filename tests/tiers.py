@@ -37,17 +37,9 @@ def _python(*words: str) -> Command:
     return (sys.executable, *words)
 
 
-def _e2e(part: str, reports: str, *chosen: str) -> Command:
-    words = ("--verbose", f"--part={part}", f"--report={reports}/part-{part}.json", *chosen)
+def _e2e(part: str) -> Command:
+    words = ("--verbose", f"--part={part}", f"--report=build/e2e/part-{part}.json")
     return (*PYTEST, *words, "tests/e2e", "-p", "no:cacheprovider")
-
-
-def _in_parts(name: str, reports: str, *chosen: str) -> Tier:
-    together, alone = (
-        (_e2e(part, reports, *chosen) for part in "123"),
-        _e2e("alone", reports, *chosen),
-    )
-    return Tier(name, (tuple(together), (alone,)))
 
 
 def _by_turns(folder: str, processes: int) -> list[Command]:
@@ -88,12 +80,10 @@ INTEGRATION = Tier(
         ),
     ),
 )
-E2E = _in_parts("e2e", "build/e2e")
-CAMPAIGN = _in_parts("campaign", "tests/e2e/reports", "-m", "verify")
-"""Those of the end-to-end tests that are too long for every run."""
+E2E = Tier("e2e", ((_e2e("1"), _e2e("2"), _e2e("3")), (_e2e("alone"),)))
 
 GROUPS = ((LINT, UNIT, MODEL, CLUSTER), (INTEGRATION,), (E2E,))
-NEEDS = {"integration": (CLUSTER,), "e2e": (CLUSTER,), "campaign": (CLUSTER,)}
+NEEDS = {"integration": (CLUSTER,), "e2e": (CLUSTER,)}
 
 
 @dataclass(frozen=True)
@@ -147,7 +137,7 @@ def chosen(name: str) -> list[tuple[Tier, ...]]:
     """In groups, with what it needs before it; all by the name of `all`."""
     if name == "all":
         return list(GROUPS)
-    tier = next(tier for group in (*GROUPS, (CAMPAIGN,)) for tier in group if tier.name == name)
+    tier = next(tier for group in GROUPS for tier in group if tier.name == name)
     return [NEEDS.get(name, ()), (tier,)]
 
 

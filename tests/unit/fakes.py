@@ -7,13 +7,14 @@ and count what they are asked, since most faults of an operator are one call too
 from __future__ import annotations
 
 import base64
-import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
+
+from copied import copied
 
 from etcd_operator import etcd, tickets
 from etcd_operator.etcd import Endpoint
@@ -88,7 +89,7 @@ class FakeKube:
         """An object as someone else creates or alters it."""
         name = (resource, obj["metadata"]["namespace"], obj["metadata"]["name"])
         known = self.objects.get(name)
-        made = copy.deepcopy(obj)
+        made = copied(obj)
         metadata = made["metadata"]
         metadata.setdefault("uid", known["metadata"]["uid"] if known else f"uid-{next(self._uids)}")
         metadata.setdefault("creationTimestamp", self.clock.rfc3339())
@@ -102,16 +103,16 @@ class FakeKube:
             )
 
     def live(self, resource: Resource, name: str, namespace: str = "default") -> Json:
-        return copy.deepcopy(self.objects[resource, namespace, name])
+        return copied(self.objects[resource, namespace, name])
 
     def find(self, resource: Resource, name: str, namespace: str = "default") -> Json | None:
-        return copy.deepcopy(self.objects.get((resource, namespace, name)))
+        return copied(self.objects.get((resource, namespace, name)))
 
     # kube.Kubernetes
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         self._called("get", resource, name)
-        return copy.deepcopy(self.objects.get((resource, namespace, name)))
+        return copied(self.objects.get((resource, namespace, name)))
 
     async def list(
         self, resource: Resource, namespace: str | None, selector: str = ""
@@ -123,7 +124,7 @@ class FakeKube:
     ) -> Listing:
         self._called("list", resource, "")
         found = [
-            copy.deepcopy(obj)
+            copied(obj)
             for (kind, where, _), obj in self.objects.items()
             if kind == resource and namespace in (None, where) and _selected(obj, selector)
         ]
@@ -140,7 +141,7 @@ class FakeKube:
             raise Conflict("uid mismatch: the object does not exist", status=409)
         self._check(known, metadata)
         if status:
-            made = {**(known or {}), "status": copy.deepcopy(manifest["status"])}
+            made = {**(known or {}), "status": copied(manifest["status"])}
         else:
             made = _merged(known or {}, manifest, lists=True)
         made["metadata"].setdefault("uid", f"uid-{next(self._uids)}")
@@ -153,7 +154,7 @@ class FakeKube:
         self._called("create", resource, metadata["name"])
         if name in self.objects:
             raise Conflict("already exists", status=409, reason="AlreadyExists")
-        made = copy.deepcopy(manifest)
+        made = copied(manifest)
         made["metadata"]["uid"] = f"uid-{next(self._uids)}"
         made["metadata"]["creationTimestamp"] = self.clock.rfc3339()
         for key, text in (made.pop("stringData", None) or {}).items():
@@ -220,14 +221,14 @@ class FakeKube:
             **obj,
             "metadata": _still(obj),
         }:
-            return copy.deepcopy(known)  # as the real one: nothing changed, no new version
+            return copied(known)  # as the real one: nothing changed, no new version
         if name[0] == ETCD_CLUSTERS:
             changed = known is None or known.get("spec") != obj.get("spec")
             metadata["generation"] = (known or obj)["metadata"].get("generation", 0) + changed
         metadata["resourceVersion"] = str(next(self._versions))
         self.objects[name] = obj
         self.publish(name)
-        return copy.deepcopy(obj)
+        return copied(obj)
 
     def publish(self, name: Name) -> None:
         """What the watch, which selects by our label, tells of the object."""
@@ -237,7 +238,7 @@ class FakeKube:
         obj = self.objects[name]
         labels = obj["metadata"].get("labels") or {}
         if resource.group == naming.GROUP or labels.get(naming.LABEL_MANAGED_BY) == naming.MANAGER:
-            self.store.put(resource, copy.deepcopy(obj))
+            self.store.put(resource, copied(obj))
         elif self.store.get(resource, namespace, called):
             uid, version = obj["metadata"]["uid"], int(obj["metadata"]["resourceVersion"])
             self.store.remove(resource, namespace, called, uid, version)
@@ -254,14 +255,14 @@ def _still(obj: Json) -> Json:
 
 def _merged(known: Json, patch: Json, *, lists: bool) -> Json:
     """A merge patch; with `lists` an apply, which keeps defaults inside lists of named objects."""
-    made = copy.deepcopy(known)
+    made = copied(known)
     for key, value in patch.items():
         if value is None:
             made.pop(key, None)
         elif isinstance(value, dict):
             made[key] = _merged(made.get(key) or {}, value, lists=lists)
         else:
-            made[key] = copy.deepcopy(value)
+            made[key] = copied(value)
     return made
 
 
@@ -488,7 +489,7 @@ class Nodes:
             return
         claim = self._claim(namespace, stateful_set, name)
         number = next(self._numbers)
-        template = copy.deepcopy(stateful_set["spec"]["template"])
+        template = copied(stateful_set["spec"]["template"])
         owner = {
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
@@ -520,7 +521,7 @@ class Nodes:
         name = f"{naming.DATA_VOLUME}-{pod}"
         if known := self.kube.find(CLAIMS, name, namespace):
             return known
-        template = copy.deepcopy(templates[0])
+        template = copied(templates[0])
         template["metadata"] |= {"name": name, "namespace": namespace}
         return self.kube.put(CLAIMS, {**template, "status": {"phase": "Bound"}})
 
@@ -533,7 +534,7 @@ class Nodes:
         claim = f"{naming.DATA_VOLUME}-{pod['metadata']['name']}"
         if known := self.kube.find(CLAIMS, claim, pod["metadata"]["namespace"]):
             self.disks[known["metadata"]["uid"]] = ticket
-        self._run(copy.deepcopy(pod), ticket)
+        self._run(copied(pod), ticket)
 
     def _run(self, pod: Json, ticket: Ticket) -> None:
         address = pod["status"]["podIP"]
@@ -556,7 +557,7 @@ class Nodes:
             if resource == PODS and obj["status"].get("podIP") in self.etcd.members:
                 ready = [{"type": "Ready", "status": "True"}]
                 status = {**obj["status"], "conditions": ready}
-                self.kube.put(PODS, {**copy.deepcopy(obj), "status": status})
+                self.kube.put(PODS, {**copied(obj), "status": status})
 
 
 def running(container: str, address: str) -> Json:

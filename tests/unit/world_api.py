@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from typing import Any
 
+from copied import copied
 from world_etcd import Data
 
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
@@ -93,7 +93,7 @@ _CONTAINER_DEFAULTS = {
 
 def with_defaults(manifest: Json) -> Json:
     """The object as an API server (1.36) stores it."""
-    live = _without_empty(copy.deepcopy(manifest))
+    live = _without_empty(copied(manifest))
     live["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1}
     if live["kind"] == "StatefulSet":
         _default_stateful_set(live)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 
 import world_rules as rules
 import world_view
+from copied import copied
 from world_api import UID, Json, PodState, Volume, body, with_defaults
 from world_etcd import Conflict, Data, Etcd, minor, refuse
 from world_rules import RuleBroken, rule
@@ -79,15 +79,14 @@ class World:
         self.version = ""
         """What was last recorded for the pods to run."""
         self._count = 0
-        self._parsed: tuple[str, EtcdCluster] | None = None
+        self._parsed: tuple[Json, EtcdCluster] | None = None
 
     # What is so.
 
     @property
     def cluster(self) -> EtcdCluster:
-        key = repr(self.body)
-        if self._parsed is None or self._parsed[0] != key:
-            self._parsed = (key, parse_cluster(self.body))
+        if self._parsed is None or self._parsed[0] != self.body:
+            self._parsed = (copied(self.body), parse_cluster(self.body))
         return self._parsed[1]
 
     @property
@@ -243,7 +242,7 @@ class World:
                 etcd.cancel_downgrade()
 
     def _apply_child(self, step: ApplyChild) -> None:
-        manifest = copy.deepcopy(step.manifest)
+        manifest = copied(step.manifest)
         owner = manifest["metadata"]["ownerReferences"][0]
         rule(owner["uid"] == self.cluster.uid, "I10", "a child without its owner")
         taken = {(one.kind, one.name) for one in self.foreign}
@@ -400,7 +399,7 @@ class World:
         revision = hashlib.sha256(text).hexdigest()[:8]
         status = {"observedGeneration": live["metadata"]["generation"], "updateRevision": revision}
         if live["status"].items() < (live["status"] | status).items():
-            live = self.objects["StatefulSet", self.cluster.name] = copy.deepcopy(live)
+            live = self.objects["StatefulSet", self.cluster.name] = copied(live)
         live["status"] = live["status"] | status
         for ordinal in range(live["spec"]["replicas"]):
             if self.cluster.durable and ordinal not in self.claims:
@@ -459,7 +458,7 @@ class World:
 
     def alter(self, kind: str, name: str) -> Json:
         """The object, for someone to alter; views from before keep what they saw."""
-        altered = copy.deepcopy(self.objects[kind, name])
+        altered = copied(self.objects[kind, name])
         altered["metadata"]["resourceVersion"] = str(self._next())
         altered["metadata"]["generation"] += 1
         self.objects[kind, name] = altered

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etcd_live import BINARIES, Cluster, compact, put
-from test_backup_live import endpoint, fill, told
+from etcd_live import BINARIES, Cluster, compact, fill, put
+from test_backup_live import endpoint, told
 
 from etcd_operator.backup.__main__ import back_up
 from etcd_operator.restore import fetch as fetching

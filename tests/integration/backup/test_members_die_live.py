@@ -17,9 +17,11 @@ from test_backup_live import at_s3, endpoint, told
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
+from etcd_operator.backup_jobs import ask_progress
+from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
-from localkube.s3 import S3Server
+from localkube.s3 import S3Server, free_port
 
 pytestmark = pytest.mark.integration
 
@@ -134,3 +136,22 @@ async def test_the_only_member_leaves_nothing_and_the_next_try_makes_it(
         member.start(members.initial_cluster(members.first), members.token, "existing")
     await members.ready()
     assert isinstance(await back_up(order, secret=secret), Stored)
+
+
+@pytest.mark.parametrize("members", [1], indirect=True)
+async def test_how_far_it_is_and_how_fast_is_told_over_the_wire_while_it_goes_on(
+    members: Cluster, order: Order, secret: str, proxy: Faulty, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(orders, "PROGRESS_PORT", free_port())
+    work, _ = await streaming(members, order, secret, proxy, caplog)
+
+    halfway = await ask_progress("127.0.0.1")
+    assert halfway is not None
+    assert 0 < halfway.stored < KEYS * 1_000_000 < halfway.size
+    assert halfway.bytes_per_second > 0
+
+    proxy.let_go.set()
+    done = await work
+    assert isinstance(done, Stored), done
+    assert await ask_progress("127.0.0.1") is None

@@ -117,7 +117,7 @@ async def test_another_member_gives_all_of_it(
 
 
 @pytest.mark.parametrize("members", [1], indirect=True)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["killed", pytest.param("hangs", marks=pytest.mark.verify)])
 async def test_the_only_member_leaves_nothing_and_the_next_try_makes_it(
     members: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty,
     caplog: pytest.LogCaptureFixture, way: str

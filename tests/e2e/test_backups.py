@@ -10,6 +10,7 @@ import pytest
 from harness import backups
 from harness.api import BACKUPS, JOBS, PODS, SECRETS
 from harness.backups import DONE_SECONDS, SAYS_SECONDS
+from harness.held_line import held_line
 from harness.load import under_load
 from harness.node import volume_path
 from harness.place import Place
@@ -20,6 +21,8 @@ from localkube.s3 import S3Server
 pytestmark = pytest.mark.usefixtures("local_node")
 
 VERSION = "3.7.3"
+LARGE_KEYS = 40
+"""Of 1 MB each: more than a Job has on its way at once."""
 
 
 @pytest.mark.verify
@@ -62,6 +65,42 @@ def test_under_load_all_that_was_acknowledged_is_in_it(
         revision, keys = backups.restored(file, folder, VERSION, load.kept)
         assert before <= keys
         assert revision >= status["etcdRevision"] > len(before)
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(250)
+def test_how_far_it_is_and_how_fast_is_in_its_status_while_it_runs(
+    place: Place, s3: S3Server
+) -> None:
+    """To a store that stops taking anything in the middle, and goes on once it was seen."""
+    cluster = place.declare(size=1, version=VERSION).comes_up()
+    for number in range(LARGE_KEYS):
+        cluster.client.put(f"large-{number}", "x" * 1_000_000)
+    backups.secret(place, s3)
+    with held_line(backups.HOST, (s3.host, s3.port), most=1_000_000) as line:
+        at = backups.s3_place(s3, "mybucket/progress") | {"endpoint": line.endpoint}
+        backup = backups.declare(
+            place,
+            "progress",
+            clusterRef={"name": "etcd"},
+            storageType="S3",
+            s3=at,
+            backupPolicy={"timeoutInSecond": 120},
+        )
+        halfway = eventually(
+            "it is seen halfway",
+            lambda: backup.status().get("progress") or {},
+            lambda found: 0 < found.get("bytes", 0) < found["totalBytes"],
+            seconds=DONE_SECONDS,
+        )
+        assert backup.condition()["reason"] == "Running"
+        line.let_go.set()
+        made = backup.succeeds()
+
+    assert halfway["bytesPerSecond"] > 0
+    assert halfway["totalBytes"] > LARGE_KEYS * 1_000_000
+    assert made["size"] > LARGE_KEYS * 1_000_000
+    assert "progress" not in made
 
 
 @pytest.mark.timeout(200)

@@ -44,7 +44,7 @@ def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
         place.operator.kill()
     settles(new, 3, RESTORED_SECONDS)
 
-    assert all(new.client.get(key) is not None for key in before)
+    assert backups.lost(new.client, load, before) == []
     assert int(new.client.status()["header"]["revision"]) > last
     members = new.client.members()
     assert members.cluster_id != old.client.members().cluster_id == made["clusterID"]
@@ -141,7 +141,7 @@ def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
 
     eventually("it says so", complete, lambda one: one.get("status") == "True")
     assert lost.body()["spec"]["pod"] == {"labels": {"team": "a"}}
-    assert all(lost.client.get(key) is not None for key in before)
+    assert backups.lost(lost.client, load, before) == []
     assert int(lost.client.status()["header"]["revision"]) > last
 
 

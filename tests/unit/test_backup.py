@@ -38,6 +38,9 @@ def check(data: bytes, sizes: list[int]) -> str:
     return checked.finish()
 
 
+UID, OTHER_UID = "0123abcd-5678", "89abcdef-5678"
+
+
 class TestIntegrity:
     @given(st.lists(st.integers(1, 700)), st.integers(1, 4))
     def test_however_it_is_cut_a_whole_snapshot_passes(self, sizes: list[int], n: int) -> None:
@@ -149,6 +152,36 @@ class TestNames:
 
     def test_none_keeps_all(self) -> None:
         assert names.beyond("a", [names.stamped("a", 1, "2026-01-01-00:00:00")], 0) == []
+
+    @pytest.mark.parametrize("path", ["a/etcd", "a/etcd_2026-11-21-03:00_0123abcd", "a/"])
+    @pytest.mark.parametrize("suffix", ["", "#1", "#23"])
+    def test_what_an_object_has_not_finished_is_found_by_its_next_try(
+        self, path: str, suffix: str
+    ) -> None:
+        name = names.unfinished(path, UID, "09af") + suffix
+
+        assert names.is_left(path, UID, name)
+
+    def test_what_a_schedule_has_not_finished_is_found_by_its_next_run(self) -> None:
+        name = names.unfinished("a/etcd_2026-11-21-03:00_0123abcd", UID, "09af")
+
+        assert names.is_left("a/etcd_2026-11-22-03:00_0123abcd", OTHER_UID, name)
+        assert not names.is_left("a/etcd_2026-11-22-03:00_ffffffff", UID, name)
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            names.unfinished("a/etcd", OTHER_UID, "09af"),
+            names.unfinished("a/etc", UID, "09af"),
+            names.unfinished("a/etcd", UID, "09af") + ".db",
+            names.unfinished("a/etcd", UID, "mine"),
+            names.unfinished("a/etcd", UID, "09af").replace("/", "/b/"),
+            "a/etcd.unfinished",
+            "a/etcd",
+        ],
+    )
+    def test_what_is_of_another_is_left_alone(self, name: str) -> None:
+        assert not names.is_left("a/etcd", UID, name)
 
 
 class TestCredentials:

@@ -127,6 +127,34 @@ class TestSnapshot:
 
         assert time.monotonic() - began < 2
 
+    @pytest.mark.parametrize("blobs", [0, 3])
+    async def test_a_member_that_falls_silent_is_given_up_by_its_name(
+        self, etcd: Etcd, blobs: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It would have all the time that there is, and no other member any."""
+        monkeypatch.setattr(sources, "SILENT_SECONDS", 0.2)
+        etcd.blobs, etcd.ends = blobs, "stalled"
+        words = (
+            f"etcd:2379: its snapshot sent nothing more for 0.2 s, after {blobs * len(BLOB)} bytes"
+        )
+        with pytest.raises(Unusable, match=words) as failed:
+            async with snapshot(etcd) as stream:
+                _ = [piece async for piece in stream]
+
+        assert failed.value.failure.reason == "EtcdUnreachable"
+        assert not failed.value.failure.final
+
+    async def test_a_store_that_is_slow_is_no_silence_of_the_members(
+        self, etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sources, "SILENT_SECONDS", 0.5)
+        async with snapshot(etcd) as stream:
+            pieces = [await anext(stream)]
+            await asyncio.sleep(1.2)
+            pieces += [piece async for piece in stream]
+
+        assert b"".join(pieces) == 5 * BLOB
+
 
 class TestAhead:
     async def test_a_slow_taker_is_never_run_away_from(self) -> None:

@@ -59,7 +59,7 @@ async def back_up(
         return await _prove(order)
     try:
         files = read_secret(secret) if order.store.secret else None
-        sink = Sink(order.store, files, root=root)
+        sink = Sink(order.store, files, root=root, owner_uid=order.owner_uid)
     except StoreFailed as error:
         return error.failure
     if order.action != "store":

@@ -18,6 +18,8 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
     path = order.store.key
     removed = 0
     try:
+        if not order.scheduled:  # Of a schedule the next run may be under way, and clears up.
+            sink.clear()
         keys = [path]
         if order.stamped:
             found = await sink.names(f"{path}_v")

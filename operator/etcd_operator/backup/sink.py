@@ -1,13 +1,15 @@
 """The store, through `obstore`: one upload in parts that becomes visible as a whole, or not at all.
 
 Buckets do that by themselves. In a volume the parts are a file of another name, which gets its own
-once it is on the disk.
+once it is on the disk. What a Job that was killed has left of one goes before the next is begun.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -19,11 +21,13 @@ from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from etcd_operator.moments import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
+from etcd_stateful.backup import names, trouble
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup import trouble
 from etcd_stateful.backup.credentials import Access, BadSecret, access
 from etcd_stateful.backup.others import File
 from etcd_stateful.backup.outcome import Failure
+
+log = logging.getLogger(__name__)
 
 PART: Final = 8 * 1024 * 1024
 """Parts of this size reach 80 GB within S3's 10,000."""
@@ -35,8 +39,6 @@ PIECE: Final = 2 * 1024 * 1024
 
 STOP_SECONDS: Final = 1.0
 """For what is on its way to one who wants no more of it."""
-
-_UNFINISHED: Final = ".unfinished"
 
 _CLIENT: Final[dict[str, Any]] = {
     "allow_http": True,
@@ -63,11 +65,22 @@ class StoreFailed(Exception):
 
 class Sink:
     def __init__(
-        self, store: Store, files: dict[str, str] | None, *, root: str = orders.VOLUME
+        self,
+        store: Store,
+        files: dict[str, str] | None,
+        *,
+        root: str = orders.VOLUME,
+        owner_uid: str = "",
     ) -> None:
-        """Raises StoreFailed."""
+        """Raises StoreFailed.
+
+        Args:
+            owner_uid: of the object that writes, if any does.
+        """
         self._store = store
         self._root = Path(root)
+        self._owner_uid = owner_uid
+        self._unfinished = names.unfinished(store.key, owner_uid, secrets.token_hex(2))
         try:
             self._access = access(store, files)
         except BadSecret as error:
@@ -95,8 +108,9 @@ class Sink:
     async def write(self, key: str, pieces: AsyncIterator[bytes]) -> None:
         """All or nothing under `key`; raises StoreFailed, and whatever `pieces` raises."""
         guarded = _Guarded(pieces)
-        target = key + _UNFINISHED if self._on_disk else key
+        target = self._unfinished if self._on_disk else key
         try:
+            self.clear()
             await obstore.put_async(
                 self._client, target, guarded, chunk_size=PART, max_concurrency=AT_ONCE
             )
@@ -111,7 +125,7 @@ class Sink:
 
     async def put(self, key: str, data: bytes) -> None:
         """Raises StoreFailed."""
-        target = key + _UNFINISHED if self._on_disk else key
+        target = self._unfinished if self._on_disk else key
         try:
             await obstore.put_async(self._client, target, data, use_multipart=False)
             if self._on_disk:
@@ -170,7 +184,7 @@ class Sink:
             pages = obstore.list(self._client, folder or None, offset=self._before(start))
             async for page in pages:
                 keys = (one for one in page if one["path"].startswith(start))
-                yield [_file(one) for one in keys if not one["path"].endswith(_UNFINISHED)]
+                yield [_file(one) for one in keys if not one["path"].endswith(names.UNFINISHED)]
                 last = page[-1]["path"] if page else ""
                 if not self._on_disk and last > start and not last.startswith(start):
                     break
@@ -190,6 +204,20 @@ class Sink:
                 continue
             except Errors as error:
                 raise self._failed(error) from error
+
+    def clear(self) -> None:
+        """What tries that were killed have left in a volume; raises StoreFailed."""
+        if not self._on_disk:
+            return
+        folder = (self._root / self._unfinished).parent
+        try:
+            for path in folder.iterdir() if folder.is_dir() else ():
+                key = str(path.relative_to(self._root))
+                if names.is_left(self._store.key, self._owner_uid, key):
+                    log.info("deleting %s, which was never finished", key)
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._failed(error) from error
 
     async def _settle(self, unfinished: str, key: str) -> None:
         _sync(self._root / unfinished)

@@ -24,6 +24,7 @@ from etcd_operator.backup.channel import (
     speaks_tls,
 )
 from etcd_operator.backup.measuring import hashed, measure
+from etcd_operator.backup.silence import Attended
 from etcd_operator.denial import is_denial
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
 from etcd_stateful.backup.measurement import Measured
@@ -34,6 +35,10 @@ log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 4.0
 CATCH_UP_SECONDS: Final = 15.0
+SILENT_SECONDS: Final = 20.0
+"""For which a member may send nothing in the middle of its snapshot. A third of the time that a
+backup has unless more is given: another member can still send all of it."""
+
 MEASURING_TRIES: Final = 3
 PIECE: Final = 2 * 1024 * 1024
 """etcd sends 32 KiB at a time; what is passed on in fewer pieces costs less."""
@@ -163,29 +168,42 @@ class Source:
         It ends early only with an error: what is left must be none.
         """
         call = rpc.MaintenanceStub(member.channel).Snapshot(rpc.SnapshotRequest())
-        received = ahead(self._received(member, call), call.cancel)
+        replies = Attended(call, SILENT_SECONDS)
+        received = ahead(self._received(member, replies), replies.end)
         async with contextlib.aclosing(received) as pieces:
             async for piece in pieces:
                 yield piece
 
-    def _received(self, member: Member, call: Any) -> Iterator[bytes]:
-        left, size = 1, 0
+    def _received(self, member: Member, replies: Attended) -> Iterator[bytes]:
+        left, size, passed = 1, 0, 0
         blobs: list[bytes] = []
         try:
-            for reply in call:
+            for reply in replies:
                 left = reply.remaining_bytes
                 blobs.append(reply.blob)
                 size += len(blobs[-1])
+                passed += len(blobs[-1])
                 if size >= PIECE:
                     blobs, size = [b"".join(blobs)], 0
                     yield blobs.pop()
         except rpc.RpcError as error:
-            raise self._unusable(member, error) from error
+            raise self._broken(member, passed, replies.is_silent, error) from error
         if left:
             words = f"{member.answer.endpoint} ended its snapshot {left} bytes early"
             raise Unusable(Failure("SnapshotDamaged", words))
         if blobs:
             yield b"".join(blobs)
+
+    def _broken(self, member: Member, passed: int, silent: bool, error: Any) -> Unusable:
+        """Of a snapshot in the middle of which something went wrong."""
+        failure = self._failure(member.answer.endpoint, error)
+        if failure.reason != "EtcdUnreachable" or not (passed or silent):
+            return Unusable(failure)
+        where = f"{self._order.endpoints_field}: {member.answer.endpoint}"
+        why = f"sent nothing more for {SILENT_SECONDS:g} s" if silent else f"ended: {_words(error)}"
+        return Unusable(
+            Failure(failure.reason, f"{where}: its snapshot {why}, after {passed} bytes")
+        )
 
     def _unusable(self, member: Member, error: Any) -> Unusable:
         return Unusable(self._failure(member.answer.endpoint, error))

@@ -12,6 +12,11 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 MANIFEST: Final = ".manifest.json"
+UNFINISHED: Final = ".unfinished"
+
+_UID_DIGITS: Final = 8
+_LEFT: Final = re.compile(rf"[0-9a-f]{{4}}{re.escape(UNFINISHED)}(#\d+)?")
+"""The stores' client numbers what it writes, and never takes a name that is there."""
 
 _STAMP: Final = re.compile(r"_v(\d{1,19})_(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)")
 
@@ -25,6 +30,24 @@ def stamped(path: str, revision: int, moment: str) -> str:
 
 def manifest_of(key: str) -> str:
     return key + MANIFEST
+
+
+def unfinished(path: str, owner_uid: str, token: str) -> str:
+    """Name in a volume of what is not whole yet: another for each process, or one could give the
+    other's half its final name."""
+    return f"{_unfinished(path, owner_uid)}{token}{UNFINISHED}"
+
+
+def is_left(path: str, owner_uid: str, name: str) -> bool:
+    """Whether it is what a try of this object, or a run of this schedule, has not finished.
+    Neither has two at once, so it is of one that was killed, and the next may delete it."""
+    start = _unfinished(path, owner_uid)
+    return name.startswith(start) and bool(_LEFT.fullmatch(name.removeprefix(start)))
+
+
+def _unfinished(path: str, owner_uid: str) -> str:
+    base, by = of_schedule(path) or (path, owner_uid[:_UID_DIGITS])
+    return f"{base}_{by}_"
 
 
 def beyond(path: str, keys: Iterable[str], keep: int, spares: Collection[str] = ()) -> list[str]:

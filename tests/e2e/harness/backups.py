@@ -12,6 +12,7 @@ import pytest
 
 from harness.api import BACKUPS, CLAIMS, SECRETS, ApiError, Json, Kube
 from harness.conditions import condition
+from harness.etcd import Etcd
 from harness.load import Load
 from harness.place import Place
 from harness.waiting import eventually
@@ -89,6 +90,12 @@ def kept_keys(load: Load) -> set[str]:
     """What the load's clients were told is there."""
     puts = (one for one in list(load.history) if one.kind == "put" and one.answered is not None)
     return {one.key for one in puts if one.key.startswith(load.kept)}
+
+
+def lost(client: Etcd, load: Load, keys: set[str]) -> list[str]:
+    """Which of these are gone, or have another value than its client wrote. `Load` names each after
+    its value."""
+    return [key for key in sorted(keys) if client.get(key) != key.removeprefix(load.kept)]
 
 
 def restored(file: Path, folder: Path, version: str, prefix: str) -> tuple[int, set[str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "etcd")
 
 import clouds
 import minors
-from etcd_live import Cluster, binary
+from etcd_live import BINARIES, Cluster, binary, fill
 
 from etcd_operator.backup import __main__ as entry
 from localkube.azure import AzureServer
@@ -48,6 +49,32 @@ def cluster(request: pytest.FixtureRequest, data: Path) -> Iterator[Cluster]:
     for member in found.members:
         print(member.last_words)  # shown where the test failed
         member.kill()
+
+
+@pytest.fixture
+def bucket(s3: S3Server, request: pytest.FixtureRequest) -> tuple[str, Path]:
+    name = "b" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]
+    return name, s3.bucket(name)
+
+
+@pytest.fixture
+def secret(s3: S3Server, tmp_path: Path) -> str:
+    folder = tmp_path / "secret"
+    folder.mkdir()
+    for key, content in s3.secret.items():
+        (folder / key).write_text(content)
+    return str(folder)
+
+
+@pytest.fixture
+async def one(data: Path) -> AsyncIterator[Cluster]:
+    """As `etcd`, of the newest minor alone: for what does not depend on it."""
+    cluster = Cluster(BINARIES / "etcd", data, "token")
+    cluster.begin(1)
+    await cluster.ready()
+    await fill(cluster.first[0], 50)
+    yield cluster
+    cluster.first[0].kill()
 
 
 @pytest.fixture(autouse=True)

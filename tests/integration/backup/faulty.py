@@ -13,7 +13,8 @@ from aiohttp import ClientSession, DummyCookieJar, web
 from yarl import URL
 
 Verdict = int | str | None
-"""A status to answer instead, `reset`, `slow`, `drip`, `cut`, or None: let it through."""
+"""A status to answer instead, `reset`, `slow`, `drip`, `cut`, `held`, `half`, or None: let it
+through. What is `held` does not get there before it is let go, of what is read `half` goes on."""
 
 ERROR = '<?xml version="1.0"?><Error><Code>{code}</Code><Message>as told</Message></Error>'
 CODES = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown", 507: "QuotaExceeded"}
@@ -25,6 +26,18 @@ class Faulty:
     judge: Callable[[int, web.Request], Verdict] = lambda _number, _request: None
     seen: list[str] = field(default_factory=list)
     endpoint: str = ""
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
+    """Somebody waits for the rest, or for any answer."""
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def begin_anew(self) -> None:
+        """What is held is so for good."""
+        self.seen.clear()
+        self.waits, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def held(self) -> None:
+        self.waits.set()
+        await self.let_go.wait()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         number = len(self.seen)
@@ -34,6 +47,8 @@ class Faulty:
             request.transport.abort()
         if verdict == "slow":
             await asyncio.sleep(3600)
+        if verdict == "held":
+            await self.held()
         if isinstance(verdict, int):
             await request.read()
             return web.Response(status=verdict, text=ERROR.format(code=CODES[verdict]))
@@ -63,7 +78,19 @@ class Faulty:
                 return await _drip(request, answer.status, kept, content)
             if verdict == "cut":
                 return await _cut(request, answer.status, kept, content)
+            if verdict == "half":
+                return await self._half(request, answer.status, kept, content)
             return web.Response(status=answer.status, body=content, headers=kept)
+
+    async def _half(
+        self, request: web.Request, status: int, headers: dict[str, str], content: bytes
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(status=status, headers=headers)
+        await response.prepare(request)
+        await response.write(content[: len(content) // 2])
+        await self.held()
+        await response.write(content[len(content) // 2 :])
+        return response
 
 
 async def _cut(

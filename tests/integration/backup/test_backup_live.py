@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from etcd_live import BINARIES, Cluster, Member, put
+from etcd_live import BINARIES, Cluster, Member, fill
 from faulty import proxied
 
 from etcd_operator.backup import sink as sinks
@@ -44,45 +44,12 @@ def at_s3(s3: S3Server, bucket: str, key: str = "a/etcd.backup") -> Store:
 
 
 @pytest.fixture
-def bucket(s3: S3Server, request: pytest.FixtureRequest) -> tuple[str, Path]:
-    name = "b" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]
-    return name, s3.bucket(name)
-
-
-@pytest.fixture
-def secret(s3: S3Server, tmp_path: Path) -> str:
-    folder = tmp_path / "secret"
-    folder.mkdir()
-    for key, content in s3.secret.items():
-        (folder / key).write_text(content)
-    return str(folder)
-
-
-@pytest.fixture
 async def etcd(cluster: Cluster) -> Cluster:
     """One member with a few hundred keys."""
     cluster.begin(1)
     await cluster.ready()
     await fill(cluster.first[0], 50)
     return cluster
-
-
-@pytest.fixture
-async def one(data: Path) -> AsyncIterator[Cluster]:
-    """As `etcd`, of the newest minor alone: for what does not depend on it."""
-    cluster = Cluster(BINARIES / "etcd", data, "token")
-    cluster.begin(1)
-    await cluster.ready()
-    await fill(cluster.first[0], 50)
-    yield cluster
-    cluster.first[0].kill()
-
-
-async def fill(member: Member, keys: int, size: int = 1000) -> int:
-    revision = 0
-    for number in range(keys):
-        revision = await put(member, b"key-%d" % number, os.urandom(size))
-    return revision
 
 
 def told(cluster: Cluster, store: Store, **changes: Any) -> Order:

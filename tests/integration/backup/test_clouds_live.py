@@ -14,8 +14,8 @@ import clouds
 import google_front
 import pytest
 from clouds import Cloud, written
-from etcd_live import BINARIES, Cluster
-from test_backup_live import fill, told
+from etcd_live import BINARIES, Cluster, fill
+from test_backup_live import told
 from test_restore_live import Target
 
 from etcd_operator.backup import sink as sinks

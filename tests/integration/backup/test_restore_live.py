@@ -9,14 +9,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from etcd_live import BINARIES, Cluster, compact, put
-from test_backup_live import endpoint, fill, told
+from etcd_live import BINARIES, Cluster, compact, fill, put
+from test_backup_live import endpoint, told
 
 from etcd_operator.backup.__main__ import back_up
 from etcd_operator.restore import fetch as fetching
@@ -64,11 +64,12 @@ class Target:
         told = (what, self.order, self.root, journal)
         return await asyncio.to_thread(run, *told, stores=str(self.stores))
 
-    def etcdutl(self) -> None:
+    def etcdutl(self, before: Callable[[], object] | None = None) -> None:
         words = restore.etcdutl("new-0", self.member.peer_url, TOKEN)
         words = [word.replace(naming.VOLUME_PATH, str(self.root)) for word in words]
         tool = self.cluster.binary.name.replace("etcd", "etcdutl", 1)
-        subprocess.run([str(BINARIES / tool), *words[1:]], check=True, capture_output=True)
+        command = [str(BINARIES / tool), *words[1:]]
+        subprocess.run(command, check=True, capture_output=True, preexec_fn=before)
 
     async def job(self) -> int:
         if code := await self.container("fetch"):

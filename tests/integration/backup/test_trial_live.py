@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etcd_live import BINARIES, Cluster, compact, put
-from test_backup_live import endpoint, fill, told
+from etcd_live import BINARIES, Cluster, compact, fill, put
+from test_backup_live import endpoint, told
 from test_restore_live import ctl
 
 from etcd_operator.backup import source as sources

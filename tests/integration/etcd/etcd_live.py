@@ -182,6 +182,13 @@ async def put(member: Member, key: bytes, value: bytes) -> int:
     return int(reply.header.revision)
 
 
+async def fill(member: Member, keys: int, size: int = 1000) -> int:
+    revision = 0
+    for number in range(keys):
+        revision = await put(member, b"key-%d" % number, os.urandom(size))
+    return revision
+
+
 async def compact(member: Member, revision: int) -> None:
     async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
         request = rpc.CompactionRequest(revision=revision, physical=True)

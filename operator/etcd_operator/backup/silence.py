@@ -1,0 +1,51 @@
+"""A stream that says nothing any more is ended: its other end hangs, or can be reached no more.
+
+TCP alone would not tell for a quarter of an hour, and gRPC not at all: pings would need a thread
+that reads while nobody wants anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+LOOK_SECONDS: Final = 1.0
+
+
+class Attended:
+    """What a call answers, read by a thread. The time counts while that one waits, not while it is
+    held up itself."""
+
+    def __init__(self, call: Any, seconds: float) -> None:
+        self._call = call
+        self._seconds = seconds
+        self._since: float | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(min(seconds, LOOK_SECONDS), self._look)
+        self.is_silent = False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        self._since = time.monotonic()
+        try:
+            return next(self._call)
+        finally:
+            self._since = None
+
+    def end(self) -> None:
+        """Whatever it still waits for. Not by the thread that reads."""
+        self._timer.cancel()
+        self._call.cancel()
+
+    def _look(self) -> None:
+        since = self._since
+        if since is not None and time.monotonic() - since >= self._seconds:
+            self.is_silent = True
+            self._call.cancel()
+        else:
+            again = min(self._seconds, LOOK_SECONDS)
+            self._timer = self._loop.call_later(again, self._look)

@@ -1,0 +1,73 @@
+"""A line to a server that takes so many bytes and then no more, until it is let go."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+
+PIECE = 64 * 1024
+
+
+class HeldLine(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, target: tuple[str, int], most: int) -> None:
+        """
+        Args:
+            most: bytes on their way to the server, of all connections together.
+        """
+        super().__init__((host, 0), _Both)
+        self.target = target
+        self.let_go = threading.Event()
+        self._left = most
+        self._lock = threading.Lock()
+
+    @property
+    def endpoint(self) -> str:
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def passing(self, count: int) -> None:
+        """Waits where it is too much."""
+        with self._lock:
+            self._left -= count
+            wait = self._left < 0
+        if wait:
+            self.let_go.wait()
+
+
+class _Both(socketserver.BaseRequestHandler):
+    server: HeldLine
+
+    def handle(self) -> None:
+        with socket.create_connection(self.server.target) as there:
+            answers = threading.Thread(target=_copy, args=(there, self.request), daemon=True)
+            answers.start()
+            with contextlib.suppress(OSError):
+                while piece := self.request.recv(PIECE):
+                    self.server.passing(len(piece))
+                    there.sendall(piece)
+                there.shutdown(socket.SHUT_WR)
+            answers.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := source.recv(PIECE):
+            target.sendall(piece)
+        target.shutdown(socket.SHUT_WR)
+
+
+@contextlib.contextmanager
+def held_line(host: str, target: tuple[str, int], most: int) -> Iterator[HeldLine]:
+    with HeldLine(host, target, most) as line:
+        threading.Thread(target=line.serve_forever, daemon=True).start()
+        try:
+            yield line
+        finally:
+            line.let_go.set()
+            line.shutdown()

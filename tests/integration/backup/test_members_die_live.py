@@ -1,0 +1,157 @@
+"""The member that a snapshot streams from dies or hangs in the middle of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from etcd_live import BINARIES, Cluster, Member, fill
+from faulty import Faulty, proxied
+from test_backup_live import at_s3, endpoint, told
+
+from etcd_operator.backup import sink as sinks
+from etcd_operator.backup import source as sources
+from etcd_operator.backup.__main__ import back_up
+from etcd_operator.backup_jobs import ask_progress
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Stored
+from localkube.s3 import S3Server, free_port
+
+pytestmark = pytest.mark.integration
+
+KEYS = 24
+"""Of 1 MB each: more than can be on its way while the store takes nothing."""
+
+SILENT_SECONDS = 3.0
+
+
+@pytest.fixture
+async def members(data: Path, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    cluster = Cluster(BINARIES / "etcd", data, "token")
+    cluster.begin(request.param)
+    await cluster.ready()
+    await fill(cluster.first[0], KEYS, 1_000_000)
+    yield cluster
+    for member in cluster.members:
+        member.kill()
+
+
+@pytest.fixture
+async def proxy(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Faulty]:
+    """A store that takes no part of any upload before it is let go."""
+    monkeypatch.setattr(sinks, "PART", 5 * 1024 * 1024)
+    monkeypatch.setattr(sources, "SILENT_SECONDS", SILENT_SECONDS)
+    async with proxied(s3.endpoint) as found:
+        found.judge = lambda _, request: "held" if "partNumber" in request.path_qs else None
+        yield found
+
+
+@pytest.fixture
+def order(members: Cluster, s3: S3Server, bucket: tuple[str, Path], proxy: Faulty) -> Order:
+    return told(members, replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint))
+
+
+@contextlib.contextmanager
+def stopped(member: Member) -> Iterator[None]:
+    """As a machine that hangs: its kernel still takes what comes."""
+    assert member.process is not None
+    member.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        member.process.send_signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def dead(member: Member) -> Iterator[None]:
+    member.kill()
+    yield
+
+
+WAYS = {"killed": dead, "hangs": stopped}
+
+
+async def streaming(
+    members: Cluster, order: Order, secret: str, proxy: Faulty, caplog: pytest.LogCaptureFixture
+) -> tuple[asyncio.Task[object], Member]:
+    """A backup in the middle, and the member that it is from."""
+    caplog.set_level("INFO", "etcd_operator.backup.process")
+    work = asyncio.create_task(back_up(order, secret=secret))
+    async with asyncio.timeout(30):
+        await proxy.waits.wait()
+    (where,) = [one.args[1] for one in caplog.records if str(one.msg).startswith("taking")]  # type: ignore[index]
+    (member,) = [one for one in members.first if endpoint(one) == where]
+    return work, member
+
+
+def visible(folder: Path) -> list[str]:
+    return [
+        path.name for path in folder.rglob("*") if path.is_file() and ".sgwtmp" not in str(path)
+    ]
+
+
+@pytest.mark.parametrize("members", [3], indirect=True)
+@pytest.mark.parametrize("way", WAYS)
+async def test_another_member_gives_all_of_it(
+    members: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty,
+    caplog: pytest.LogCaptureFixture, way: str
+) -> None:  # fmt: skip
+    work, member = await streaming(members, order, secret, proxy, caplog)
+    with WAYS[way](member):
+        proxy.let_go.set()
+        async with asyncio.timeout(30):
+            done = await work
+
+    assert isinstance(done, Stored), done
+    assert done.size > KEYS * 1_000_000
+    assert len(done.notes) == 1
+    assert f"{endpoint(member)}: its snapshot" in done.notes[0]
+    assert sorted(visible(bucket[1])) == ["etcd.backup", "etcd.backup.manifest.json"]
+    assert any(one.startswith("DELETE") for one in proxy.seen), "the upload was called off"
+
+
+@pytest.mark.parametrize("members", [1], indirect=True)
+@pytest.mark.parametrize("way", ["killed", pytest.param("hangs", marks=pytest.mark.verify)])
+async def test_the_only_member_leaves_nothing_and_the_next_try_makes_it(
+    members: Cluster, order: Order, bucket: tuple[str, Path], secret: str, proxy: Faulty,
+    caplog: pytest.LogCaptureFixture, way: str
+) -> None:  # fmt: skip
+    work, member = await streaming(members, order, secret, proxy, caplog)
+    with WAYS[way](member):
+        proxy.let_go.set()
+        async with asyncio.timeout(30):
+            done = await work
+
+    assert isinstance(done, Failure)
+    assert (done.reason, done.final) == ("EtcdUnreachable", False)
+    assert f"spec.etcdEndpoints: {endpoint(member)}: its snapshot" in done.message
+    assert visible(bucket[1]) == []
+    if way == "killed":
+        member.start(members.initial_cluster(members.first), members.token, "existing")
+    await members.ready()
+    assert isinstance(await back_up(order, secret=secret), Stored)
+
+
+@pytest.mark.parametrize("members", [1], indirect=True)
+async def test_how_far_it_is_and_how_fast_is_told_over_the_wire_while_it_goes_on(
+    members: Cluster, order: Order, secret: str, proxy: Faulty, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(orders, "PROGRESS_PORT", free_port())
+    work, _ = await streaming(members, order, secret, proxy, caplog)
+
+    halfway = await ask_progress("127.0.0.1")
+    assert halfway is not None
+    assert 0 < halfway.stored < KEYS * 1_000_000 < halfway.size
+    assert halfway.bytes_per_second > 0
+
+    proxy.let_go.set()
+    done = await work
+    assert isinstance(done, Stored), done
+    assert await ask_progress("127.0.0.1") is None

@@ -402,6 +402,7 @@ class TestTheJob:
         (root / ASIDE).unlink()
         assert entry.run("prepare", ORDER, str(root), JOURNAL) == REFUSED_EXIT
         monkeypatch.delenv("RECOVERY", raising=False)
+        monkeypatch.setattr(entry, "exit_on_sigterm", lambda: None)  # Else all tests would heed it.
         assert entry.main(["prepare"]) == 2
 
     def test_a_marker_aside_that_cannot_be_read_is_tried_again(self, root: Path) -> None:

@@ -17,7 +17,7 @@ from etcd_operator.moments import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
-from etcd_stateful.manifests.statefulset import levels_in
+from etcd_stateful.manifests.statefulset import epoch_in, levels_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
@@ -75,6 +75,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         overdue=is_overdue(raw, now),
         trust=trust_in(raw.get("spec") or {}),
         labelled=_labels(raw).get(naming.MEMBER_ID, ""),
+        epoch=epoch_in(raw.get("spec") or {}),
         levels=levels_in(raw.get("spec") or {}),
     )
 

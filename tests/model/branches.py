@@ -132,7 +132,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "bootstrap.secret": "a Secret edited by hand: tests/unit",
     "blocked._foreign_data": "volumes of other clusters: tests/unit",
     "bootstrap._begin: Hold RecordsLost": "records edited by hand: tests/unit",
-    "recovery": "a human's spec.recovery: tests/unit",
+    "recovery._why_useless: Hold NameTaken": "a Job of another owner: tests/unit",
     "restore": "a cluster that is born from a backup: tests/unit",
     "filling": "a volume that is filled from a backup: tests/unit",
     "replacement": "a human's EtcdRestore in place: tests/unit",

@@ -20,8 +20,10 @@ from model.world.world import Naming
 from model.world.writes import is_write
 
 COUNTED = (
+    steps.CreateJob,
     steps.CreateSecret,
     steps.DeleteClaim,
+    steps.DeleteJob,
     steps.DeletePod,
     steps.MemberAddLearner,
     steps.MemberPromote,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from model.search import Scenario
-from model.world import faults
+from model.world import faults, faults_recovery
 
 SPEC3: Final[dict[str, object]] = {"size": 3}
 OLD: Final[dict[str, object]] = {"size": 3, "version": "3.6.16"}
@@ -67,6 +67,21 @@ def at(names: tuple[str, ...], *ordinals: int) -> tuple[tuple[str, tuple[int, ..
 
 
 REST: Final = ("rest",)
+LOST: Final = (*REST, "fault node_reimaged 0", "fault node_reimaged 2", *REST)
+"""The quorum, by two volumes of three."""
+SILENT: Final = (*REST, "fault node_reimaged 0", "fault node_silent 2", "recover 1 fenced 2")
+"""The same by one volume and a node, which a human says is off for good, and who may be wrong."""
+BEHIND: Final = (
+    *REST,
+    "fault unscheduled 3",
+    "fault pod_deleted 3",
+    "world",
+    *(f"fault node_reimaged {ordinal}" for ordinal in (0, 1, 2)),
+)
+"""The same of five, of which the lower one that is left lacks what was written last."""
+RECOVERING: Final = tuple(faults_recovery.FAULTS)
+RECOVER: Final = ("recover offered",)
+WORDS: Final = (*RECOVER, "recover 1", "recover 0", '{"recovery": null}')
 
 QUICK: Final[tuple[Scenario, ...]] = (
     Scenario("create 1, two faults", 1, {"size": 1}, faults=at(ALL, 0), left=(2, 0, 1)),
@@ -84,6 +99,40 @@ QUICK: Final[tuple[Scenario, ...]] = (
     Scenario("pause", 5, SPEC3, REST, edits=(*SIZES[2:], *PAUSE), left=(0, 3, 0)),
     Scenario(
         "emptyDir", 3, SPEC3 | EMPTY_DIR, REST, at(ALL, 0, 1), SIZES[:2], left=(1, 1, 0), eager=True
+    ),
+    Scenario(
+        "recovery, one fault",
+        3,
+        SPEC3,
+        LOST,
+        at((*ALL, *RECOVERING), 0, 1, 2),
+        RECOVER,
+        left=(1, 1, 0),
+        eager=True,
+    ),
+    Scenario("recovery of 5, one behind", 5, {"size": 5}, BEHIND, edits=RECOVER, left=(0, 1, 0)),
+    Scenario(
+        "recovery, other words",
+        3,
+        SPEC3,
+        LOST,
+        at(("secret_lost", *RECOVERING[:3]), 1),
+        WORDS,
+        left=(1, 2, 0),
+        eager=True,
+    ),
+    Scenario(
+        "recovery, a silent node",
+        3,
+        SPEC3,
+        SILENT,
+        at(("secret_lost", "operator_cut_off", "pod_of_before_restored"), 2),
+        WORDS[3:],
+        left=(1, 1, 0),
+        eager=True,
+    ),
+    Scenario(
+        "recovery, templates", 3, SPEC3, LOST, edits=(*RECOVER, *TEMPLATES[:2]), left=(0, 2, 1)
     ),
 )
 
@@ -150,4 +199,52 @@ WHOLE: Final[tuple[Scenario, ...]] = (
         left=(1, 2, 0),
         eager=True,
     ),
+    Scenario(
+        "recovery at any speed",
+        3,
+        SPEC3,
+        LOST,
+        at((*ALL, *RECOVERING), 0, 1),
+        RECOVER,
+        left=(1, 1, 0),
+    ),
+    Scenario(
+        "recovery, a late step",
+        3,
+        SPEC3,
+        LOST,
+        at((*WORST, *RECOVERING, "secret_lost"), 0, 1),
+        RECOVER,
+        left=(1, 1, 1),
+    ),
+    Scenario(
+        "recovery, two faults",
+        3,
+        SPEC3,
+        LOST,
+        at((*ALL, *RECOVERING), 0, 1),
+        RECOVER,
+        left=(2, 1, 0),
+        eager=True,
+    ),
+    Scenario(
+        "recovery, a silent node, two faults",
+        3,
+        SPEC3,
+        SILENT,
+        at((*LOSSES, *RECOVERING, "status_lost", "operator_cut_off"), 1, 2),
+        left=(2, 0, 0),
+        eager=True,
+    ),
+    Scenario(
+        "recovery, sizes",
+        5,
+        SPEC3,
+        LOST,
+        at((*LOSSES, *RECOVERING), 1),
+        (*RECOVER, *SIZES),
+        left=(1, 2, 0),
+        eager=True,
+    ),
+    Scenario("recovery, versions", 3, OLD, LOST, edits=(*RECOVER, *VERSIONS), left=(0, 3, 0)),
 )

@@ -22,6 +22,7 @@ from model.world.actions import (
     forward,
     hold,
     late,
+    recover,
     went_round,
 )
 from model.world.goal import rests_well
@@ -168,7 +169,14 @@ class Search:
         yield from self._faults(state, left)
         if left[1]:
             for fields in given.edits:
-                yield f"edit {fields}", (0, 1, 0), lambda f=fields: edit(state, f)
+                yield self._edit(state, fields)
+
+    def _edit(self, state: State, fields: str) -> tuple[str, Left, Callable[[], State | None]]:
+        """Of the spec; or a human's word for a recovery, as `actions` reads it."""
+        words, planner = fields.partition("recover ")[2], self._planner
+        if words:
+            return fields, (0, 1, 0), lambda: recover(state, words, planner)
+        return f"edit {fields}", (0, 1, 0), lambda: edit(state, fields)
 
     def _faults(
         self, state: State, left: Left

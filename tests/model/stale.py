@@ -31,8 +31,9 @@ READS: Final[dict[str, tuple[int, ...]]] = {
     "member list": (9, 10),
     "all of etcd": (8, 9, 10),
     "disruption budget": (12,),
-    "all of Kubernetes": (0, 1, 2, 3, 4, 5, 6, 7, 11, 12),
-    "everything": tuple(range(13)),
+    "Job": (13,),
+    "all of Kubernetes": (0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 13),
+    "everything": tuple(range(14)),
 }
 """By name: the places in `visible` that one read fills."""
 
@@ -44,6 +45,7 @@ _PLACES: Final[dict[object, int]] = {
     "pod": 7,
     "pod uid": 7,
     "PodDisruptionBudget": 12,
+    "job": 13,
 }
 """Which of them shows the object that a precondition is of."""
 
@@ -141,8 +143,8 @@ def _part(state: State, guard: steps_held.Guard) -> object:
             return state.budget
         case ("Service", name):
             return state.headless if name == tables.NAME else state.client
-        case ("secret",):
-            return state.secret
+        case ("secret" | "job" as name,):
+            return getattr(state, name)
         case ("claim", int(ordinal)):
             return state.claims[ordinal]
         case (_, int(ordinal)):

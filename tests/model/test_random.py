@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from model.trace import Trace
-from model.world import faults
+from model.world import faults, faults_recovery
 from model.world.actions import beginning, perform, to_rest
 from model.world.moves import Broken
 from model.world.seen import Planner
@@ -28,7 +28,9 @@ EDITS = (
     '{"version": "3.7.3"}',
     '{"paused": true}',
     '{"paused": null}',
+    '{"recovery": null}',
 )
+NAMES = {**faults.FAULTS, **faults_recovery.FAULTS}
 ORDINALS = st.integers(0, WIDTH - 1)
 
 
@@ -73,7 +75,7 @@ class Lives(RuleBasedStateMachine):
     def late(self) -> None:
         self._do("late")
 
-    @rule(name=st.sampled_from(sorted(faults.FAULTS)), ordinal=ORDINALS)
+    @rule(name=st.sampled_from(sorted(NAMES)), ordinal=ORDINALS)
     def fault(self, name: str, ordinal: int) -> None:
         self._do(f"fault {name} {ordinal}")
 
@@ -84,6 +86,10 @@ class Lives(RuleBasedStateMachine):
     @rule(fields=st.sampled_from(EDITS))
     def edit(self, fields: str) -> None:
         self._do(f"edit {fields}")
+
+    @rule(words=st.sampled_from(("offered", "0", "1", "2 fenced 1")))
+    def recover(self, words: str) -> None:
+        self._do(f"recover {words}")
 
     @rule(ordinal=ORDINALS)
     def elect(self, ordinal: int) -> None:

@@ -39,6 +39,15 @@ def _replaced(name: str, fault: str, ordinal: int, size: int = 3, **spec: object
     return Workload(name, {"size": size} | spec, (("", f"fault {fault} {ordinal}"),))
 
 
+def _recovered(name: str, *events: tuple[str, str]) -> Workload:
+    """From a quorum that is lost: by the volume of 0, and at once another."""
+    return Workload(name, {"size": 3}, (("", "fault node_reimaged 0"), *events))
+
+
+LOST: Final = "0 DeletePod"
+"""The operator has to have done nothing since."""
+RECOVER: Final = ("", "recover offered")
+
 WORKLOADS: Final[tuple[Workload, ...]] = (
     Workload("create 1", {"size": 1}, settled=False),
     Workload("create 3", {"size": 3}, settled=False),
@@ -110,5 +119,25 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         "two lost of five",
         {"size": 5},
         (("", "fault claim_and_pod_deleted 0"), ("", "fault volume_emptied 3")),
+    ),
+    _recovered("recovery", (LOST, "fault node_reimaged 2"), RECOVER),
+    _recovered(
+        "recovery with a silent node",
+        (LOST, "fault node_silent 2"),
+        (LOST, "recover 1 fenced 2"),
+    ),
+    _recovered(
+        "recovery called off",
+        (LOST, "fault node_reimaged 2"),
+        RECOVER,
+        ("1 ApplyChild", 'edit {"recovery": null}'),
+    ),
+    _recovered(
+        "recovery whose Job fails, asked for anew",
+        (LOST, "fault node_reimaged 2"),
+        RECOVER,
+        ("1 WriteBootstrap", "fault unscheduled 1"),
+        ("1 CreateJob", "fault job_fails 1"),
+        ("", "recover 1"),
     ),
 )

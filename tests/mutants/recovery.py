@@ -102,6 +102,18 @@ MUTANTS: Final = [
         "(-seat.status.term if seat.status else 1, seat.ordinal)",
         "the member with less data is offered",
     ),
+    Mutant(
+        _SURVIVOR,
+        "pods = [pod for pod in seen.pods if pod.name not in asked.fenced]",
+        "pods = [p for p in seen.pods if not p.deleting and p.name not in asked.fenced]",
+        "a quorum that came back while all stop is taken for lost",
+    ),
+    Mutant(
+        "membership/budget.py",
+        "roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))",
+        "roster.quorum(replicas.wanted(seen))",
+        "a budget that is made while all stop lets all but one go",
+    ),
     # Up to the raise of the epoch.
     Mutant(
         _RECOVERY,
@@ -174,6 +186,12 @@ MUTANTS: Final = [
         'naming.LABEL_NAME: "etcd",',
         "clients are led to the Job, and its pod may be taken for a member",
     ),
+    Mutant(
+        _RECOVERY,
+        "    return _run(seen, claim)\n",
+        "    return _clear_up(seen, claim)\n",
+        "the others' volumes go, and no Job has ever run",
+    ),
     # What follows it.
     Mutant(
         _RECOVERY,
@@ -228,6 +246,30 @@ MUTANTS: Final = [
         "    if enough or _begins_alone(seen, lost):\n",
         "    if enough:\n",
         "a human is called to a cluster that is just beginning again",
+    ),
+    Mutant(
+        _QUORUM,
+        "(kept == known or not seen.statuses)",
+        "not seen.statuses",
+        "a human is called to a survivor that has yet to lead itself",
+    ),
+    Mutant(
+        "membership/replace.py",
+        " or _is_of_before(seen, claim, pod)):",
+        "):",
+        "a volume of before is in the way for ever",
+    ),
+    Mutant(
+        "membership/roll.py",
+        "(edited or is_of_before(seen, pod))",
+        "edited",
+        "a pod of the epoch before waits for ever",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        " and not pod.deleting and not is_of_before(seen, pod)\n",
+        " and not pod.deleting\n",
+        "a ticket is sent again and again to a pod of the epoch before",
     ),
     # What the Job does to the volume.
     Mutant(

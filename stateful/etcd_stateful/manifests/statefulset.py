@@ -154,11 +154,29 @@ def start_settings(cluster: EtcdCluster, epoch: int) -> str:
 
 def levels_in(pod: Mapping[str, Any]) -> Levels | None:
     """How far pods of this spec are from plaintext to TLS; None where it does not say."""
+    return _levels(_settings_in(pod))
+
+
+def epoch_in(pod: Mapping[str, Any]) -> int | None:
+    """Whose data `start` looks for in pods of this spec; None where it does not say."""
+    return _epoch(_settings_in(pod))
+
+
+def _settings_in(pod: Mapping[str, Any]) -> str:
     containers = pod.get("initContainers") or ()
     starts = (one for one in containers if one.get("name") == naming.START_CONTAINER)
     variables = (variable for start in starts for variable in start.get("env") or ())
     told = (one.get("value") for one in variables if one.get("name") == _SETTINGS)
-    return _levels(next(told, None) or "")
+    return next(told, None) or ""
+
+
+@lru_cache(maxsize=4096)
+def _epoch(settings: str) -> int | None:
+    try:
+        said = json.loads(settings)["epoch"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return said if type(said) is int else None
 
 
 @lru_cache(maxsize=4096)

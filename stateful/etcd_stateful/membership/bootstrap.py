@@ -163,7 +163,11 @@ def latch(seen: Observation) -> Step | None:
 
 def tickets(seen: Observation) -> Step | None:
     """The next write that brings a waiting pod nearer to its ticket: ledger, claim, push."""
-    waiting = [pod for pod in seen.pods if pod.answer and pod.in_start and not pod.deleting]
+    waiting = [
+        pod
+        for pod in seen.pods
+        if pod.answer and pod.in_start and not pod.deleting and not is_of_before(seen, pod)
+    ]
     if not waiting or (not is_latched(seen) and _gathering(seen)):
         return None
     if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
@@ -337,6 +341,11 @@ def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
     first = recorded(seen).member(pod.name)
     run = recorded(seen).challenge(first.member_id) if first else None
     return bool(run and waits_empty(pod) and pod.answer and pod.answer.challenge != run)
+
+
+def is_of_before(seen: Observation, pod: Pod) -> bool:
+    """Made for an epoch that a recovery or a restore has ended: no volume or ticket suits it."""
+    return pod.epoch is not None and pod.epoch < recorded(seen).epoch
 
 
 def waits_empty(pod: Pod) -> bool:

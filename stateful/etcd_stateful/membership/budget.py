@@ -22,7 +22,7 @@ def least(seen: Observation) -> int:
     if seen.etcd is not None and seen.etcd.cluster_id == recorded(seen).cluster_id:
         return roster.quorum(len(seen.etcd.members))
     asked = least_of(dict(seen.disruption_budget)) if seen.disruption_budget else None
-    return asked or roster.quorum(replicas.wanted(seen))
+    return asked or roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))
 
 
 def is_lowered(live: Live, wanted: Manifest) -> bool:

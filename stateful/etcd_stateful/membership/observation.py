@@ -121,6 +121,9 @@ class Pod:
     labelled: str = ""
     """The member's ID on its label."""
 
+    epoch: int | None = None
+    """That its `start` looks for; None where it does not say."""
+
     levels: Levels | None = None
     """How it was started to talk to members and clients; None where it is as the record says."""
 

@@ -47,9 +47,11 @@ def _is_seen_to_serve(every: list[Seat]) -> bool:
 
 
 def _begins_alone(seen: Observation, lost: list[Seat]) -> bool:
-    """After a recovery the survivor alone is a member, and takes a moment to say so."""
+    """After a recovery the survivor alone is a member, and takes a moment to say so, and another to
+    lead itself; nobody else's claim has a record then."""
     epoch, known = recorded(seen).epoch, [seat for seat in roster.seats(seen) if seat.record]
-    return epoch > FIRST_EPOCH and not seen.statuses and any(seat not in lost for seat in known)
+    kept = [seat for seat in known if seat not in lost]
+    return epoch > FIRST_EPOCH and bool(kept) and (kept == known or not seen.statuses)
 
 
 def _is_lost(seat: Seat) -> bool:

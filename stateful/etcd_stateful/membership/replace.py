@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from etcd_stateful.membership import changes, leftovers, roster
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Claim, Observation, Pod
+from etcd_stateful.membership.observation import Claim, Observation, Pod, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Step, Wait
 
@@ -69,7 +69,8 @@ def _again(seen: Observation, seat: Seat, pod: Pod) -> Step | None:
 def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Step | None:
     """A claim whose volume no new member can start on; an empty one is taken as it is."""
     runs = pod.etcd_started and not pod.in_start
-    if not (runs or pod.node_gone or claim.phase == "Lost" or seat.found == "damaged"):
+    spoilt = pod.node_gone or claim.phase == "Lost" or seat.found == "damaged"
+    if not (runs or spoilt or _is_of_before(seen, claim, pod)):
         return None
     if leftovers.is_removed_members(seen, claim):
         reason = f"claim {claim.name} is deleted: the member that it belongs to was removed"
@@ -80,6 +81,16 @@ def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Ste
         f"pod {pod.name} {what} and is on no member list, and nothing on claim {claim.name} says "
         "which member it belonged to. If its data is not needed, delete the claim and the pod",
     )
+
+
+def _is_of_before(seen: Observation, claim: Claim, pod: Pod) -> bool:
+    """What a recovery would have deleted, had the Secret not been lost in the middle of it. Of any
+    other cluster it is not in the way: others are grown beside it."""
+    finding = pod.answer.finding if pod.in_start and pod.answer else None
+    held, now = claim.own_record, recorded(seen).epoch
+    found = finding.epoch if finding and finding.found == "foreign-data" else None
+    is_meant = held is not None and found is not None and held.epoch == found < now
+    return is_meant and leftovers.is_removed_members(seen, claim)
 
 
 def _delete(pod: Pod, why: str) -> DeletePod:

@@ -26,7 +26,7 @@ def wanted(seen: Observation) -> int:
     if (listed := _by_list(seen)) is not None:
         return listed
     record = seen.secret.bootstrap if seen.secret else None
-    begun = _on_record(record) if record else 0
+    begun = on_record(record) if record else 0
     if record and record.latched and seen.stateful_set is not None:
         # Of claims some may be of members that a shrink has just taken off the list.
         return max(seen.replicas, begun)
@@ -37,7 +37,7 @@ def keep(seen: Observation) -> Step | None:
     """Writes down how many ordinals there are to be, before there are: without a member list, and
     with the StatefulSet gone or scaled by hand, nothing else would tell."""
     record, listed = recorded(seen), _by_list(seen)
-    if listed in (None, _on_record(record)) or survivor.halted(seen):
+    if listed in (None, on_record(record)) or survivor.halted(seen):
         return None
     reason = f"the cluster is to have {listed} members now"
     return WriteBootstrap.of(seen, replace(record, size=listed), reason)
@@ -54,7 +54,8 @@ def _by_list(seen: Observation) -> int | None:
     return min(size, record.successor.ordinal) if record.successor else size
 
 
-def _on_record(record: Bootstrap) -> int:
+def on_record(record: Bootstrap) -> int:
+    """Also while none of them may run."""
     return record.size or len(record.members)
 
 

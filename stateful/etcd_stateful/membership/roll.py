@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from etcd_stateful.membership import changes, roster
-from etcd_stateful.membership.bootstrap import as_running
+from etcd_stateful.membership.bootstrap import as_running, is_of_before
 from etcd_stateful.membership.observation import Observation, Pod, is_latched
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
@@ -111,9 +111,10 @@ def is_over(seen: Observation) -> bool:
 
 
 def _is_outdated(seen: Observation, pod: Pod) -> bool:
-    """Of an older revision, and of another spec: an operator that merely renders differently than
-    the one before must not restart a whole fleet."""
-    return pod.name in seen.outdated and pod.spec_hash != as_running(seen).template_hash
+    """Of an older revision, and of another spec or epoch: an operator that merely renders
+    differently than the one before must not restart a whole fleet."""
+    edited = pod.spec_hash != as_running(seen).template_hash
+    return pod.name in seen.outdated and (edited or is_of_before(seen, pod))
 
 
 def _may_go(seat: Seat, pod: Pod) -> bool:

@@ -103,9 +103,10 @@ def _why_not_meant(seen: Observation, asked: Recovery) -> str:
 def served(seen: Observation, asked: Recovery) -> list[str]:
     """Pods that may still be of a quorum: Ready to the kubelet, or with a leader by their own word.
 
-    The human knows better about the fenced ones, whose nodes do not answer.
+    One that is stopping serves until it has. The human knows better about the fenced ones, whose
+    nodes do not answer.
     """
-    pods = [pod for pod in seen.pods if not pod.deleting and pod.name not in asked.fenced]
+    pods = [pod for pod in seen.pods if pod.name not in asked.fenced]
     return [pod.name for pod in pods if pod.ready or _leader(seen, pod.ordinal)]
 
 

@@ -7,22 +7,27 @@ world               controllers, kubelet and etcd go one move further
 elect 2             the voters elect ordinal 2
 fault pod_deleted 2 see `faults`; also those that end a passing one
 edit {"size": 5}    the spec is edited
+recover offered     the spec is given the recovery that the status holds out, word for word
+recover 1 fenced 2  the same, as a human makes it up from what else the status shows
 heal                passing faults are over
 rest                everything goes on, without faults, until it rests
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from etcd_stateful.membership.steps import Step, Write, is_final
+from etcd_stateful import naming
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.steps import Hold, Step, Write, is_final
 from model.world import faults, rules, steps_held, tables
 from model.world.etcd import Refused
 from model.world.goal import goes_round_well, rests_well
 from model.world.moves import Broken, candidates, elect, heal, next_move
 from model.world.seen import Planner
-from model.world.state import NONE, State
+from model.world.state import NONE, Member, State, content_of, up_voters
 from model.world.writes import apply, is_write
 
 LONGEST = 400
@@ -39,6 +44,8 @@ def beginning(width: int, **fields: object) -> State:
 def perform(state: State, action: str, planner: Planner) -> State | None:
     """The state after it; None where it cannot happen or changes nothing. Raises Broken."""
     kind, _, rest = action.partition(" ")
+    if kind == _RECOVER:
+        return recover(state, rest, planner)
     if kind in _OPERATOR:
         return _OPERATOR[kind](state, planner)
     return _OTHERS[kind](state, rest)
@@ -93,6 +100,45 @@ def edit(state: State, fields: str) -> State | None:
     return None if spec == state.spec else state._replace(spec=spec)
 
 
+def recover(state: State, words: str, planner: Planner) -> State | None:
+    asked = _offered(state, planner) if words == "offered" else _made_up(state, words)
+    return edit(state, json.dumps({"recovery": asked})) if asked else None
+
+
+def _offered(state: State, planner: Planner) -> dict[str, Any] | None:
+    """What it holds out has to be no worse than what any other member that answers has."""
+    step = planner(state)
+    message = step.message if isinstance(step, Hold) else ""
+    _, there, rest = message.partition("spec.recovery: ")
+    if not there or not rest.startswith("{"):
+        return None
+    asked: dict[str, Any] = json.JSONDecoder().raw_decode(rest)[0]
+    content = content_of(state, tables.ordinal_of(asked["survivor"]))
+    others = (content_of(state, one.ordinal) for one in up_voters(state) if _stays(state, one))
+    if not (content and content.has) and any(one and one.has for one in others):
+        raise Broken(f"offer: {asked['survivor']} lacks what another member has")
+    return asked
+
+
+def _stays(state: State, member: Member) -> bool:
+    claim = state.claims[member.ordinal]
+    return claim is not None and not claim.deleting and not claim.lost
+
+
+def _made_up(state: State, words: str) -> dict[str, Any] | None:
+    """status.clusterID and status.epoch are there to be copied at any time."""
+    if state.secret == NONE or not tables.bootstraps[state.secret].latched:
+        return None
+    record = tables.bootstraps[state.secret]
+    survivor, _, fenced = words.partition(" fenced ")
+    asked: dict[str, Any] = {
+        "survivor": naming.pod(tables.NAME, int(survivor)),
+        "clusterID": to_hex(record.cluster_id),
+        "epoch": record.epoch,
+    }
+    return asked | {"fenced": [naming.pod(tables.NAME, int(one)) for one in fenced.split()]}
+
+
 def forward(state: State, planner: Planner) -> State | None:
     """The one next thing when nobody interferes; None at rest."""
     return act(state, planner) or checked(next_move(state)) or checked(heal(state))
@@ -138,6 +184,7 @@ _OPERATOR: Final[dict[str, Callable[[State, Planner], State | None]]] = {
     "late": late,
     "rest": to_rest,
 }
+_RECOVER: Final = "recover"
 _OTHERS: Final[dict[str, Callable[[State, str], State | None]]] = {
     "world": lambda state, _: checked(next_move(state)),
     "heal": lambda state, _: checked(heal(state)),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from etcd_stateful.membership.versions import Version
-from model.world import tables
+from model.world import faults_recovery, tables
 from model.world.etcd import Refused, remove
 from model.world.moves import run_etcd, run_start
 from model.world.state import (
@@ -45,7 +45,8 @@ Fault = Callable[[World, int], bool]
 def happen(state: State, name: str, ordinal: int) -> State | None:
     """The state after the fault; None where it cannot happen or changes nothing."""
     world = World(state)
-    if not (FAULTS.get(name) or FREE[name])(world, ordinal):
+    fault = FAULTS.get(name) or FREE.get(name) or faults_recovery.FAULTS[name]
+    if not fault(world, ordinal):
         return None
     after = world.freeze()
     return after if after != state else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from etcd_stateful.membership.steps import DeletePod, Hold, Settled, Step, Wait
 from etcd_stateful.membership.versions import parse_version
-from model.world import tables
+from model.world import goal_recovery, tables
 from model.world.state import (
     DATABASE,
     IMAGE,
@@ -48,8 +48,8 @@ def _unlike_declared(state: State) -> str:
         return "settled with other children"
     if state.budget == NONE or tables.objects[state.budget].least != quorum(cluster.size):
         return "settled with another disruption budget"
-    if state.etcd.alarms or state.etcd.down:
-        return "settled with an alarm, or amid a downgrade"
+    if state.etcd.alarms or state.etcd.down or goal_recovery.is_under_way(state):
+        return "settled with an alarm, or amid a downgrade or a recovery"
     return _unlike_pods(state)
 
 
@@ -103,6 +103,10 @@ def _not_held(state: State, hold: Hold) -> str:
         "DataDamaged": not is_formed(state) and _damaged(state),
         "ClaimDeleted": not is_formed(state),
         "SplitBrain": _never_formed(state) or state.told != state.etcd.cluster,
+        "ForeignData": not has_quorum(state) and goal_recovery.is_kept_back(state),
+        "RecoveryRefused": goal_recovery.is_wrong(state),
+        "RecoveryFailed": goal_recovery.has_failed(state),
+        "RecoveryNotNeeded": has_quorum(state) and cluster.recovery is not None,
     }
     if excused.get(hold.reason):
         return ""
@@ -164,6 +168,7 @@ def _not_waited(state: State, wait: Wait) -> str:
         "a quorum to answer: ": is_lost_for_good(state) or _never_formed(state),
         "to reach a quorum": _never_formed(state),
         "keeps failing": _never_formed(state),
+        "to make a cluster of one": goal_recovery.cannot_run(state),
     }
     if any(true for words, true in names.items() if words in wait.reason):
         return ""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from model.world import tables, volume
+from model.world import job, tables, volume
+from model.world.job import Broken
 from model.world.state import (
     CRASH,
     DATABASE,
@@ -35,10 +36,6 @@ from model.world.state import (
 from model.world.world import World
 
 Move = Callable[[World], bool]
-
-
-class Broken(AssertionError):
-    """A rule of the design does not hold; the message starts with its name."""
 
 
 def next_move(state: State) -> State | None:
@@ -112,7 +109,8 @@ def run_start(world: World, ordinal: int) -> None:
     """A pod's init container runs: data of this member just runs, all else waits."""
     pod = world.pods[ordinal]
     assert pod is not None
-    waits = volume.finding(ordinal, world.content(ordinal)) is not None
+    epoch = tables.templates[pod.template].epoch
+    waits = volume.finding(ordinal, world.content(ordinal), epoch) is not None
     world.pods[ordinal] = pod._replace(where=START if waits else ETCD, linked=False)
     world.new_run(ordinal)
     world.touch("pod", ordinal)
@@ -134,6 +132,8 @@ def run_etcd(world: World, ordinal: int) -> None:
     if where != pod.where:
         world.touch("pod", ordinal)
     world.pods[ordinal] = pod._replace(where=where, linked=False)
+    if where == ETCD:
+        job.begin_again(world, ordinal)
 
 
 def _refuses_to_run(world: World, pod: Pod, content: Content) -> bool:
@@ -239,6 +239,7 @@ def _recovers(world: World, ordinal: int, pod: Pod, content: Content) -> bool:
         return False
     world.pods[ordinal] = pod._replace(where=ETCD, linked=False)
     world.touch("pod", ordinal)
+    job.begin_again(world, ordinal)
     return True
 
 
@@ -314,6 +315,7 @@ MOVES: Final[tuple[Move, ...]] = (
     _scale_down,
     _make,
     _schedule,
+    job.go_on,
     _join,
     _elect,
     _catch_up,

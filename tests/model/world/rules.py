@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from etcd_stateful.membership import steps, versions
 from etcd_stateful.membership.steps import Step
-from model.world import tables
+from model.world import rules_recovery, tables
 from model.world.moves import Broken
 from model.world.state import (
     NONE,
@@ -100,7 +100,9 @@ STATE_RULES: Final[tuple[StateRule, ...]] = (
     i1_no_drain_takes_the_quorum,
     i2_one_learner,
     i3_no_two_volumes_of_one_member,
+    rules_recovery.i3_no_volume_of_before_runs,
     i7_one_cluster,
+    rules_recovery.i7_epoch_is_kept,
 )
 
 
@@ -190,7 +192,8 @@ def i4_attempts(state: State, step: steps.WriteBootstrap) -> str:
     if old.latched and not new.latched:
         return "the latch was taken off"
     if new.attempt == old.attempt:
-        return "other first members" if new.members != old.members else ""
+        over = bool(old.survivor) and not new.members
+        return "other first members" if new.members != old.members and not over else ""
     if old.latched or new.attempt != old.attempt + 1:
         return "another attempt out of turn"
     return "tickets of the attempt before" if new.issued else ""
@@ -210,11 +213,11 @@ def i3_ledger_remembers(state: State, step: steps.WriteBootstrap) -> str:
 
 def i5_replicas(state: State, step: steps.ApplyChild) -> str:
     """Only once the ordinals that go are on no list; never before it has formed."""
-    if step.kind != "StatefulSet":
+    if step.kind != "StatefulSet" or rules_recovery.excused(state, step):
         return ""
     spec: Any = step.manifest["spec"]
     wanted = spec["replicas"]
-    members = state.etcd.members if state.etcd else ()
+    members = rules_recovery.members(state)
     if state.sts == NONE:
         # Made again, maybe while nobody tells who is a member: only who has data matters.
         members = tuple(one for one in members if content_of(state, one.ordinal))
@@ -229,7 +232,7 @@ def i5_replicas(state: State, step: steps.ApplyChild) -> str:
 def i6_claim_of_a_removed_member(state: State, step: steps.DeleteClaim) -> str:
     ordinal = tables.ordinal_of(step.name.removeprefix("data-"))
     claim = state.claims[ordinal]
-    if claim is None:
+    if claim is None or rules_recovery.excused(state, step):
         return ""
     if claim.record is None or not claim.record.own:
         return "no record says whose it is"
@@ -336,17 +339,25 @@ def paused(state: State, step: Step) -> str:
 
 
 STEP_RULES: Final[dict[type, tuple[StepRule, ...]]] = {
-    steps.ApplyChild: (i5_replicas, i9_version, i10_owner),
+    steps.ApplyChild: (rules_recovery.i1_stopped_by_word, i5_replicas, i9_version, i10_owner),
     steps.CreateSecret: (i11_no_empty_cluster, i11_formed_is_formed),
     steps.WriteBootstrap: (
         i3_ledger_remembers,
         i4_attempts,
         i7_cluster_id,
+        rules_recovery.i7_epoch,
+        rules_recovery.i7_recovered,
         i11_no_empty_cluster,
     ),
     steps.PushTicket: (i3_one_ticket, i3_recorded_first, i4_new_before_it_formed),
-    steps.DeleteClaim: (i6_claim_of_a_removed_member,),
-    steps.DeletePod: (i1_pod_of_the_quorum, i8_one_pod_down, i8_leader_last),
+    steps.DeleteClaim: (i6_claim_of_a_removed_member, rules_recovery.i6_claim_of_before),
+    steps.DeletePod: (
+        i1_pod_of_the_quorum,
+        i8_one_pod_down,
+        i8_leader_last,
+        rules_recovery.i8_given_up,
+    ),
+    steps.CreateJob: (rules_recovery.i8_one_etcd_on_the_volume,),
     steps.MemberAddLearner: (i2_one_change,),
     steps.MemberPromote: (i1_promoted_into_the_quorum,),
     steps.MemberRemove: (i1_member_of_the_quorum,),

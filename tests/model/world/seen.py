@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from etcd_stateful import naming
+from etcd_stateful.membership import survivor
 from etcd_stateful.membership.observation import (
     Alarm,
     Claim,
@@ -25,7 +26,7 @@ from etcd_stateful.membership.observation import (
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import Step
-from model.world import quick, tables, volume
+from model.world import job, quick, seen_job, tables, volume
 from model.world.state import (
     CRASH,
     DATABASE,
@@ -78,6 +79,7 @@ def visible(state: State) -> Visible:
         alarms,
         _predecessors(state),
         state.budget,
+        (state.job, job.trouble(state)) if state.job else None,
     )
 
 
@@ -99,7 +101,8 @@ def _pod(state: State, ordinal: int, *, led: bool) -> Visible | None:
     answers = (
         pod.where == START and not (pod.deleting or away or state.cut) and state.secret != NONE
     )
-    found = volume.finding(ordinal, content) if answers else None
+    epoch = tables.templates[pod.template].epoch
+    found = volume.finding(ordinal, content, epoch) if answers else None
     refuses = pod.where == CRASH and content is not None and content.harm == DATABASE
     slow = bool(state.slow >> ordinal & 1)
     runs = pod.where in (ETCD, CRASH) and content is not None
@@ -141,14 +144,14 @@ def _status(state: State, ordinal: int, *, led: bool) -> Visible | None:
         return None
     member = next((one for one in etcd.members if one.member == content.member), None)
     learner = member is not None and member.learner
-    caught = content.has or not learner
+    behind = 10 if learner else 99
     version = tables.templates[pod.template].version
     return (
         content.member,
         version,
         etcd.leader if led else 0,
         learner,
-        100 if caught else 10,
+        100 if content.has else behind,
         f"3.{etcd.format}" if version.minor >= 6 else "",
         f"3.{etcd.down}" if etcd.down else "",
         bool(etcd.alarms),
@@ -179,9 +182,10 @@ def observe(key: Visible) -> Observation:
         alarms,
         before,
         budget,
+        working,
     ) = key
     record = tables.bootstraps[secret] if secret != NONE else None
-    return Observation(
+    seen = Observation(
         cluster=tables.specs[spec].cluster,
         secret=Secret("1", record) if record else None,
         stateful_set=_object(sts),
@@ -198,6 +202,7 @@ def observe(key: Visible) -> Observation:
         operator_image=tables.IMAGE,
         last_cluster_id=told or None,
     )
+    return seen_job.onto(seen, *working) if working and survivor.is_looked_at(seen) else seen
 
 
 def _object(number: int) -> Any:
@@ -208,7 +213,7 @@ def _as_record(kind: str, ordinal: int, record: Record | None) -> MemberRecord |
     if record is None:
         return None
     uid = f"{kind}-{ordinal}" if record.own else tables.GONE
-    return MemberRecord(tables.UID, uid, record.member, record.cluster)
+    return MemberRecord(tables.UID, uid, record.member, record.cluster, record.epoch)
 
 
 @functools.cache
@@ -266,6 +271,7 @@ def _as_pod(
         node_gone=gone and where == PENDING,
         ran_as=ran_as,
         overdue=deleting and away,
+        epoch=made.epoch,
     )
 
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from etcd_stateful.membership.records import FIRST_EPOCH
+
 MAX: Final = 7
 
 PENDING: Final = 0
@@ -38,6 +40,16 @@ UNREADABLE: Final = 4
 """What is wrong with data: the log is no log, etcd refuses it, it silently differs, the disk gives
 errors for a while."""
 
+RUNS: Final = 0
+COMPLETE: Final = 1
+FAILED: Final = 2
+"""How far a recovery's Job is."""
+
+STAYS: Final = 0
+DELETING: Final = 1
+LEAVING: Final = 2
+"""A Job whose own deletion waits for its pod; one that is gone, and its pod has yet to stop."""
+
 NODE: Final = 1
 PHASE: Final = 2
 """How a claim's volume is lost: with its node, or by the volume's own end."""
@@ -51,6 +63,7 @@ class Record(NamedTuple):
     member: int
     cluster: int
     own: bool
+    epoch: int = FIRST_EPOCH
 
 
 class Content(NamedTuple):
@@ -66,6 +79,12 @@ class Content(NamedTuple):
     has: bool
     """Every write that was ever acknowledged."""
     harm: int = NO_HARM
+    epoch: int = FIRST_EPOCH
+    """In its marker."""
+    aside: bool = False
+    """A recovery's Job has set that marker aside, and written no other yet."""
+    alone: bool = False
+    """By its own log it is the only member; of no account once it has run in that epoch."""
 
 
 class Claim(NamedTuple):
@@ -110,6 +129,24 @@ class Etcd(NamedTuple):
     down: int
     format: int
     alarms: tuple[int, ...] = ()
+    epoch: int = FIRST_EPOCH
+    """Of the volumes that it runs on: raised the moment that a survivor runs as all there is."""
+
+
+class Job(NamedTuple):
+    """A recovery's, and its pod: whose volume it works on, and what it was ordered to make of it.
+
+    `made`: of which spec. `minor` and `pullable`: of its etcd."""
+
+    survivor: int
+    member: int
+    cluster: int
+    epoch: int
+    made: str
+    minor: int
+    pullable: bool
+    phase: int = RUNS
+    going: int = STAYS
 
 
 class State(NamedTuple):
@@ -139,6 +176,7 @@ class State(NamedTuple):
     """Ordinals that are down because the operator deleted their pod."""
     pending: int = NONE
     """A step that an operator has decided on and not applied yet."""
+    job: Job | None = None
 
 
 def quorum(size: int) -> int:

@@ -12,14 +12,16 @@ from typing import Any, Final
 
 from etcd_stateful.membership.steps import (
     ApplyChild,
+    CreateJob,
     DeleteClaim,
+    DeleteJob,
     DeletePod,
     PushTicket,
     RecordMember,
     Step,
     WriteBootstrap,
 )
-from model.world import tables
+from model.world import orders, tables
 from model.world.state import NONE
 
 Guard = tuple[object, ...]
@@ -43,8 +45,8 @@ def guards(number: int) -> frozenset[Guard]:
         case ApplyChild(manifest=manifest, kind=kind, name=name):
             metadata: Any = manifest["metadata"]
             return frozenset({(kind, name)} if "resourceVersion" in metadata else ())
-        case WriteBootstrap():
-            return frozenset({("secret",)})
+        case WriteBootstrap() | DeleteJob():
+            return frozenset({("job",) if isinstance(held, DeleteJob) else ("secret",)})
         case RecordMember(kind="Pod", name=name) | DeletePod(name=name):
             return frozenset({("pod", tables.ordinal_of(name))})
         case RecordMember(name=name) | DeleteClaim(name=name):
@@ -82,6 +84,8 @@ def members(number: int) -> tuple[int, ...]:
         found.append(held.record.member_id)
     if isinstance(held, PushTicket):
         found.append(held.ticket.member_id)
+    if isinstance(held, CreateJob):
+        found.append(orders.ordered(held.manifest).member)
     if isinstance(held, WriteBootstrap):
         found.extend(member for member, _ in held.record.issued)
     return tuple(found)
@@ -103,6 +107,9 @@ def renamed(number: int, names: tuple[tuple[int, int], ...]) -> int:
         changed["record"] = replace(held.record, member_id=of(held.record.member_id))
     if isinstance(held, PushTicket):
         changed["ticket"] = replace(held.ticket, member_id=of(held.ticket.member_id))
+    if isinstance(held, CreateJob):
+        member = orders.ordered(held.manifest).member
+        changed["manifest"] = orders.renamed(held.manifest, member, of(member))
     if isinstance(held, WriteBootstrap):
         issued = tuple(sorted((of(member), run) for member, run in held.record.issued))
         changed["record"] = replace(held.record, issued=issued)

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
-from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.membership.records import FIRST_EPOCH, Bootstrap
 from etcd_stateful.membership.versions import Version, parse_version
 
 Json = dict[str, Any]
@@ -68,6 +68,8 @@ class Template:
     version: Version
     spec_hash: str
     pullable: bool
+    epoch: int
+    """That its `start` looks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +158,35 @@ def _template(raw: Json) -> int:
     version = parse_version(etcd["image"].rpartition(":")[2])
     assert version is not None, etcd["image"]
     said = raw["metadata"].get("annotations", {}).get(naming.SPEC_HASH, "")
-    pullable = "broken" not in etcd["image"] and version.patch < BROKEN_PATCH
-    return templates.number(text, Template(text, etcd["image"], version, said, pullable))
+    made = Template(text, etcd["image"], version, said, is_pullable(etcd["image"]), _epoch(raw))
+    return templates.number(text, made)
+
+
+def is_pullable(image: str) -> bool:
+    version = parse_version(image.rpartition(":")[2])
+    return "broken" not in image and version is not None and version.patch < BROKEN_PATCH
+
+
+def _settings(raw: Json) -> Json:
+    """The variable of `start` that the epoch is in."""
+    start = next(one for one in raw["spec"]["initContainers"] if one["name"] == "start")
+    return next(dict(one) for one in start["env"] if one["name"] == "START_SETTINGS")
+
+
+def _epoch(raw: Json) -> int:
+    return int(json.loads(_settings(raw)["value"])["epoch"])
+
+
+@functools.cache
+def of_before(template: int) -> int:
+    """As pods were made in the epoch before; NONE for one of the first."""
+    made = templates[template]
+    if made.epoch == FIRST_EPOCH:
+        return -1
+    now, before = (json.dumps(f'"epoch": {one},') for one in (made.epoch, made.epoch - 1))
+    text = made.text.replace(now.strip('"'), before.strip('"'))
+    assert text != made.text, "a template says its epoch otherwise than it is looked for here"
+    return _template(json.loads(text))
 
 
 BROKEN_PATCH: Final = 90

@@ -5,21 +5,21 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from etcd_stateful import marker, naming, start, wal
-from etcd_stateful.manifests.statefulset import FIRST_EPOCH
+from etcd_stateful import marker, naming, recover, start, wal
+from etcd_stateful.membership.records import FIRST_EPOCH
 from etcd_stateful.start_config import Settings
 from etcd_stateful.ticket import Finding, Ticket
-from model.world.state import LOG, UNREADABLE, Content
+from model.world.state import LOG, UNREADABLE, Content, Job
 from model.world.tables import NAME, NAMESPACE, UID, ordinal_of
 
 _GARBLED: Final = b"\x01" * 64
 
 
 @functools.cache
-def settings(ordinal: int) -> Settings:
+def settings(ordinal: int, epoch: int = FIRST_EPOCH) -> Settings:
     return Settings(
         cluster_uid=UID,
-        epoch=FIRST_EPOCH,
+        epoch=epoch,
         member=naming.pod(NAME, ordinal),
         pod_uid=f"pod-{ordinal}",
         pod_ip="127.0.0.1",
@@ -28,16 +28,18 @@ def settings(ordinal: int) -> Settings:
 
 
 @functools.cache
-def finding(ordinal: int, content: Content | None) -> Finding | None:
-    """What `start` reports of the volume; None when it just runs."""
-    found = start.inspect(settings(ordinal), _facts(ordinal, content))
+def finding(ordinal: int, content: Content | None, epoch: int = FIRST_EPOCH) -> Finding | None:
+    """What `start` of a pod of that epoch reports of the volume; None when it just runs."""
+    found = start.inspect(settings(ordinal, epoch), _facts(ordinal, content))
     return found.finding if isinstance(found, start.Wait) else None
 
 
-def take(ordinal: int, content: Content | None, challenge: str, ticket: Ticket) -> Content | str:
+def take(
+    ordinal: int, content: Content | None, epoch: int, challenge: str, ticket: Ticket
+) -> Content | str:
     """The volume once `start` has taken the ticket, or why it does not."""
     facts = _facts(ordinal, content)
-    plan = start.accept(settings(ordinal), facts, challenge, ticket)
+    plan = start.accept(settings(ordinal, epoch), facts, challenge, ticket)
     if isinstance(plan, start.Refusal):
         return plan.why
     assert isinstance(plan, start.Plan)
@@ -49,7 +51,17 @@ def take(ordinal: int, content: Content | None, challenge: str, ticket: Ticket) 
         initial=_bits(ticket.initial_cluster),
         log=False,
         has=False,
+        epoch=ticket.epoch,
     )
+
+
+@functools.cache
+def verdict(job: Job, content: Content | None) -> recover.Verdict:
+    """What the Job of a recovery finds on the volume that it was given."""
+    ordinal = job.survivor
+    order = recover.Order(settings(ordinal, job.epoch), job.member, job.cluster)
+    aside = _marker(ordinal, content) if content is not None and content.aside else None
+    return recover.inspect(order, _facts(ordinal, content), aside)
 
 
 def _bits(initial_cluster: str) -> int:
@@ -65,15 +77,20 @@ def _bits(initial_cluster: str) -> int:
 def _facts(ordinal: int, content: Content | None) -> start.VolumeFacts:
     if content is None:
         return start.VolumeFacts()
-    marked = marker.serialise(
-        marker.Marker(UID, FIRST_EPOCH, naming.pod(NAME, ordinal), content.member, content.cluster)
-    )
+    marked = None if content.aside else _marker(ordinal, content)
     if content.harm == UNREADABLE:
         return start.VolumeFacts(problem="input/output error")
     if not content.log:
         return start.VolumeFacts(leftovers=True, marker=marked)
     head = _GARBLED if content.harm == LOG else log_head(content.member, content.cluster)
     return start.VolumeFacts(heads=(head,), marker=marked)
+
+
+def _marker(ordinal: int, content: Content) -> bytes:
+    name = naming.pod(NAME, ordinal)
+    return marker.serialise(
+        marker.Marker(UID, content.epoch, name, content.member, content.cluster)
+    )
 
 
 def log_head(member: int, cluster: int) -> bytes:

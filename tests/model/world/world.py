@@ -18,6 +18,7 @@ from model.world.state import (
     Claim,
     Content,
     Etcd,
+    Job,
     Member,
     Pod,
     Record,
@@ -53,6 +54,7 @@ class World:
             self.away,
             self.ours,
             self.pending,
+            self.job,
         ) = state
         self.claims: list[Claim | None] = list(claims)
         self.pods: list[Pod | None] = list(pods)
@@ -75,6 +77,7 @@ class World:
             self.away,
             self.ours,
             self.pending,
+            self.job,
         )
 
     def freeze(self) -> State:
@@ -242,6 +245,8 @@ def _appearing(world: World) -> Iterator[int]:
             yield from _named(pod.record, pod.content)
     if world.etcd is not None:
         yield from world.etcd.alarms
+    if world.job is not None:
+        yield world.job.member
     if world.pending != NONE:
         yield from steps_held.members(world.pending)
 
@@ -279,6 +284,8 @@ def _rename(world: World, names: dict[int, int], dropped: dict[int, int]) -> Non
             world.pods[ordinal] = pod._replace(
                 record=record(pod.record), content=content(pod.content)
             )
+    if world.job is not None:
+        world.job = _jobs_renamed(world.job, names)
     world.given = tuple(
         sorted((names.get(one, one), last) for one, last in world.given if one not in dropped)
     )
@@ -286,6 +293,10 @@ def _rename(world: World, names: dict[int, int], dropped: dict[int, int]) -> Non
     world.secret = tables.rename(world.secret, (), renamed)
     if world.pending != NONE:
         world.pending = steps_held.renamed(world.pending, renamed)
+
+
+def _jobs_renamed(job: Job, names: dict[int, int]) -> Job:
+    return job._replace(member=names.get(job.member, job.member))
 
 
 def fresh_member(world: World) -> int:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from etcd_stateful.membership import steps
 from etcd_stateful.membership.steps import Step, Write
-from model.world import etcd, tables, volume
+from model.world import etcd, job, orders, tables, volume
 from model.world.etcd import Refused
 from model.world.moves import run_etcd
-from model.world.state import NONE, PENDING, START, Record, State
+from model.world.state import LEAVING, NONE, PENDING, START, Record, State
 from model.world.world import World
 
 
@@ -72,7 +72,8 @@ def _write_bootstrap(world: World, step: steps.WriteBootstrap) -> None:
 
 
 def _record_member(world: World, step: steps.RecordMember) -> None:
-    record = Record(step.record.member_id, step.record.cluster_id, own=True)
+    said = step.record
+    record = Record(said.member_id, said.cluster_id, own=True, epoch=said.epoch)
     if step.kind == "Pod":
         ordinal = tables.ordinal_of(step.name)
         pod = world.pods[ordinal]
@@ -99,7 +100,8 @@ def _push(world: World, step: steps.PushTicket) -> None:
         raise Refused("there is no key to sign the ticket with")
     if tables.bootstraps[world.secret].challenge(ticket.member_id) != ticket.challenge:
         raise Refused("the ledger does not know the ticket")
-    taken = volume.take(ordinal, world.content(ordinal), tables.run_of(ordinal), ticket)
+    epoch = tables.templates[pod.template].epoch
+    taken = volume.take(ordinal, world.content(ordinal), epoch, tables.run_of(ordinal), ticket)
     if isinstance(taken, str):
         raise Refused(taken)
     world.set_content(ordinal, taken)
@@ -118,6 +120,19 @@ def _delete_claim(world: World, step: steps.DeleteClaim) -> None:
         return
     world.claims[ordinal] = claim._replace(deleting=True)
     world.touch("claim", ordinal)
+
+
+def _create_job(world: World, step: steps.CreateJob) -> None:
+    if world.job is not None and world.job.going != LEAVING:
+        raise Refused("there is one of that name")
+    world.job = orders.ordered(step.manifest)
+    world.touch("job")
+
+
+def _delete_job(world: World, step: steps.DeleteJob) -> None:
+    if world.job is None or world.job.going == LEAVING:
+        raise Refused("the Job is gone")
+    job.leave(world, world.job)
 
 
 def _delete_pod(world: World, step: steps.DeletePod) -> None:
@@ -144,4 +159,6 @@ _CARRIED_OUT: Final[dict[type, Callable[[World, Any], None]]] = {
     steps.PushTicket: _push,
     steps.DeleteClaim: _delete_claim,
     steps.DeletePod: _delete_pod,
+    steps.CreateJob: _create_job,
+    steps.DeleteJob: _delete_job,
 }

@@ -1,0 +1,133 @@
+"""The Job of a recovery: what its pod does to the survivor's volume, and what comes of that.
+
+The pod may die at any point and be made again, so how far the work is follows from the volume: the
+marker aside, the log's own list down to one, the marker of the new epoch. That the survivor is the
+cluster by then shows only when it runs: until its marker is written nobody may.
+"""
+
+from __future__ import annotations
+
+from etcd_stateful import recover
+from model.world import volume
+from model.world.state import (
+    COMPLETE,
+    DATABASE,
+    DELETING,
+    ETCD,
+    FAILED,
+    LEAVING,
+    RUNS,
+    STAYS,
+    Content,
+    Job,
+    Member,
+    State,
+)
+from model.world.world import World, pruned
+
+
+class Broken(AssertionError):
+    """A rule of the design does not hold; the message starts with its name."""
+
+
+def go_on(world: World) -> bool:
+    """The next thing that the Job's pod does, or the controller with it."""
+    job = world.job
+    if job is None:
+        return False
+    if job.going != STAYS:
+        if world.away >> job.survivor & 1 and job.phase == RUNS:
+            return False  # nobody confirms that the pod has stopped
+        _become(world, None)
+        return True
+    if job.phase != RUNS or not is_scheduled(world.now(), job):
+        return False
+    return _work(world, job, world.content(job.survivor))
+
+
+def is_scheduled(state: State, job: Job) -> bool:
+    """No pod is put on a claim that goes; and of two etcds on one volume the second waits."""
+    claim, at = state.claims[job.survivor], job.survivor
+    if claim is None or claim.deleting or claim.lost or state.pods[at] is not None:
+        return False
+    return not (state.slow | state.away) >> at & 1
+
+
+def _work(world: World, job: Job, content: Content | None) -> bool:
+    match volume.verdict(job, content):
+        case recover.NotThis():
+            _become(world, job._replace(phase=FAILED))
+        case recover.Unreadable():
+            return False
+        case recover.Begin():
+            assert content is not None
+            world.set_content(job.survivor, content._replace(aside=True, alone=False))
+        case recover.GoOn():
+            assert content is not None
+            return _force(world, job, content)
+        case recover.Finished():
+            _become(world, job._replace(phase=COMPLETE))
+    return True
+
+
+def _force(world: World, job: Job, content: Content) -> bool:
+    """etcd runs with `force-new-cluster`, which keeps cluster and member ID; then the marker."""
+    if content.alone:
+        finished = content._replace(aside=False, epoch=job.epoch)
+        world.set_content(job.survivor, finished)
+        return True
+    if not job.pullable or content.harm == DATABASE or job.minor < _minor(world):
+        return False  # its container fails, again and again
+    if any(one.member == content.member and one.learner for one in world.members()):
+        _become(world, job._replace(phase=FAILED))
+        return True
+    world.set_content(job.survivor, content._replace(alone=True))
+    return True
+
+
+def _minor(world: World) -> int:
+    return world.etcd.minor if world.etcd is not None else 0
+
+
+def _become(world: World, job: Job | None) -> None:
+    world.job = job
+    world.touch("job")
+
+
+def leave(world: World, job: Job) -> None:
+    """As the operator deletes it: at once, and its pod takes its time."""
+    _become(world, job._replace(going=LEAVING) if job.phase == RUNS else None)
+
+
+def delete_foreground(world: World, job: Job) -> None:
+    """As a human may: it is there until its pod is gone."""
+    _become(world, job._replace(going=DELETING))
+
+
+def begin_again(world: World, ordinal: int) -> None:
+    """Called when etcd runs: a survivor of a new epoch is the cluster, and its data the truth."""
+    etcd, content = world.etcd, world.content(ordinal)
+    if etcd is None or content is None or not (content.log and content.alone):
+        return
+    if content.cluster != etcd.cluster or content.epoch <= etcd.epoch:
+        return
+    for at, pod in enumerate(world.pods):
+        other = world.content(at)
+        if at != ordinal and pod and pod.where == ETCD and other and other.log:
+            raise Broken(f"I3: ordinal {ordinal} begins an epoch, and {at} runs in the one before")
+    alone = Member(content.member, ordinal, learner=False, started=True, matched=True)
+    world.etcd = etcd._replace(members=(alone,), leader=0, epoch=content.epoch)
+    world.set_content(ordinal, content._replace(has=True, alone=False))
+    pruned(world)
+
+
+def trouble(state: State) -> str:
+    """Of the pod, as the planner is told."""
+    job = state.job
+    if job is None or job.phase != RUNS or job.going != STAYS:
+        return ""
+    if not is_scheduled(state, job):
+        return "no node has room for it"
+    content = state.claims[job.survivor]
+    refused = content and content.content and content.content.harm == DATABASE
+    return "container etcd keeps failing" if refused else ""

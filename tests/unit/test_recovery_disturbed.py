@@ -1,0 +1,143 @@
+"""A recovery that is disturbed, as the model found it: `tests/model/scenarios.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from recovery_world import RecoveryWorld, formed, lost
+from worlds import drive, is_write
+
+from etcd_stateful.manifests.statefulset import epoch_in
+from etcd_stateful.membership import budget, survivor
+from etcd_stateful.membership.observation import Observation, StartAnswer
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait
+from etcd_stateful.ticket import Finding
+
+
+def recovered() -> RecoveryWorld:
+    world = lost()
+    world.ask(1)
+    assert drive(world) == Settled()
+    return world
+
+
+def with_pod(seen: Observation, ordinal: int, **change: Any) -> Observation:
+    pods = tuple(replace(pod, **change) if pod.ordinal == ordinal else pod for pod in seen.pods)
+    return replace(seen, pods=pods)
+
+
+def waiting(seen: Observation, ordinal: int, finding: Finding, **change: Any) -> Observation:
+    """`start` of a pod that was made anew has found this."""
+    statuses = {at: status for at, status in seen.statuses.items() if at != ordinal}
+    said = {"in_start": True, "etcd_started": False, "ready": False}
+    answer = StartAnswer("run", finding)
+    return with_pod(replace(seen, statuses=statuses), ordinal, answer=answer, **said, **change)
+
+
+class TestBeforeTheEpochIsRaised:
+    def test_a_quorum_of_pods_that_are_stopping_is_no_lost_one(self) -> None:
+        """The operator had stopped all and was cut off; the silent node was back before they had
+        stopped, and those that were Ready no longer counted."""
+        world = formed()
+        world.ask(1)
+        seen = replace(world.observe(), etcd=None, statuses={})
+        stopping = replace(seen, pods=tuple(replace(pod, deleting=True) for pod in seen.pods))
+
+        assert any(pod.ready for pod in stopping.pods)
+        assert survivor.accepted(stopping) is None
+
+    def test_a_budget_that_is_made_while_all_stop_keeps_a_quorum(self) -> None:
+        """The word may still be taken back, and they start with it."""
+        world = lost()
+        world.ask(1)
+        seen = replace(world.observe(), disruption_budget=None)
+
+        assert survivor.halted(seen)
+        assert budget.least(seen) == 2
+
+
+class TestWhenTheSurvivorStarts:
+    def test_no_human_is_called_while_it_has_yet_to_lead_itself(self) -> None:
+        """It answered, the others waited empty: that looked like another lost quorum."""
+        world = lost()
+        world.ask(1)
+        while True:
+            step, seen = decide(world.observe()), world.observe()
+            if world.record.epoch == 2 and not world.record.survivor and seen.statuses:
+                break
+            world.apply(step) if is_write(step) else world.turn()
+        candidate = {at: replace(one, leader_id=0) for at, one in seen.statuses.items()}
+        seen = replace(seen, etcd=None, statuses=candidate)
+        seen = waiting(waiting(seen, 0, Finding("no-data")), 2, Finding("no-data"))
+
+        step = decide(seen)
+
+        assert list(candidate) == [1]
+        assert isinstance(step, Wait), step
+        assert "a quorum to answer" in step.reason
+
+    def test_a_human_is_called_when_those_who_joined_are_lost(self) -> None:
+        world = recovered()
+        seen = world.observe()
+        alone = {1: replace(seen.statuses[1], leader_id=0)}
+        seen = replace(seen, etcd=None, statuses=alone)
+        seen = waiting(waiting(seen, 0, Finding("no-data")), 2, Finding("no-data"))
+
+        step = decide(seen)
+
+        assert isinstance(step, Hold), step
+        assert step.reason == "QuorumLost"
+
+
+class TestPodsAndVolumesOfBefore:
+    @pytest.mark.parametrize(
+        "finding", [Finding("foreign-data", "the marker is of epoch 2, not 1"), Finding("no-data")]
+    )
+    def test_a_pod_of_the_epoch_before_is_made_again(self, finding: Finding) -> None:
+        """From a backup of Kubernetes' objects: it took no ticket of this epoch, and was given it
+        again and again."""
+        seen = recovered().observe()
+        restored = waiting(seen, 0, finding, epoch=1, revision="of before")
+
+        step = decide(restored)
+
+        assert isinstance(step, DeletePod), step
+        assert step.name == "c-0"
+
+    def test_one_that_says_nothing_of_its_epoch_is_left_alone(self) -> None:
+        seen = with_pod(recovered().observe(), 0, revision="of before")
+
+        assert decide(seen) == Settled()
+
+    def test_a_volume_of_before_that_the_recovery_left_is_deleted(self) -> None:
+        """The Secret was lost before the claims of the others were gone, and with it the word that
+        they were to go."""
+        seen = recovered().observe()
+        assert seen.etcd is not None
+        left = next(one for one in seen.claims if one.ordinal == 2)
+        assert left.record is not None
+        members = [one for one in seen.etcd.members if one.member_id != left.record.member_id]
+        old = replace(left, record=replace(left.record, epoch=1))
+        claims = tuple(old if one.ordinal == 2 else one for one in seen.claims)
+        seen = replace(seen, claims=claims, etcd=replace(seen.etcd, members=tuple(members)))
+        finding = Finding("foreign-data", "the marker is of epoch 1, not 2", epoch=1)
+        seen = waiting(seen, 2, finding)
+
+        step = decide(seen)
+
+        assert isinstance(step, DeleteClaim), step
+        assert step.name == "data-c-2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "epoch"),
+    [('{"epoch": 3}', 3), ("{}", None), ("no JSON", None), ('{"epoch": "3"}', None), (None, None)],
+)
+def test_the_epoch_of_a_pod_is_read_off_its_start(settings: str | None, epoch: int | None) -> None:
+    start = {"name": "start", "env": [{"name": "START_SETTINGS", "value": settings}]}
+
+    assert epoch_in({"initContainers": [start]}) == epoch
+    assert epoch_in({}) is None

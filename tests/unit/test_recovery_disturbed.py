@@ -10,7 +10,7 @@ from recovery_world import RecoveryWorld, formed, lost
 from worlds import drive, is_write
 
 from etcd_stateful.manifests.statefulset import epoch_in
-from etcd_stateful.membership import budget, survivor
+from etcd_stateful.membership import budget, quorum, survivor
 from etcd_stateful.membership.observation import Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait
@@ -85,6 +85,25 @@ class TestWhenTheSurvivorStarts:
         alone = {1: replace(seen.statuses[1], leader_id=0)}
         seen = replace(seen, etcd=None, statuses=alone)
         seen = waiting(waiting(seen, 0, Finding("no-data")), 2, Finding("no-data"))
+
+        step = decide(seen)
+
+        assert isinstance(step, Hold), step
+        assert step.reason == "QuorumLost"
+
+    @pytest.mark.parametrize("answers", [True, False])
+    def test_a_human_is_called_when_those_who_joined_have_lost_their_claims(
+        self, answers: bool
+    ) -> None:
+        """Without its record nothing tells a claim from that of somebody who never was a member: it
+        looked like a survivor that is about to begin, and was waited for without end."""
+        seen = recovered().observe()
+        alone = {1: replace(seen.statuses[1], leader_id=0)} if answers else {}
+        anew = [replace(one, uid=f"{one.uid}-anew", record=None) for one in seen.claims]
+        claims = tuple(one if one.ordinal == 1 else anew[one.ordinal] for one in seen.claims)
+        seen = replace(seen, etcd=None, statuses=alone, claims=claims)
+        seen = waiting(waiting(seen, 0, Finding("no-data")), 2, Finding("no-data"))
+        seen = with_pod(seen, 1, age=quorum.MOMENT_SECONDS, ready=False)
 
         step = decide(seen)
 

@@ -11,6 +11,9 @@ from etcd_stateful.membership.records import FIRST_EPOCH
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold, Step, Wait
 
+MOMENT_SECONDS: Final = 120.0
+"""From the making of a pod to an etcd in it that leads itself, its image pulled and all."""
+
 VOLUMES: Final[Mapping[str, str]] = {
     "no-data": "its volume is empty",
     "foreign-data": "its volume holds other data",
@@ -48,10 +51,12 @@ def _is_seen_to_serve(every: list[Seat]) -> bool:
 
 def _begins_alone(seen: Observation, lost: list[Seat]) -> bool:
     """After a recovery the survivor alone is a member, and takes a moment to say so, and another to
-    lead itself; nobody else's claim has a record then."""
+    lead itself; nobody else's claim has a record then. No more than a moment: those who joined it
+    since may have lost their claims, and their records with them."""
     epoch, known = recorded(seen).epoch, [seat for seat in roster.seats(seen) if seat.record]
     kept = [seat for seat in known if seat not in lost]
-    return epoch > FIRST_EPOCH and bool(kept) and (kept == known or not seen.statuses)
+    young = all(seat.pod is None or seat.pod.age < MOMENT_SECONDS for seat in kept)
+    return epoch > FIRST_EPOCH and bool(kept) and young and (kept == known or not seen.statuses)
 
 
 def _is_lost(seat: Seat) -> bool:

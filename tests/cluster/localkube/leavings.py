@@ -1,6 +1,7 @@
 """What a cluster that is down must not leave on the host: looked for by name, range and mount.
 
-The kernel takes most of it away a moment after the last process has ended, so a look may be early.
+The kernel takes most of it away a moment after the last process has ended, so a look may be early;
+on a busy machine, with the networks of many pods to take apart, by more than ten seconds.
 """
 
 import ipaddress
@@ -17,7 +18,7 @@ from localkube import cgroups, network
 from localkube.paths import LINK, STATE
 from localkube.shell import ClusterError, run
 
-SECONDS = 10
+SECONDS = 60
 RANGES = (network.MACHINES, network.PODS, network.SERVICES)
 ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+(?:/\d+)?")
 MACHINE = re.compile(rf"/{STATE.name}/(?:control|node-\d)/(?:lib|log)(?:/|$)")

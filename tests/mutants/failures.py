@@ -90,8 +90,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACE,
-        "runs or pod.node_gone or",
-        "pod.node_gone or",
+        "if not (runs or spoilt or",
+        "if not (spoilt or",
         "F5: the pod of a removed member runs on, on its old data, for ever",
     ),
     Mutant(

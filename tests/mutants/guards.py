@@ -41,7 +41,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BUDGET,
-        "return asked or roster.quorum(replicas.wanted(seen))",
+        "return asked or roster.quorum("
+        "max(replicas.wanted(seen), replicas.on_record(recorded(seen))))",
         "return roster.quorum(seen.cluster.size)",
         "without a quorum an edit of the size lowers the budget",
     ),

@@ -20,7 +20,7 @@ MUTANTS: Final = [
     # Restarts.
     Mutant(
         _ROLL,
-        "return pod.name in seen.outdated and pod.spec_hash != as_running(seen).template_hash",
+        "return pod.name in seen.outdated and (edited or is_of_before(seen, pod))",
         "return pod.name in seen.outdated",
         "an upgrade of the operator restarts every fleet",
     ),

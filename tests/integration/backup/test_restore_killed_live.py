@@ -66,7 +66,7 @@ class FromS3(Target):
         words = (sys.executable, "-c", FETCH, str(self.root), self.secret)
         process = await asyncio.create_subprocess_exec(*words, env=environment, stderr=-1)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 await reached()
         finally:
             with contextlib.suppress(ProcessLookupError):

@@ -1,6 +1,5 @@
-# The operator and `start`, one image. The base is any image with Python 3.11 or newer and nothing
-# else of ours; the packages are prepared outside, by `make image-context`, so the build needs no
-# network.
+# The operator and `start`, one image. The base is any image with Python 3.11 and glibc: the packages
+# are compiled for those. `make image-context` prepares them outside, so the build needs no network.
 ARG BASE=docker.io/library/python:3.11-slim
 FROM ${BASE}
 COPY build/image/dependencies /app

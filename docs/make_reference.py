@@ -21,8 +21,9 @@ VERBATIM = frozenset({"affinity", "tolerations", "securityContext", "resources",
 INTRODUCTION = """\
 # Reference
 
-Every field, as `kubectl explain etcd.spec --recursive` also shows it. Fields of the coreos operator
-keep their name and meaning; where a StatefulSet changes what they can do, the field says so.
+Every field of the four kinds, as `kubectl explain etcd.spec --recursive` also shows it. Fields of
+the coreos operator keep their name and meaning; where a StatefulSet changes what they can do, the
+field says so.
 """
 
 

@@ -38,7 +38,9 @@ def _run() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     import asyncio  # noqa: PLC0415
 
-    from etcd_operator import logs  # noqa: PLC0415
+    from etcd_operator import lean_imports, logs  # noqa: PLC0415
+
+    lean_imports.without_the_synchronous_client()
     from etcd_operator.run import operate  # noqa: PLC0415
 
     logs.setup(settings.log_level, settings.log_format)

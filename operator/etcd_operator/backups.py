@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from etcd_operator.backup_jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.events import Events
@@ -27,8 +27,10 @@ from etcd_operator.kube import (
     Kubernetes,
     Rejected,
     namespace_ends,
+    refused_in_words,
 )
 from etcd_operator.moments import rfc3339, seconds
+from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
 from etcd_operator.store import Store
 from etcd_stateful import naming
@@ -55,8 +57,6 @@ from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.membership import identity
 
 log = logging.getLogger(__name__)
-
-REJECTED_SECONDS: Final = 30.0
 
 Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
 
@@ -85,7 +85,12 @@ class Backups:
         Raises KubeError, which the queue logs and backs off from.
         """
         body = self._store.get(ETCD_BACKUPS, *key)
-        return await self._pass(body) if body is not None else None
+        if body is None:
+            return None
+        try:
+            return await self._pass(body)
+        except Rejected as error:
+            return await self._refused(body, error)
 
     async def _pass(self, body: Json) -> float | None:
         deleting = "deletionTimestamp" in body["metadata"]
@@ -249,15 +254,17 @@ class Backups:
         except Conflict:
             return 1.0
         except Rejected as error:
-            if namespace_ends(error):
-                if isinstance(step, CreateDeletion):
-                    await self._let_go(body)
-                return REJECTED_SECONDS
-            words = f"the API server refuses it: {error}"
-            log.warning("%s", words)
-            await self._write(body, status.failing(body, "JobRefused", words, self._now()))
+            if not (namespace_ends(error) and isinstance(step, CreateDeletion)):
+                raise
+            await self._let_go(body)
             return REJECTED_SECONDS
         return 0.0
+
+    async def _refused(self, body: Json, error: Rejected) -> float:
+        if words := refused_in_words(error):
+            log.warning("%s", words)
+            await self._write(body, status.failing(body, "Refused", words, self._now()))
+        return REJECTED_SECONDS
 
     def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
         """With the image that the cluster has its etcd from, where it is one of ours."""

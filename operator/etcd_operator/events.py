@@ -22,6 +22,9 @@ REPEAT_SECONDS = 600.0
 MAX_MESSAGE = 1024
 """The API server refuses longer ones."""
 
+LONGEST_NAME = 253 - 17
+"""An EtcdBackup's may be as long as an Event's."""
+
 
 class Events:
     def __init__(
@@ -111,4 +114,5 @@ def reference_to(about: Json) -> Json:
 def event_name(reference: Json, kind: str, reason: str, message: str) -> str:
     """The same for the same news, so that a restarted operator counts instead of repeating."""
     news = "\0".join((reference["uid"], kind, reason, message))
-    return f"{reference['name']}.{hashlib.sha256(news.encode()).hexdigest()[:16]}"
+    digest = hashlib.sha256(news.encode()).hexdigest()[:16]
+    return f"{reference['name'][:LONGEST_NAME].rstrip('-.')}.{digest}"

@@ -126,6 +126,14 @@ def namespace_ends(error: Rejected) -> bool:
     return gone or (error.status == 403 and "being terminated" in words)
 
 
+def refused_in_words(error: Rejected) -> str:
+    """What to tell of a look or a step that was refused, mostly for want of a right or of quota.
+
+    Empty where its namespace ends.
+    """
+    return "" if namespace_ends(error) else f"the API server refuses it: {error}"
+
+
 def _is_of_another_uid(told: Json) -> bool:
     """A patch with another UID than the object's is not a 409 to the API server (1.36)."""
     causes = (told.get("details") or {}).get("causes") or ()

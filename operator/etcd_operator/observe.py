@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from etcd_operator import reading
 from etcd_operator.certificates import CertificateLook
@@ -41,6 +42,10 @@ from etcd_stateful.backup import named, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership import inplace, links, origin
 from etcd_stateful.membership.observation import Foreign, Observation, Pod
+
+GONE_SECONDS: Final = 300.0
+"""A node that is replaced under its name is away for a moment. Its pods may have waited for it for
+long before that, so it counts from when nobody has it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +111,12 @@ class Observer:
         self._wall_clock = wall_clock
         self._clock = clock
         self._sweeps: dict[Key, Sweep] = {}
+        self._nodeless: dict[Key, dict[str, float]] = {}
+        """By the pod's UID: since when its node is gone."""
 
     def forget(self, key: Key) -> None:
         self._sweeps.pop(key, None)
+        self._nodeless.pop(key, None)
 
     def from_store(self, body: Json, cluster: EtcdCluster) -> Observation:
         """What is known without asking anyone; all that a paused cluster gets."""
@@ -176,7 +184,7 @@ class Observer:
         except Refused:
             return None
         await self._read_again(cluster)
-        self.forget(key)
+        self._sweeps.pop(key, None)
         return Confirmed(body, cluster, await self.observe(body, cluster, quiet=False))
 
     async def _read_again(self, cluster: EtcdCluster) -> None:
@@ -284,7 +292,17 @@ class Observer:
             for raw in self._store.of_cluster(PODS, cluster.namespace, cluster.name)
             if (name := raw["metadata"]["name"]) and reading.is_own_pod(raw, stateful_set)
         )
-        return tuple(sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal))
+        found = sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal)
+        return self._with_grace((cluster.namespace, cluster.name), found)
+
+    def _with_grace(self, key: Key, pods: list[Pod]) -> tuple[Pod, ...]:
+        now, before = self._clock(), self._nodeless.pop(key, {})
+        since = {pod.uid: before.get(pod.uid, now) for pod in pods if pod.node_gone}
+        if not since:
+            return tuple(pods)
+        self._nodeless[key] = since
+        late = {uid for uid, at in since.items() if now - at >= GONE_SECONDS}
+        return tuple(replace(pod, node_gone=pod.uid in late) for pod in pods)
 
     def _predecessors(self, cluster: EtcdCluster, stateful_set: Json | None) -> tuple[str, ...]:
         """Pods that the StatefulSet before left and that will stop by themselves; no Job's."""

@@ -32,6 +32,9 @@ within milliseconds."""
 DECLINED_TRIES: Final = 28
 """At that pace: longer than the five seconds for which etcd wants its members connected."""
 
+UNANSWERED_PASSES: Final = 5
+"""In a row, some six seconds by the queue's own patience, before anybody is told."""
+
 REJECTED_SECONDS: Final = 30.0
 LAST_FAILURE: Final = 60.0
 
@@ -50,6 +53,9 @@ class Memory:
 
     declined: int = 0
     failures: int = 0
+    unanswered: int = 0
+    """How many passes in a row ended as a call to the API server came to nothing."""
+
     traceback: str = ""
     doubted: bool = False
     """The last look at a cluster that was as declared missed an answer, and is made again."""

@@ -31,9 +31,6 @@ _MEMBER: Final = re.compile(r"\bmember ([0-9a-f]{16})\b")
 OVERDUE_SECONDS: Final = 10.0
 """Beyond its deletionTimestamp, which is the end of its grace period."""
 
-UNSCHEDULED_SECONDS: Final = 300.0
-"""A node that is replaced under its name may be away for a moment."""
-
 
 def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> Pod | None:
     """The pod of an ordinal; None for a name that no ordinal has.
@@ -70,7 +67,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         image_missing=trouble.is_image_missing(etcd),
         crashing=trouble.is_crashing(etcd),
         damage=last_words.of_damage(etcd),
-        node_gone=age >= UNSCHEDULED_SECONDS and trouble.is_node_gone(status),
+        node_gone=trouble.is_node_gone(status),
         ran_as=_ran_as(start),
         overdue=is_overdue(raw, now),
         trust=trust_in(raw.get("spec") or {}),

@@ -25,6 +25,7 @@ from etcd_operator.kube import (
     KubeError,
     Kubernetes,
     Rejected,
+    Unavailable,
     namespace_ends,
 )
 from etcd_operator.labelling import Labels
@@ -36,6 +37,7 @@ from etcd_operator.observe import Observer, Seen
 from etcd_operator.passwords import PasswordLook
 from etcd_operator.patience import (
     REJECTED_SECONDS,
+    UNANSWERED_PASSES,
     WAIT_SECONDS,
     Memory,
     patience,
@@ -158,11 +160,16 @@ class Reconciler:
             return pause
         try:
             delay = await self._pass(body, memory)
+        except Rejected as error:
+            return await self._kept_from_looking(body, memory, error)
+        except Unavailable as error:
+            await self._unanswered(body, memory, error)
+            raise
         except KubeError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
             return await self._unexpected(body, memory, error)
-        memory.failures = 0
+        memory.failures = memory.unanswered = 0
         return delay
 
     async def _pass(self, body: Json, memory: Memory) -> float | None:
@@ -297,13 +304,30 @@ class Reconciler:
 
     async def _fail(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
         """The step cannot be done for now. Told where a user looks, and tried again slowly."""
-        body = turn.body
-        self._reporter.failure(body, words)
-        self._reporter.event(body, "Warning", "StepFailed", words)
         turn.memory.step, turn.memory.refusal = step, words
         outcome = Outcome(turn.seen.observation, step, failure=words)
-        await self._reporter.status(body, outcome, urgent=True)
+        await self._tell_failure(turn.body, words, outcome)
         return delay
+
+    async def _kept_from_looking(self, body: Json, memory: Memory, error: Rejected) -> float:
+        """Mostly for want of a right, which only who waits for the cluster can see to."""
+        words = f"nothing is done before the API server allows a look: {error}"
+        memory.step = None
+        await self._tell_failure(body, words, self._last_resort(body, words))
+        return REJECTED_SECONDS
+
+    async def _tell_failure(self, body: Json, words: str, outcome: Outcome) -> None:
+        self._reporter.failure(body, words)
+        self._reporter.event(body, "Warning", "StepFailed", words)
+        await self._reporter.status(body, outcome, urgent=True)
+
+    async def _unanswered(self, body: Json, memory: Memory, error: Unavailable) -> None:
+        """Once is nothing. Again and again it is one kind of call alone, as where a webhook is
+        down, or this word does not get through either."""
+        memory.unanswered += 1
+        if memory.unanswered >= UNANSWERED_PASSES:
+            outcome = self._last_resort(body, f"the API server does not do it: {error}")
+            await self._reporter.status(body, outcome, urgent=True)
 
     async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:
         """A fault of ours. One traceback, a condition, and growing patience."""

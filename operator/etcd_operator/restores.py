@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from etcd_operator.backup_jobs import BackupJobs
 from etcd_operator.events import Events
@@ -20,9 +20,10 @@ from etcd_operator.kube import (
     Key,
     Kubernetes,
     Rejected,
-    namespace_ends,
+    refused_in_words,
 )
 from etcd_operator.moments import rfc3339
+from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
 from etcd_operator.store import Store
 from etcd_stateful import naming
@@ -41,8 +42,6 @@ from etcd_stateful.backup.restores import (
 from etcd_stateful.manifests.backup_job import description_job
 
 log = logging.getLogger(__name__)
-
-REJECTED_SECONDS: Final = 30.0
 
 
 class Restores:
@@ -76,11 +75,17 @@ class Restores:
         except RefusedRestore as refused:
             await self._write(body, status.refused(body, str(refused), self._now()))
             return None
+        try:
+            return await self._pass(body, restore)
+        except Rejected as error:
+            return await self._refused(body, restore, error)
+
+    async def _pass(self, body: Json, restore: EtcdRestore) -> float | None:
         seen = await self._look(body, restore)
         step = restores.decide(seen)
         if isinstance(step, Say):
             return await self._say(body, seen, step)
-        return await self._do(body, seen, step)
+        return await self._do(seen, step)
 
     async def _look(self, body: Json, restore: EtcdRestore) -> Seen:
         stored: Json = body.get("status") or {}
@@ -99,7 +104,7 @@ class Restores:
         body = await self._finder.find(ETCD_BACKUPS, restore.namespace, name)
         return named.stored_last(name, body)
 
-    async def _do(self, body: Json, seen: Seen, step: CreateDescription | CreateCluster) -> float:
+    async def _do(self, seen: Seen, step: CreateDescription | CreateCluster) -> float:
         image, restore = self._operator_image, seen.restore
         try:
             match step:
@@ -111,15 +116,14 @@ class Restores:
                     log.info("created EtcdCluster %s", restore.name)
         except Conflict:
             return 1.0
-        except Rejected as error:
-            if namespace_ends(error):
-                return REJECTED_SECONDS
-            words = f"the API server refuses it: {error}"
-            log.warning("%s", words)
-            said = Say("Refused", words, "False")
-            await self._write(body, self._told(body, seen, said))
-            return REJECTED_SECONDS
         return 0.0
+
+    async def _refused(self, body: Json, restore: EtcdRestore, error: Rejected) -> float:
+        if words := refused_in_words(error):
+            log.warning("%s", words)
+            seen = Seen(restore, body.get("status") or {})
+            await self._write(body, self._told(body, seen, Say("Refused", words, "False")))
+        return REJECTED_SECONDS
 
     async def _say(self, body: Json, seen: Seen, said: Say) -> float | None:
         if await self._write(body, self._told(body, seen, said)) and (

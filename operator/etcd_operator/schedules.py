@@ -21,9 +21,10 @@ from etcd_operator.kube import (
     Key,
     Kubernetes,
     Rejected,
-    namespace_ends,
+    refused_in_words,
 )
 from etcd_operator.moments import rfc3339, seconds
+from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
 from etcd_operator.store import Owner, Store
 from etcd_stateful import naming
@@ -36,7 +37,6 @@ from etcd_stateful.manifests.scheduled_backup import scheduled_backup
 
 log = logging.getLogger(__name__)
 
-REJECTED_SECONDS: Final = 30.0
 AGAIN_SECONDS: Final = 1.0
 
 
@@ -73,6 +73,14 @@ class Schedules:
             told = schedule_status.refused(body, str(refused), rfc3339(self._wall_clock()))
             await self._write(body, told)
             return None
+        try:
+            return await self._pass(body, schedule, calendar)
+        except Rejected as error:
+            return await self._refused(body, error)
+
+    async def _pass(
+        self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar
+    ) -> float | None:
         seen = self._look(body, schedule, calendar, self._known(schedule))
         step = schedules.decide(seen)
         if isinstance(step, Tell):
@@ -81,7 +89,7 @@ class Schedules:
             fresh = self._look(body, schedule, calendar, await self._listed(schedule))
             if schedules.decide(fresh) != step:
                 return AGAIN_SECONDS
-        return await self._do(body, schedule, step)
+        return await self._do(schedule, step)
 
     def _known(self, schedule: EtcdBackupSchedule) -> list[Json]:
         owner = Owner(ETCD_SCHEDULES, (schedule.namespace, schedule.name))
@@ -95,7 +103,7 @@ class Schedules:
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]
     ) -> Seen:
         now = self._wall_clock()
-        record = self._record(body)
+        record = self._record(body, schedules.clock(schedule, now))
         made = tuple(one for each in backups if (one := made_by(schedule, each)))
         due = calendar.due(record.counted_until, schedules.clock(schedule, now))
         return Seen(
@@ -114,21 +122,21 @@ class Schedules:
         found = self._store.get(ETCD_BACKUPS, schedule.namespace, name)
         return found is not None and name not in (one.name for one in made)
 
-    def _record(self, body: Json) -> Record:
+    def _record(self, body: Json, clock: float) -> Record:
         """As the status has it; where somebody has emptied that, since the object was made."""
         stored: Json = body.get("status") or {}
         created = seconds(body["metadata"].get("creationTimestamp")) or self._wall_clock()
         missed = stored.get("missedRuns")
         until = seconds(stored.get("countedUntil"))
         return Record(
-            counted_until=created if until is None else until,
+            counted_until=created if until is None else schedules.believed(until, clock),
             times=str(stored.get("observedTimes") or ""),
             last_made=seconds(stored.get("lastScheduleTime")),
             last_missed=seconds(stored.get("lastMissedTime")),
             missed=missed if isinstance(missed, int) else 0,
         )
 
-    async def _do(self, body: Json, schedule: EtcdBackupSchedule, step: Create | LetGo) -> float:
+    async def _do(self, schedule: EtcdBackupSchedule, step: Create | LetGo) -> float:
         try:
             match step:
                 case Create(moment=moment):
@@ -138,15 +146,14 @@ class Schedules:
                     await self._let_go(schedule, step)
         except Conflict:
             return AGAIN_SECONDS
-        except Rejected as error:
-            if namespace_ends(error):
-                return REJECTED_SECONDS
-            words = f"the API server refuses it: {error}"
+        return 0.0
+
+    async def _refused(self, body: Json, error: Rejected) -> float:
+        if words := refused_in_words(error):
             log.warning("%s", words)
             told = schedule_status.failing(body, words, rfc3339(self._wall_clock()))
             await self._write(body, told)
-            return REJECTED_SECONDS
-        return 0.0
+        return REJECTED_SECONDS
 
     async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
         manifest = scheduled_backup(schedule, moment, rfc3339(moment))

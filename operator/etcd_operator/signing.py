@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -23,6 +24,9 @@ from etcd_stateful.certificates import (
     pinned_file,
     trust_of,
 )
+
+LONGEST_SUBJECT: Final = 64
+"""Of a common name, by RFC 5280."""
 
 
 class CannotSign(Exception):
@@ -58,7 +62,8 @@ def make(
 def _make_authority(need: Need, now: float, generation: int) -> dict[str, bytes]:
     """Each generation has a name of its own."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name(need.subject if generation == 1 else f"{need.subject}-{generation}")
+    number = f"-{generation}" if generation > 1 else ""
+    name = _name(need.subject[: LONGEST_SUBJECT - len(number)] + number)
     certificate = (
         _builder(name, name, key, now, now + need.seconds)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

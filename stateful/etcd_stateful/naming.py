@@ -212,7 +212,12 @@ def host(cluster: str, namespace: str, ordinal: int, domain: str = "") -> str:
 
 def selector(cluster: str) -> dict[str, str]:
     """Labels that select a cluster's pods; never a user's labels."""
-    return {LABEL_NAME: "etcd", LABEL_INSTANCE: cluster, LABEL_MANAGED_BY: MANAGER}
+    return {LABEL_NAME: "etcd"} | ours(cluster)
+
+
+def ours(cluster: str) -> dict[str, str]:
+    """Labels of all that is a cluster's, the pods of its Jobs too."""
+    return {LABEL_INSTANCE: cluster, LABEL_MANAGED_BY: MANAGER}
 
 
 def labels(cluster: str) -> dict[str, str]:

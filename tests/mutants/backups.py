@@ -113,14 +113,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PRUNING,
-        "    return owner in (None, order.owner_uid)",
+        "    return told is None or told.owner_uid == order.owner_uid",
         "    return True",
         "two objects with one path delete each other's backups",
     ),
     Mutant(
         _PRUNING,
-        "owner in (None, order.owner_uid)",
-        "owner == order.owner_uid",
+        "told is None or told.owner_uid == order.owner_uid",
+        "told is not None and told.owner_uid == order.owner_uid",
         "backups of the coreos operator are never deleted",
     ),
     # When, and how often.
@@ -401,10 +401,39 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/measuring.py",
-        "        reply = await answered(rpc.MaintenanceStub(channel).HashKV.future(request))",
-        "        stub = rpc.MaintenanceStub(channel)\n"
-        "        reply = await answered(stub.HashKV.future(request, timeout=30))",
-        "etcd has half a minute to hash, whatever timeoutInSecond says",
+        " + SECONDS_PER_GIB * size / 2**30",
+        "",
+        "a member that hashes a large database is taken for one that hangs",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/measuring.py",
+        "min(by_size, timeout / 3)",
+        "by_size",
+        "a large member that hangs over its keys leaves no time for another",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/channel.py",
+        "method.future(request, timeout=seconds)",
+        "method.future(request)",
+        "a member that hangs over its keys has all the time that there is",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/trying.py",
+        "            except Silent:\n                raise\n            except rpc",
+        "            except rpc",
+        "an etcd that hangs over its keys is asked again until the time of its trial is over",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        '{"read_timeout": silent} | ',
+        "",
+        "a store that hangs while a backup is read back takes all of its time",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        '"retry_config": {"retry_timeout": silent} | retry',
+        '"retry_config": retry',
+        "a store that hangs is asked the same again until the time is over",
     ),
     Mutant(
         "operator/etcd_operator/backup/measuring.py",

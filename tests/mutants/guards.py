@@ -126,7 +126,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _NETWORK_POLICY,
-        "{naming.LABEL_INSTANCE: cluster.name, naming.LABEL_MANAGED_BY: naming.MANAGER}",
+        "naming.ours(cluster.name)",
         "{naming.LABEL_MANAGED_BY: naming.MANAGER}",
         "other clusters' pods are let in",
     ),

@@ -261,8 +261,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/roll.py",
-        "(edited or is_of_before(seen, pod))",
-        "edited",
+        "return edited or is_of_before(seen, pod)",
+        "return edited",
         "a pod of the epoch before waits for ever",
     ),
     Mutant(

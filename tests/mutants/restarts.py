@@ -20,8 +20,8 @@ MUTANTS: Final = [
     # Restarts.
     Mutant(
         _ROLL,
-        "return pod.name in seen.outdated and (edited or is_of_before(seen, pod))",
-        "return pod.name in seen.outdated",
+        "return edited or is_of_before(seen, pod)",
+        "return True",
         "an upgrade of the operator restarts every fleet",
     ),
     Mutant(
@@ -353,7 +353,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _OBSERVE,
-        "        self.forget(key)\n        return Confirmed",
+        "        self._sweeps.pop(key, None)\n        return Confirmed",
         "        return Confirmed",
         "the second look believes what members said at the first",
     ),

@@ -36,11 +36,12 @@ class FakeCertManager:
         for (resource, _, name), live in list(self.kube.objects.items()):
             if resource != CERTIFICATES:
                 continue
-            if self.running and self.kube.find(SECRETS, name) is None:
+            if self.running and (SECRETS, "default", name) not in self.kube.objects:
                 self.issue(name)
-            ready = self.kube.find(SECRETS, name) is not None
+            ready = (SECRETS, "default", name) in self.kube.objects
             told = {"type": "Ready", "status": str(ready), "message": "" if ready else WAITS}
-            self.kube.put(CERTIFICATES, {**live, "status": {"conditions": [told]}})
+            if live.get("status") != {"conditions": [told]}:
+                self.kube.put(CERTIFICATES, {**live, "status": {"conditions": [told]}})
 
     def issue(self, name: str) -> None:
         spec = self.kube.live(CERTIFICATES, name)["spec"]

@@ -556,8 +556,8 @@ class Nodes:
         for (resource, *_), obj in list(self.kube.objects.items()):
             if resource == PODS and obj["status"].get("podIP") in self.etcd.members:
                 ready = [{"type": "Ready", "status": "True"}]
-                status = {**obj["status"], "conditions": ready}
-                self.kube.put(PODS, {**copied(obj), "status": status})
+                if obj["status"].get("conditions") != ready:
+                    self.kube.put(PODS, {**obj, "status": {**obj["status"], "conditions": ready}})
 
 
 def running(container: str, address: str) -> Json:

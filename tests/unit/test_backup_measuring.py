@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
+import threading
+import time
 from collections.abc import Iterator
 from concurrent import futures
 from dataclasses import replace
@@ -15,9 +16,11 @@ import pytest
 from aetcd import rpc
 from grpc import StatusCode
 
-from etcd_operator.backup import trying
-from etcd_operator.backup.channel import open_channel
-from etcd_operator.backup.measuring import hashed, measure
+from etcd_operator.backup import measuring, trying
+from etcd_operator.backup import source as sources
+from etcd_operator.backup.channel import Silent, open_channel
+from etcd_operator.backup.measuring import hashed, measure, patience
+from etcd_operator.backup.silence import SILENT_SECONDS
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_operator.backup.trying import prove
 from etcd_stateful.api.stores import Store
@@ -34,6 +37,8 @@ ANSWER = Answer("etcd:2379", 1, 2, 2, learner=False, revision=42, version="3.7.3
 HELD = Measured(12, (Hash(5, 0xAB),))
 MANIFEST = Manifest("0a", 42, "3.7.3", 1056, "ff", "2026-01-01T00:00:00Z", "ns/b", "uid-b", HELD)
 
+PLENTY = 60.0
+
 GONE = (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted")
 DOWN = (StatusCode.UNAVAILABLE, "connection refused")
 
@@ -46,8 +51,9 @@ class Etcd:
     def __init__(self) -> None:
         self.faults: dict[str, list[Fault]] = {}
         self.revision = 42
-        self.given: list[float] = []
-        """How long each question that goes through all keys would have been waited for."""
+        self.hangs = ""
+        """The question that it never answers."""
+        self.over = threading.Event()
         self.server = grpc.server(futures.ThreadPoolExecutor(2))
         for service, names in (
             ("Maintenance", ("Status", "HashKV")),
@@ -63,8 +69,8 @@ class Etcd:
 
     def _method(self, name: str) -> Any:
         def answer(_: bytes, context: Any) -> bytes:
-            if name in ("HashKV", "Range"):
-                self.given.append(context.time_remaining() or math.inf)
+            if name == self.hangs:
+                self.over.wait(30)
             if faults := self.faults.get(name):
                 context.abort(*faults.pop(0))
             return self._reply(name).SerializeToString()
@@ -88,6 +94,7 @@ class Etcd:
 def etcd() -> Iterator[Etcd]:
     found = Etcd()
     yield found
+    found.over.set()
     found.server.stop(None)
 
 
@@ -97,11 +104,42 @@ def channel(etcd: Etcd) -> Iterator[Any]:
         yield found
 
 
-async def test_etcd_has_all_the_time_that_its_caller_has(etcd: Etcd, channel: Any) -> None:
-    """Of several GiB neither comes within the half minute that there was, and it was proven."""
-    assert await measure(channel, 42) == HELD
+class TestPatience:
+    def test_a_small_database_has_what_a_snapshot_may_be_silent_for(self) -> None:
+        assert patience(0, 600) == SILENT_SECONDS == sources.SILENT_SECONDS
 
-    assert [seconds > 1e9 for seconds in etcd.given] == [True, True]
+    def test_a_large_one_has_longer_by_its_size(self) -> None:
+        """Of several GiB neither came within the half minute that there was."""
+        assert patience(4 * 2**30, 3600) == SILENT_SECONDS + 400
+
+    def test_time_is_left_for_another_member_however_large_it_is(self) -> None:
+        assert patience(8 * 2**30, 600) == 200
+
+    def test_little_time_makes_nobody_hasty(self) -> None:
+        assert patience(2**30, 10) == SILENT_SECONDS
+
+
+HANGS = [
+    ("HashKV", 0.2, "it has not hashed its keys within 0.2 s"),
+    # Here the hash before it has to come in that time.
+    ("Range", 3.0, "it has not counted its keys within 3 s"),
+]
+hanging = pytest.mark.parametrize(("question", "seconds", "words"), HANGS)
+
+
+@hanging
+async def test_an_etcd_that_hangs_over_its_keys_is_waited_for_no_longer_than_told(
+    etcd: Etcd, channel: Any, question: str, seconds: float, words: str
+) -> None:
+    """It would have all the time that there is."""
+    etcd.hangs = question
+    began = time.monotonic()
+
+    with pytest.raises(Silent) as caught:
+        await measure(channel, 42, seconds)
+
+    assert caught.value.details() == words
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("question", ["HashKV", "Range"])
@@ -111,14 +149,14 @@ async def test_what_etcd_does_not_answer_is_no_answer(
     etcd.faults = {question: [DOWN]}
 
     with pytest.raises(rpc.RpcError):
-        await measure(channel, 42)
+        await measure(channel, 42, PLENTY)
 
 
 async def test_what_is_compacted_is_known_to_be_gone(etcd: Etcd, channel: Any) -> None:
     etcd.faults = {"HashKV": [GONE, GONE], "Range": [GONE]}
 
-    assert await measure(channel, 42) == Measured()
-    assert await hashed(channel, 42) is None
+    assert await measure(channel, 42, PLENTY) == Measured()
+    assert await hashed(channel, 42, PLENTY) is None
 
 
 class TestAMember:
@@ -127,6 +165,29 @@ class TestAMember:
 
         with pytest.raises(Unusable, match="connection refused"):
             await Source(ORDER).measured(Member(ANSWER, channel))
+
+    @hanging
+    async def test_one_that_hangs_is_left_by_its_name_and_for_what_it_did_not_do(
+        self, etcd: Etcd, channel: Any, question: str, seconds: float, words: str,
+        monkeypatch: pytest.MonkeyPatch
+    ) -> None:  # fmt: skip
+        monkeypatch.setattr(measuring, "SILENT_SECONDS", seconds)
+        etcd.hangs = question
+
+        with pytest.raises(Unusable) as caught:
+            await Source(ORDER).measured(Member(ANSWER, channel))
+
+        failure = caught.value.failure
+        assert (failure.reason, failure.final) == ("EtcdUnreachable", False)
+        assert failure.message == f"spec.etcdEndpoints: etcd:2379: DEADLINE_EXCEEDED: {words}"
+
+    async def test_one_that_hangs_after_its_snapshot_costs_the_backup_nothing(
+        self, etcd: Etcd, channel: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(measuring, "SILENT_SECONDS", 0.2)
+        etcd.hangs = "HashKV"
+
+        assert await Source(ORDER).measure_again(Member(ANSWER, channel), HELD) == HELD
 
     async def test_compacted_before_it_is_measured_it_is_measured_anew(
         self, etcd: Etcd, channel: Any
@@ -159,12 +220,14 @@ class TestTheTrial:
         monkeypatch.setattr(trying, "ssl_channel_credentials", lambda *_: None)
         monkeypatch.setattr(trying, "secured", lambda target, _: grpc.insecure_channel(target))
 
-    async def proven(self, etcd: Etcd, root: Path, **changes: Any) -> Proven | Failure:
+    async def proven(
+        self, etcd: Etcd, root: Path, seconds: int = 1, **changes: Any
+    ) -> Proven | Failure:
         (root / trial.MANIFEST).write_bytes(manifest.serialise(replace(MANIFEST, **changes)))
         (root / trial.TLS).mkdir()
         for name in OPERATOR_FILES:
             (root / trial.TLS / name).touch()
-        return await prove(replace(ORDER, timeout=1), root, port=etcd.port)
+        return await prove(replace(ORDER, timeout=seconds), root, port=etcd.port)
 
     async def test_all_three_are_compared(self, etcd: Etcd, tmp_path: Path) -> None:
         found = await self.proven(etcd, tmp_path)
@@ -190,6 +253,20 @@ class TestTheTrial:
         assert isinstance(failure, Failure)
         assert failure.reason == "TimedOut"
         assert "has not counted and hashed its keys (connection refused)" in failure.message
+
+    @hanging
+    async def test_one_that_hangs_over_its_keys_is_told_as_one_before_its_time_is_over(
+        self, etcd: Etcd, tmp_path: Path, question: str, seconds: float, words: str,
+        monkeypatch: pytest.MonkeyPatch
+    ) -> None:  # fmt: skip
+        monkeypatch.setattr(measuring, "SILENT_SECONDS", seconds)
+        etcd.hangs = question
+
+        failure = await self.proven(etcd, tmp_path, seconds=60)
+
+        assert isinstance(failure, Failure)
+        assert failure.reason == "TimedOut"
+        assert f"trial restore hangs: {words};" in failure.message
 
     async def test_an_etcd_that_does_not_come_up_is_told_as_one(
         self, etcd: Etcd, tmp_path: Path

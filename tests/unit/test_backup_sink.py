@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -133,3 +133,39 @@ async def test_who_leaves_early_leaves_no_request_behind(sink: Sink, tmp_path: P
         await anext(pieces)
 
     assert len(asyncio.all_tasks()) == 1
+
+
+ASKED: dict[str, Callable[[Sink], Awaitable[object]]] = {
+    "check": lambda sink: sink.check(),
+    "get": lambda sink: sink.get(KEY, 100),
+    "put": lambda sink: sink.put(KEY, b"manifest"),
+    "size": lambda sink: sink.size(KEY),
+    "names": lambda sink: sink.names(KEY),
+    "delete": lambda sink: sink.delete([KEY]),
+    "read": read,
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+async def test_a_store_that_takes_what_it_is_asked_and_says_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It was asked again, for a minute, which is all the time that a backup has."""
+    monkeypatch.setattr(sinks, "SILENT_SECONDS", 0.3)
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.read()
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        endpoint = f"http://{host}:{port}"
+        store = Store("S3", "bucket", KEY, "aws", endpoint, path_style=True)
+        keys = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
+        sink = Sink(store, {"credentials": keys})
+        with pytest.raises(StoreFailed, match=f"spec.s3.endpoint: {endpoint} cannot") as caught:
+            async with asyncio.timeout(10):
+                await ASKED[what](sink)
+
+    assert caught.value.failure.reason == "StoreUnreachable"
+    assert "retries" not in caught.value.failure.message

@@ -348,6 +348,17 @@ async def test_what_the_api_server_refuses_is_told(world: World) -> None:
     assert "exceeded quota" in world.condition()["message"]
 
 
+async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
+    world.kube.failures["get Job"] = [Rejected('jobs "b" is forbidden', status=403)]
+
+    assert await world.settle() == 30.0
+    assert world.condition()["reason"] == "Refused"
+    assert "forbidden" in world.condition()["message"]
+
+    await world.settle()
+    assert world.jobs() == ["b-backup-g1"]
+
+
 async def test_a_claim_that_is_not_there_is_told_before_any_job(world: World) -> None:
     world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.db"})
 

@@ -146,6 +146,17 @@ class TestMade:
         assert not leaf.get_extension_for_class(x509.BasicConstraints).value.ca
         assert not leaf.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
 
+    @pytest.mark.parametrize("generation", [1, 10, 1_000_000])
+    def test_the_longest_name_has_room_for_every_generation(self, generation):
+        """One that the certificate has no room for stopped the whole cluster with an exception."""
+        resource = body(3, TLS=MANAGED)
+        resource["metadata"]["name"] = "c" * 52
+        for need in managed(parse_cluster(resource)):
+            if need.role == "authority":
+                files = signing.make(need, {}, NOW, generation)
+                [name] = certificate(files, "ca.crt").subject
+                assert generation == 1 or name.value.endswith(f"-{generation}")
+
     def test_every_certificate_has_a_key_of_its_own(self):
         need, first, authority = made("peer")
         again = signing.make(need, authority, NOW)

@@ -6,7 +6,15 @@ import pytest
 from inplace_world import SOURCE
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, ETCD_RESTORES, JOBS, STATEFUL_SETS, Json
+from etcd_operator.kube import (
+    CLAIMS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    JOBS,
+    PODS,
+    STATEFUL_SETS,
+    Json,
+)
 from etcd_operator.store import Owner, owners_of
 
 
@@ -39,6 +47,18 @@ def end(bench: Bench, kind: str) -> None:
     job = bench.kube.live(JOBS, "a-restore")
     job["status"] = {"conditions": [{"type": kind, "status": "True"}]}
     bench.kube.put(JOBS, job)
+
+
+def pod_of_job(bench: Bench) -> None:
+    """As the Job's controller makes it."""
+    template = bench.kube.live(JOBS, "a-restore")["spec"]["template"]
+    metadata = template["metadata"] | {"namespace": "default", "name": "a-restore-x7k2p"}
+    bench.kube.put(PODS, {"metadata": metadata, "status": {"phase": "Running"}})
+
+
+def lose_claim(bench: Bench, ordinal: int) -> None:
+    claim = bench.kube.live(CLAIMS, f"data-a-{ordinal}")
+    bench.kube.put(CLAIMS, claim | {"status": {"phase": "Lost"}})
 
 
 def replicas(bench: Bench) -> int:
@@ -101,3 +121,23 @@ async def test_a_failed_job_is_told_and_cleared_up_once_the_restore_says_so(benc
     assert claims(bench) == [f"data-a-{one}" for one in range(3)]
     assert bench.condition("Blocked") is None
     assert replicas(bench) == 3
+
+
+async def test_no_second_job_is_made_beside_a_pod_of_the_first(bench: Bench) -> None:
+    """A removal in between had looked at all pods but that one, and forgot it. Nothing tells of it
+    again while it only fetches: both would have written to the volume."""
+    bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
+    await passes(bench)
+    pod_of_job(bench)
+    lose_claim(bench, 1)
+    await passes(bench, 3)
+    assert any(change.startswith("remove") for change in bench.etcd.changes)
+    body = bench.body
+    body["spec"]["pod"] = {"labels": {"is": "edited"}}
+    bench.kube.put(ETCD_CLUSTERS, body)
+    await passes(bench, 5)
+
+    assert bench.kube.find(JOBS, "a-restore") is None
+    bench.kube.remove(PODS, "default", "a-restore-x7k2p")
+    await passes(bench, 5)
+    assert bench.kube.find(JOBS, "a-restore") is not None

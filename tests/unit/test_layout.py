@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -26,10 +27,16 @@ def modules(*roots: Path) -> list[Path]:
     return sorted(path for root in roots for path in root.rglob("*.py"))
 
 
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All that a module consists of."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def imported(path: Path) -> set[str]:
     """Top-level packages that a module imports."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         if isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -164,7 +171,7 @@ def test_the_core_has_no_clock_no_chance_and_no_io(path: Path) -> None:
     }
     calls = {
         node.func.id
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
 
@@ -174,14 +181,11 @@ def test_the_core_has_no_clock_no_chance_and_no_io(path: Path) -> None:
 
 @pytest.mark.parametrize("path", modules(CORE, SHELL), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_grows_beyond_what_one_can_read_in_one_go(path: Path) -> None:
-    text = path.read_text()
     functions = [
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
-    assert len(text.splitlines()) <= LONGEST_MODULE
+    assert len(path.read_text().splitlines()) <= LONGEST_MODULE
     assert not [
         node.name
         for node in functions

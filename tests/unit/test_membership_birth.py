@@ -274,7 +274,9 @@ class TestGathering:
         world = self.world()
         del world.pods[1]
 
-        assert decide(world.observe()) == Wait("pod c-1 to be made by the StatefulSet")
+        assert decide(world.observe()) == Wait(
+            "pod c-1 to be made; the Events of StatefulSet c say what keeps it"
+        )
 
     def test_all_tickets_are_due_once_all_wait(self) -> None:
         step = decide(self.world().observe())

@@ -390,6 +390,27 @@ class TestForeignData:
         assert isinstance(rest, Hold)
         assert rest.reason == "ForeignData"
         assert "the volume of pod c-1 holds data of c-0" in rest.message
+        assert rest.message.endswith(
+            "Give the pod its own volume back, or delete claim data-c-1 with all that is on it, "
+            "and a new member takes its place"
+        )
+
+        world.claims[1].deleting = True
+
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 3
+
+    def test_no_claim_is_to_be_deleted_where_nobody_could_take_the_members_place(self) -> None:
+        world = formed(3)
+        world.claims[1].data = world.claims[0].data
+        world.restart_pod(1)
+        drive(world)
+        seen = replace(world.observe(), etcd=None, statuses={})
+
+        rest = decide(seen)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "ForeignData"
         assert rest.message.endswith("Give the pod its own volume back")
 
     def test_data_without_a_name_is_said_to_be_unknown(self) -> None:

@@ -1013,4 +1013,4 @@ def test_the_record_is_asked_for_only_after_there_is_one() -> None:
 def test_a_cluster_whose_pods_are_not_seen_is_not_settled() -> None:
     step = decide(replace(formed(3).observe(), pods=()))
 
-    assert step == Wait("pod c-0 to be made by the StatefulSet")
+    assert step == Wait("pod c-0 to be made; the Events of StatefulSet c say what keeps it")

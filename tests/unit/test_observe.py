@@ -337,6 +337,48 @@ class TestOwners:
         assert (await settled.seen()).predecessors == ("a-0", "a-1", "a-2")
 
 
+class TestNodeGone:
+    """Its pod has been pending for an hour by then: the node was drained first."""
+
+    def unschedulable(self, settled, words):
+        pod = settled.kube.live(PODS, "a-1")
+        condition = {"type": "PodScheduled", "status": "False", "message": words}
+        settled.kube.put(PODS, {**pod, "status": {"conditions": [condition]}})
+
+    def cordoned(self, settled):
+        self.unschedulable(
+            settled,
+            "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match "
+            "PersistentVolume's node affinity.",
+        )
+
+    def gone(self, settled):
+        words = "2 node(s) didn't match PersistentVolume's node affinity."
+        self.unschedulable(settled, f"0/2 nodes are available: {words}")
+
+    async def is_gone(self, settled, *, after=0.0):
+        settled.clock.now += after
+        return (await settled.seen()).pod(1).node_gone
+
+    async def test_only_once_it_was_for_five_minutes(self, settled):
+        self.cordoned(settled)
+        assert not await self.is_gone(settled, after=3600)
+        self.gone(settled)
+        assert not await self.is_gone(settled)
+        assert not await self.is_gone(settled, after=299)
+        fresh = await settled.observer.confirm(("default", "a"))
+        assert not fresh.seen.observation.pod(1).node_gone
+        assert await self.is_gone(settled, after=1)
+
+    async def test_one_that_was_back_in_between_counts_anew(self, settled):
+        self.gone(settled)
+        assert not await self.is_gone(settled)
+        self.cordoned(settled)
+        assert not await self.is_gone(settled, after=299)
+        self.gone(settled)
+        assert not await self.is_gone(settled, after=299)
+
+
 class TestConfirmed:
     """The reads before a step that nothing undoes."""
 
@@ -373,6 +415,17 @@ class TestConfirmed:
         settled.kube.put(PODS, {**pod, "metadata": {**pod["metadata"], "labels": {}}})
         fresh = await self.see(settled)
         assert [one.name for one in fresh.seen.observation.pods] == ["a-0", "a-2"]
+
+    async def test_pods_of_a_job_are_among_them(self, settled):
+        """They use the same volumes; what is not listed counts as gone."""
+        settled.kube.watching = False
+        for name in ("a-recovery-x7k2p", "a-recovery-9zq4t"):
+            metadata = {"name": name, "namespace": "default", "labels": recovery_job.labels("a")}
+            settled.kube.put(PODS, {"metadata": metadata})
+        settled.store.put(PODS, settled.kube.live(PODS, "a-recovery-x7k2p"))
+        await self.see(settled)
+        pods = settled.store.of_cluster(PODS, "default", "a")
+        assert len(pods) == 5
 
     async def test_a_claim_whose_label_was_taken_off_is_read_as_it_is(self, settled):
         settled.kube.watching = False

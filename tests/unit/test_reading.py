@@ -240,13 +240,9 @@ class TestNodeGone:
         ]
     }
 
-    def test_after_five_minutes(self):
-        raw = pod(status=self.STATUS, creationTimestamp="2025-12-31T23:54:59Z")
-        assert reading.pod(cluster(), raw, None, NOW).node_gone
-
-    def test_not_within_them(self):
-        raw = pod(status=self.STATUS, creationTimestamp="2025-12-31T23:55:10Z")
-        assert not reading.pod(cluster(), raw, None, NOW).node_gone
+    def test_is_as_the_scheduler_says(self):
+        assert reading.pod(cluster(), pod(status=self.STATUS), None, NOW).node_gone
+        assert not reading.pod(cluster(), pod(), None, NOW).node_gone
 
 
 SET = {"metadata": {"name": "a", "uid": "uid-set"}}

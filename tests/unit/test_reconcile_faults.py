@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import replace
 
@@ -62,6 +63,21 @@ class TestRejected:
         await bench.run()
         assert bench.status["phase"] == "Running"
         assert "Invalid" not in str(bench.status)
+
+    async def test_a_look_that_is_not_allowed_is_told_too(self, bench, caplog):
+        """A Role made by hand, and an operator that needs one right more than the one before."""
+        error = Rejected('networkpolicies "a" is forbidden: cannot get', status=403)
+        bench.kube.failures["get NetworkPolicy"] = [error] * 3
+        assert [await bench.once() for _ in range(3)] == [patience.REJECTED_SECONDS] * 3
+
+        assert "networkpolicies" in bench.condition("Progressing")["message"]
+        assert "StepFailed" in bench.events.reasons()
+        [said] = [one for one in caplog.records if one.levelno >= logging.WARNING]
+        assert said.exc_info is None
+        assert sum(bench.kube.writes().values()) == 1, "the status, once"
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        assert "forbidden" not in str(bench.status)
 
     @pytest.mark.parametrize(
         "error",
@@ -142,6 +158,22 @@ class TestUnavailable:
             await bench.once()
         await bench.run()
         assert bench.status["phase"] == "Running"
+
+    async def test_again_and_again_it_is_told(self, bench):
+        """As where a webhook is down that is asked about StatefulSets: to the operator that is an
+        API server which does not answer, and the status would never say a word of it."""
+        error = Unavailable("failed calling webhook", status=500)
+        bench.kube.failures["apply StatefulSet"] = [error] * 8
+        told = []
+        while bench.kube.failures["apply StatefulSet"]:
+            with contextlib.suppress(Unavailable):
+                await bench.once()
+            told.append("failed calling webhook" in str(bench.status))
+        assert told.count(True) == 4, "from the fifth on"
+        assert "webhook" in bench.condition("Progressing")["message"]
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+        assert "webhook" not in str(bench.status)
 
     async def test_when_it_happened_all_the_same_nothing_is_done_twice(self, bench):
         """A create whose answer is lost: the next pass must find the Secret, not make another."""

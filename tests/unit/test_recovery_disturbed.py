@@ -151,6 +151,25 @@ class TestPodsAndVolumesOfBefore:
         assert step.name == "data-c-2"
 
 
+def test_what_a_recovery_made_that_is_not_on_record_is_said_with_the_way_on() -> None:
+    """The Secret, and all that had the new epoch in it, were lost while the Job worked: the volume
+    was called another's, and nothing said that the recovery can be asked for once more."""
+    world = lost()
+    finding = Finding("foreign-data", "the marker is of epoch 2, not 1", world.cluster.uid, 2)
+
+    step = decide(waiting(world.observe(), 1, finding))
+
+    assert isinstance(step, Hold), step
+    assert step.reason == "ForeignData"
+    assert "A recovery that is not on record any more made it so. Give the lost" in step.message
+    assert 'spec.recovery: {"survivor": "c-1", ' in step.message
+
+    world.epochs[world.claims[1].uid] = 2
+    world.ask(1)
+
+    assert drive(world) == Settled()
+
+
 @pytest.mark.parametrize(
     ("settings", "epoch"),
     [('{"epoch": 3}', 3), ("{}", None), ("no JSON", None), ('{"epoch": "3"}', None), (None, None)],

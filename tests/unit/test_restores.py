@@ -238,6 +238,17 @@ async def test_a_refused_cluster_is_told(world: World) -> None:
     assert "1 to 7" in world.condition()["message"]
 
 
+async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
+    world.kube.failures["get EtcdCluster"] = [Rejected("c is forbidden", status=403)]
+
+    assert await world.settle() == 30.0
+    assert world.condition()["reason"] == "Refused"
+    assert "forbidden" in world.condition()["message"]
+
+    await world.settle()
+    assert world.condition()["reason"] == "Reading"
+
+
 async def test_that_the_namespace_goes_is_no_fault_of_the_restore(world: World) -> None:
     words = "unable to create: namespace default is being terminated"
     world.kube.failures["create Job"] = [Rejected(words, status=403)]

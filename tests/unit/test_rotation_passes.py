@@ -36,11 +36,13 @@ class RollingNodes(Nodes):
     """With the revisions of pods, so that they are restarted."""
 
     def turn(self):
-        stateful_set = self.kube.find(STATEFUL_SETS, "a")
+        stateful_set = self.kube.objects.get((STATEFUL_SETS, "default", "a"))
         if stateful_set is not None:
             text = json.dumps(stateful_set["spec"]["template"], sort_keys=True)
             revision = hashlib.sha256(text.encode()).hexdigest()[:8]
-            self.kube.put(STATEFUL_SETS, {**stateful_set, "status": {"updateRevision": revision}})
+            status = {"updateRevision": revision}
+            if stateful_set.get("status") != status:
+                self.kube.put(STATEFUL_SETS, {**stateful_set, "status": status})
         pods = [obj for (kind, *_), obj in self.kube.objects.items() if kind == PODS]
         addresses = {pod["status"].get("podIP") for pod in pods}
         for gone in set(self.etcd.members) - addresses:

@@ -189,6 +189,20 @@ async def test_between_runs_it_costs_nothing(world: World) -> None:
     assert world.kube.calls == calls
 
 
+async def test_a_clock_that_was_ahead_is_not_waited_for(world: World) -> None:
+    """What it had counted as done was 40 days of runs: none was begun, and none missed."""
+    await world.runs("03:00")
+    ahead = 40 * 86400 + 600
+    world.clock.now += ahead
+    await world.settle()
+    world.end("03:10")
+    await world.settle()
+    world.clock.now -= ahead
+    await world.runs("03:01", "03:02")
+
+    assert world.backups() == ["03:00", "03:01", "03:02", "03:10"]
+
+
 async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None:
     world.declare(jitterSeconds=50)
     later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
@@ -467,6 +481,17 @@ async def test_what_the_api_server_refuses_is_told_and_tried_again(world: World)
     await world.settle()
     assert world.backups() == ["03:00"]
     assert world.condition("Scheduled")["status"] == "True"
+
+
+async def test_a_look_that_the_api_server_refuses_is_told_and_deletes_nothing(world: World) -> None:
+    world.declare(retention={"count": 1})
+    await world.runs("03:00")
+    await world.runs("03:01")
+    world.kube.failures["list EtcdBackup"] = [Rejected("forbidden", status=403)] * 9
+    await world.runs("03:02")
+
+    assert "forbidden" in world.condition("Scheduled")["message"]
+    assert len(world.backups()) > 1
 
 
 async def test_the_name_of_another_is_not_taken_for_its_own(world: World) -> None:

@@ -136,6 +136,17 @@ async def test_one_that_vanishes_between_conflict_and_count_is_let_go(kube, even
     assert kube.events == {}
 
 
+async def test_the_longest_name_of_an_object_leaves_room_for_the_events_own(kube, events):
+    """Of an EtcdBackup: the API server refused each of its events."""
+    name = f"{'a' * 235}.{'b' * 17}"
+    about = {**CLUSTER, "metadata": {**CLUSTER["metadata"], "name": name}}
+    await events.emit(about, "Normal", "Stored", "it is stored")
+
+    [event] = kube.events.values()
+    assert event["involvedObject"]["name"] == name
+    assert re.fullmatch(r"a{235}\.[0-9a-f]{16}", event["metadata"]["name"])
+
+
 async def test_long_messages_are_cut_to_what_the_api_server_takes(kube, events):
     await events.emit(CLUSTER, "Normal", "Long", "x" * 5000)
 

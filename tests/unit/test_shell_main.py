@@ -1,5 +1,7 @@
 """The command line."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -23,3 +25,17 @@ def test_an_unknown_command_is_refused(capsys):
 
     assert end.value.code == 2
     assert "invalid choice: 'dance'" in capsys.readouterr().err
+
+
+def test_the_operator_runs_without_the_synchronous_half_of_its_client():
+    """Which its package imports by itself: 7 MiB in every operator that nothing used."""
+    code = (
+        "import sys; from etcd_operator import lean_imports; "
+        "lean_imports.without_the_synchronous_client(); import etcd_operator.run; "
+        "print({'kubernetes.aio', 'kubernetes.config', 'requests'} & set(sys.modules))"
+    )
+
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ran.stdout == "{'kubernetes.aio'}\n", ran.stderr

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import ssl
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import grpc
 from grpc.experimental import ChannelOptions
@@ -35,6 +35,20 @@ PROBE_SECONDS: Final = 2.0
 _CA, _CERTIFICATE, _KEY = "etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key"
 
 
+class Silent(grpc.RpcError):  # type: ignore[misc]
+    """Whoever is there was asked, and has not answered in time."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__()
+        self._words = f"it has not {what} within {round(seconds, 1):g} s"
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.DEADLINE_EXCEEDED
+
+    def details(self) -> str:
+        return self._words
+
+
 class NoChannel(Exception):
     """The Secret for etcd lacks something; `failure` says what."""
 
@@ -56,8 +70,21 @@ def secured(target: str, credentials: Any) -> Any:
     return grpc.secure_channel(target, credentials, options=_OPTIONS)
 
 
-async def answered(call: Any) -> Any:
-    """The reply to a call that gRPC itself waits for; raises RpcError. It ends with its task."""
+async def asked(method: Any, request: Any, seconds: float, what: str) -> Any:
+    """The reply; raises RpcError, which is Silent where there is none. It ends with its task.
+
+    Args:
+        what: it then has not done, for messages.
+    """
+    try:
+        return await _answered(method.future(request, timeout=seconds))
+    except grpc.RpcError as error:
+        if cast("Any", error).code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise Silent(what, seconds) from error
+        raise
+
+
+async def _answered(call: Any) -> Any:
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def tell(_: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.sink import Sink, StoreFailed
-from etcd_stateful.backup import manifest, names
+from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Described, Failure, serialise
@@ -17,19 +18,17 @@ async def describe(order: Order, sink: Sink) -> Described | Failure:
     key = names.manifest_of(store.key)
     try:
         await sink.check()
-        data = await sink.get(key, manifest.MAX_BYTES)
+        found = await manifest_beside(sink, store.key)
     except StoreFailed as error:
         return error.failure
-    if data is None:
+    except BadManifest as error:
+        return Failure("NoManifest", f"{store.path_field}: {key}: {error}", final=True)
+    if found is None:
         return Failure(
             "NoManifest",
             f"{store.path_field}: there is no {key!r} in {store.bucket!r}. Without it nobody knows "
             "what the cluster was like: make an EtcdCluster with spec.bootstrap.restore",
         )
-    try:
-        found = manifest.parse(data)
-    except BadManifest as error:
-        return Failure("NoManifest", f"{store.path_field}: {key}: {error}", final=True)
     if found.cluster is None:
         words = f"{store.path_field}: {key} does not say what the EtcdCluster was like, as the "
         words += "backup was of no EtcdCluster: make one with spec.bootstrap.restore"

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink, StoreFailed
@@ -18,7 +19,7 @@ from etcd_operator.backup.surveying import survey
 from etcd_operator.moments import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
-from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
@@ -102,6 +103,7 @@ class Backup:
         began = time.monotonic()
         async with Source(self._order) as source:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
+            await self._spare_history()
             taken = await self._take(source, members)
         if self._order.verify:
             await self._verify(taken)
@@ -120,6 +122,26 @@ class Backup:
             notes=tuple(self._notes),
             others=await survey(self._sink, taken.key) if self._order.scheduled else None,
         )
+
+    async def _spare_history(self) -> None:
+        """A schedule's keys are of one run each. Where another object's backup has this one, the
+        run is over and its object was made again without its status, as tools do that bring a
+        namespace back: what the cluster holds now must not take the place of what it held then.
+
+        Who may only write may not look; then nobody can tell.
+        """
+        if not self._order.scheduled:
+            return
+        key, theirs = self._order.store.key, None
+        with contextlib.suppress(StoreFailed, BadManifest):
+            theirs = await manifest_beside(self._sink, key)
+        if theirs and theirs.owner_uid != self._order.owner_uid:
+            words = (
+                f"{self._order.store.path_field}: {key} is the backup that {theirs.owner} (UID "
+                f"{theirs.owner_uid}) made at {theirs.made_at}. It stays as it is; to restore it, "
+                "name it by its place. This EtcdBackup can be deleted"
+            )
+            raise Stopped(Failure("AlreadyStored", words, final=True))
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:
         """From the first member that gives a whole snapshot; raises what the last one failed by."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import Final
 
-from etcd_operator.backup.removal import owner_uid
+from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest
@@ -39,8 +39,8 @@ async def prune(order: Order, sink: Sink, made: str) -> int:
 
 async def _may_go(order: Order, sink: Sink, key: str) -> bool:
     try:
-        owner = await owner_uid(sink, key)
+        told = await manifest_beside(sink, key)
     except BadManifest as error:
         log.warning("%s is left alone: %s", key, error)
         return False
-    return owner in (None, order.owner_uid)
+    return told is None or told.owner_uid == order.owner_uid

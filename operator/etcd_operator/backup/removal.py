@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.sink import Sink, StoreFailed
-from etcd_stateful.backup import manifest, names
+from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Removed
@@ -36,19 +37,11 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
 
 async def _is_own(order: Order, sink: Sink, key: str) -> bool:
     try:
-        owner = await owner_uid(sink, key)
+        told = await manifest_beside(sink, key)
     except BadManifest as error:
         log.warning("%s is left alone: %s", key, error)
         return False
+    owner = told.owner_uid if told else None
     if owner != order.owner_uid:
         log.info("%s is left alone: it is of UID %s", key, owner or "nobody known")
     return owner == order.owner_uid
-
-
-async def owner_uid(sink: Sink, key: str) -> str | None:
-    """UID of the object that has stored it, None where no manifest says so.
-
-    Raises StoreFailed, and BadManifest where what lies beside it cannot be read.
-    """
-    data = await sink.get(names.manifest_of(key), manifest.MAX_BYTES)
-    return manifest.parse(data).owner_uid if data is not None else None

@@ -11,6 +11,10 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
+SILENT_SECONDS: Final = 20.0
+"""For which a member or a store may say nothing, once it was asked or in the middle of its answer.
+A third of the time that a backup has unless more is given: another member can still send it all."""
+
 LOOK_SECONDS: Final = 1.0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
+from etcd_operator.backup.silence import SILENT_SECONDS
 from etcd_operator.moments import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import names, trouble
@@ -43,15 +43,18 @@ STOP_SECONDS: Final = 1.0
 _CLIENT: Final[dict[str, Any]] = {
     "allow_http": True,
     "connect_timeout": timedelta(seconds=3),
-    "read_timeout": timedelta(seconds=30),
     "timeout": timedelta(seconds=120),
 }
 _READING: Final = _CLIENT | {"timeout": timedelta(hours=24)}
 """That time is of a whole answer, and one may be a backup of any size. A stall ends it all the
 same."""
 
-_PATIENT: Final[dict[str, Any]] = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
-_AT_FIRST: Final[dict[str, Any]] = {"max_retries": 1, "retry_timeout": timedelta(seconds=4)}
+_WRITING: Final = _CLIENT | {"read_timeout": timedelta(seconds=30)}
+"""A part is answered when all of it is there, and the last one may have the store join them all."""
+
+_PATIENT: Final[dict[str, Any]] = {"max_retries": 6}
+_STUBBORN: Final[dict[str, Any]] = {"retry_timeout": timedelta(seconds=60)}
+_AT_FIRST: Final[dict[str, Any]] = {"max_retries": 1}
 
 Errors: Final = (BaseError, OSError, ValueError)
 """What the client raises."""
@@ -80,7 +83,7 @@ class Sink:
         self._store = store
         self._root = Path(root)
         self._owner_uid = owner_uid
-        self._unfinished = names.unfinished(store.key, owner_uid, secrets.token_hex(2))
+        self._unfinished = names.unfinished(store.key, owner_uid, os.urandom(2).hex())
         try:
             self._access = access(store, files)
         except BadSecret as error:
@@ -111,8 +114,9 @@ class Sink:
         target = self._unfinished if self._on_disk else key
         try:
             self.clear()
+            client = self._made(_PATIENT | _STUBBORN, _WRITING)
             await obstore.put_async(
-                self._client, target, guarded, chunk_size=PART, max_concurrency=AT_ONCE
+                client, target, guarded, chunk_size=PART, max_concurrency=AT_ONCE
             )
             if self._on_disk:
                 await self._settle(target, key)
@@ -226,7 +230,11 @@ class Sink:
 
     def _made(self, retry: dict[str, Any], client: dict[str, Any] | None = None) -> Any:
         store, config = self._store, cast("Any", self._access.config)
-        common: dict[str, Any] = {"client_options": client or _CLIENT, "retry_config": retry}
+        silent = timedelta(seconds=SILENT_SECONDS)
+        common: dict[str, Any] = {
+            "client_options": {"read_timeout": silent} | (client or _CLIENT),
+            "retry_config": {"retry_timeout": silent} | retry,
+        }
         try:
             match store.kind:
                 case "S3" | "OSS":

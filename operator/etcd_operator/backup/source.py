@@ -18,13 +18,13 @@ from aetcd import rpc
 from etcd_operator.backup.ahead import ahead
 from etcd_operator.backup.channel import (
     NoChannel,
-    answered,
+    asked,
     is_plaintext,
     open_channel,
     speaks_tls,
 )
-from etcd_operator.backup.measuring import hashed, measure
-from etcd_operator.backup.silence import Attended
+from etcd_operator.backup.measuring import hashed, measure, patience
+from etcd_operator.backup.silence import SILENT_SECONDS, Attended
 from etcd_operator.denial import is_denial
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
 from etcd_stateful.backup.measurement import Measured
@@ -35,10 +35,6 @@ log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 4.0
 CATCH_UP_SECONDS: Final = 15.0
-SILENT_SECONDS: Final = 20.0
-"""For which a member may send nothing in the middle of its snapshot. A third of the time that a
-backup has unless more is given: another member can still send all of it."""
-
 MEASURING_TRIES: Final = 3
 PIECE: Final = 2 * 1024 * 1024
 """etcd sends 32 KiB at a time; what is passed on in fewer pieces costs less."""
@@ -127,8 +123,8 @@ class Source:
         """The member once it has all that was acknowledged until now; raises Unusable."""
         request = rpc.MemberListRequest(linearizable=True)
         try:
-            stub = rpc.ClusterStub(member.channel)
-            await answered(stub.MemberList.future(request, timeout=CATCH_UP_SECONDS))
+            listing = rpc.ClusterStub(member.channel).MemberList
+            await asked(listing, request, CATCH_UP_SECONDS, "caught up with the quorum")
             answer = await _status(member.answer.endpoint, member.channel)
         except rpc.RpcError as error:
             raise self._unusable(member, error) from error
@@ -142,7 +138,9 @@ class Source:
         before it is measured gives way to a newer one."""
         for _ in range(MEASURING_TRIES):
             try:
-                found = await measure(member.channel, member.answer.revision)
+                found = await measure(
+                    member.channel, member.answer.revision, self._patience(member)
+                )
             except rpc.RpcError as error:
                 raise self._unusable(member, error) from error
             if found.whole:
@@ -155,12 +153,15 @@ class Source:
     async def measure_again(self, member: Member, before: Measured) -> Measured:
         """With the hash as it is by now: a compaction in between makes it another."""
         try:
-            found = await hashed(member.channel, member.answer.revision)
+            found = await hashed(member.channel, member.answer.revision, self._patience(member))
         except rpc.RpcError as error:
             log.warning("only the hash of before is known: %s", _words(error))
             return before
         hashes = (*before.hashes, *((found,) if found else ()))
         return replace(before, hashes=tuple(dict.fromkeys(hashes)))
+
+    def _patience(self, member: Member) -> float:
+        return patience(member.answer.db_size, self._order.timeout)
 
     async def snapshot(self, member: Member) -> AsyncGenerator[bytes, None]:
         """The file that `etcdctl snapshot save` would write; raises Unusable.
@@ -229,8 +230,8 @@ def _worst(where: str, failures: list[Failure], hint: str) -> Failure:
 
 
 async def _status(endpoint: str, channel: Any) -> Answer:
-    stub = rpc.MaintenanceStub(channel)
-    reply = await answered(stub.Status.future(rpc.StatusRequest(), timeout=ASK_SECONDS))
+    status = rpc.MaintenanceStub(channel).Status
+    reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "said how far it is")
     return Answer(
         endpoint=endpoint,
         cluster_id=reply.header.cluster_id,

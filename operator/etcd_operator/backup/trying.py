@@ -17,8 +17,8 @@ from aetcd import rpc
 from grpc import ssl_channel_credentials
 
 from etcd_operator import signing
-from etcd_operator.backup.channel import answered, secured
-from etcd_operator.backup.measuring import measure
+from etcd_operator.backup.channel import Silent, asked, secured
+from etcd_operator.backup.measuring import measure, patience
 from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_stateful.backup import manifest as manifests
@@ -78,12 +78,14 @@ async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven |
     certificate, key, authority = files
     shown = ssl_channel_credentials(authority, key, certificate)
     with contextlib.closing(secured(f"{trial.LOOPBACK}:{port}", shown)) as channel:
-        etcd = _Scratch(channel)
+        etcd = _Scratch(channel, patience(said.size, order.timeout))
         try:
             async with asyncio.timeout(order.timeout):
                 now, found = await etcd.measured(said.revision)
         except TimeoutError:
             return _too_late(order, etcd)
+        except Silent as error:
+            return _hangs(error)
     verdict = measurement.compare(said.revision, said.measured, now, found)
     if verdict.wrong:
         return _wrong(order, f"{order.store.key} was restored, and {'; '.join(verdict.wrong)}")
@@ -93,20 +95,25 @@ async def prove(order: Order, root: Path, *, port: int = trial.PORT) -> Proven |
 class _Scratch:
     """The etcd of the trial. It may fail over so many keys, for want of memory, and come back."""
 
-    def __init__(self, channel: Any) -> None:
+    def __init__(self, channel: Any, patience: float) -> None:
         self._channel = channel
+        self._patience = patience
         self.has_served = False
         self.trouble = ""
         """Why the last question was not answered."""
 
     async def measured(self, revision: int) -> tuple[int, Measured]:
-        """The revision that it is at, and what it holds. Asks until it is answered."""
+        """The revision that it is at, and what it holds. Asks until it is answered; raises Silent
+        where it hangs over its keys."""
         while True:
             try:
                 if now := await self._serving():
                     # Of a revision to come etcd tells nothing, however long it is asked.
-                    is_there = now >= revision
-                    return now, await measure(self._channel, revision) if is_there else Measured()
+                    if now < revision:
+                        return now, Measured()
+                    return now, await measure(self._channel, revision, self._patience)
+            except Silent:
+                raise
             except rpc.RpcError as error:
                 self.trouble = " ".join(str(error.details()).split())[:200]
                 log.info("waiting for etcd: %s", self.trouble)
@@ -114,8 +121,13 @@ class _Scratch:
 
     async def _serving(self) -> int:
         """The revision that it is at; 0 while it does not lead itself."""
-        stub = rpc.MaintenanceStub(self._channel)
-        reply = await answered(stub.Status.future(rpc.StatusRequest(), timeout=ASK_SECONDS))
+        status = rpc.MaintenanceStub(self._channel).Status
+        try:
+            reply = await asked(status, rpc.StatusRequest(), ASK_SECONDS, "said how far it is")
+        except Silent as error:
+            # It takes connections before it has read what was restored.
+            self.trouble = error.details()
+            return 0
         if not reply.leader:
             return 0
         self.has_served = True
@@ -125,9 +137,17 @@ class _Scratch:
 def _too_late(order: Order, etcd: _Scratch) -> Failure:
     what = "counted and hashed its keys" if etcd.has_served else "come up"
     why = f" ({etcd.trouble})" if etcd.trouble else ""
-    words = f"spec.backupPolicy.timeoutInSecond: {order.timeout} s are over, and the etcd of the "
-    words += f"trial restore has not {what}{why}; the log of container etcd in its pod says why. "
-    return Failure("TimedOut", f"{words}If it only needs longer, set it higher")
+    etcds = "the etcd of the trial restore"
+    return _timed_out(f"{order.timeout} s are over, and {etcds} has not {what}{why}")
+
+
+def _hangs(error: Silent) -> Failure:
+    return _timed_out(f"the etcd of the trial restore hangs: {error.details()}")
+
+
+def _timed_out(what: str) -> Failure:
+    words = f"spec.backupPolicy.timeoutInSecond: {what}; the log of container etcd in its pod says "
+    return Failure("TimedOut", f"{words}why. If it only needs longer, set it higher")
 
 
 def _wrong(order: Order, words: str) -> Failure:

@@ -15,7 +15,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Final
 
-from etcd_stateful.api.schedule import EtcdBackupSchedule
+from etcd_stateful.api.schedule import LONGEST_JITTER, EtcdBackupSchedule
 from etcd_stateful.backup import retention
 from etcd_stateful.backup.made import Made
 from etcd_stateful.backup.retention import LetGo
@@ -119,6 +119,12 @@ def jitter(schedule: EtcdBackupSchedule) -> int:
 def clock(schedule: EtcdBackupSchedule, now: float) -> float:
     """The moment that the calendar is asked for."""
     return now - jitter(schedule)
+
+
+def believed(until: float, now: float) -> float:
+    """Until when is counted. What is far ahead was written by a clock that was, and all that falls
+    due up to then would be left out without a word; an edit of the jitter moves it by a day."""
+    return until if until - now <= LONGEST_JITTER else now
 
 
 def decide(seen: Seen) -> Step:

@@ -34,7 +34,7 @@ class OperatorPods:
 def network_policy(cluster: EtcdCluster, operator: OperatorPods) -> Manifest:
     members = _pods(naming.selector(cluster.name))
     # Members too; what tells them from Jobs is the name, which is left out.
-    own = _pods({naming.LABEL_INSTANCE: cluster.name, naming.LABEL_MANAGED_BY: naming.MANAGER})
+    own = _pods(naming.ours(cluster.name))
     it = _pods(operator.labels) | {
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME: operator.namespace}}
     }

@@ -6,6 +6,7 @@ Asked when there is no ticket to hand out.
 from __future__ import annotations
 
 from etcd_stateful import naming
+from etcd_stateful.membership import survivor
 from etcd_stateful.membership.bootstrap import has_spent_ticket, may_adopt
 from etcd_stateful.membership.observation import Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
@@ -75,15 +76,27 @@ def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
 def _foreign_data(seen: Observation, pod: Pod, finding: Finding) -> Hold:
     whose = finding.member or "an unknown member"
     of = f" of the cluster with UID {finding.cluster_uid}" if finding.cluster_uid else ""
-    ways = "Give the pod its own volume back"
-    others = finding.cluster_uid not in {None, "", seen.cluster.uid}
-    if others and finding.cluster_id == recorded(seen).cluster_id:
-        ways += f', or set spec.retainedClaims.adopt to "{finding.cluster_uid}"'
     return Hold(
         "ForeignData",
         f"the volume of pod {pod.name} holds data of {whose}{of}: {finding.detail}. It is not "
-        f"started. {ways}",
+        f"started. {_ways_on(seen, pod, finding)}",
     )
+
+
+def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
+    record = recorded(seen)
+    others = finding.cluster_uid not in {None, "", seen.cluster.uid}
+    if not others and record.latched and (finding.epoch or 0) > record.epoch:
+        return f"A recovery that is not on record any more made it so. {survivor.ways_out(seen)}"
+    ways = ["Give the pod its own volume back"]
+    if others and finding.cluster_id == record.cluster_id:
+        ways.append(f'set spec.retainedClaims.adopt to "{finding.cluster_uid}"')
+    if seen.etcd is not None and seen.cluster.durable:
+        claim = naming.claim(seen.cluster.name, pod.ordinal)
+        ways.append(
+            f"delete claim {claim} with all that is on it, and a new member takes its place"
+        )
+    return ", or ".join(ways)
 
 
 def unformed(seen: Observation) -> Step | None:

@@ -250,7 +250,8 @@ def _blame(pod: Pod | None) -> int:
 def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     name = naming.pod(seen.cluster.name, ordinal)
     if pod is None:
-        return f"pod {name} to be made by the StatefulSet"
+        owner = f"StatefulSet {seen.cluster.name}"
+        return f"pod {name} to be made; the Events of {owner} say what keeps it"
     if pod.deleting:
         return f"pod {name} to stop; the StatefulSet then makes it again"
     if pod.trouble:

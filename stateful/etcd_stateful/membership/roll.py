@@ -113,8 +113,10 @@ def is_over(seen: Observation) -> bool:
 def _is_outdated(seen: Observation, pod: Pod) -> bool:
     """Of an older revision, and of another spec or epoch: an operator that merely renders
     differently than the one before must not restart a whole fleet."""
+    if pod.name not in seen.outdated:
+        return False
     edited = pod.spec_hash != as_running(seen).template_hash
-    return pod.name in seen.outdated and (edited or is_of_before(seen, pod))
+    return edited or is_of_before(seen, pod)
 
 
 def _may_go(seat: Seat, pod: Pod) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 _FORM: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,6})", re.ASCII)
@@ -27,8 +28,12 @@ FLOORS: Final = (Version(3, 5, 32), Version(3, 6, 12), Version(3, 7, 1))
 DEFAULT_VERSION: Final = "3.7.3"
 
 
+@lru_cache(maxsize=64)
 def parse_version(text: str) -> Version | None:
-    """The version in `3.7.3` or `v3.7.3`; None for anything else."""
+    """The version in `3.7.3` or `v3.7.3`; None for anything else.
+
+    Kept, as one look at a cluster asks some ten times for one and the same.
+    """
     match = _FORM.fullmatch(text)
     return Version(int(match[1]), int(match[2]), int(match[3])) if match else None
 

@@ -67,16 +67,35 @@ def measured(name: str, part: Callable[[], dict[str, Any]], wait: int) -> dict[s
     """The part's figures, with when and how they were taken."""
     before = quiet(wait)
     say(f"== {name}")
-    began = time.monotonic()
+    began, asked = time.monotonic(), processors()
     figures = part()
     say(f"   {name}: {time.monotonic() - began:.0f} s")
     how = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": commit(),
+        **taken(),
         "load_before": round(before, 1),
         "load_after": round(os.getloadavg()[0], 1),
+        "stolen_percent": stolen(asked, processors()),
     }
     return {**figures, "how": how}
+
+
+def taken() -> dict[str, str]:
+    """When, and of which code."""
+    return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "commit": commit()}
+
+
+def processors() -> tuple[int, int]:
+    """Ticks so far in which they were asked for, and how many of these the host gave to others."""
+    user, nice, system, _idle, _wait, irq, soft, steal = map(
+        int, Path("/proc/stat").read_text().split()[1:9]
+    )
+    return user + nice + system + irq + soft + steal, steal
+
+
+def stolen(before: tuple[int, int], after: tuple[int, int]) -> int:
+    """Percent; a machine that shares its processors is slower at such times, however quiet."""
+    asked, others = (one - other for one, other in zip(after, before, strict=True))
+    return round(100 * others / max(asked, 1))
 
 
 def put_down(report: dict[str, Any], *, keep: bool) -> None:

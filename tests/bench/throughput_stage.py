@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import resource
@@ -26,6 +27,7 @@ from localkube.versions import etcd_versions
 
 HERE = Path(__file__).parent
 BINARIES = HERE.parents[1] / "build" / "bin"
+OURS = [HERE.parents[1] / one for one in ("operator/etcd_operator", "stateful/etcd_stateful")]
 GIB = 2**30
 BUCKET, KEY = "bench", "etcd.db"
 QUOTA = {"quota-backend-bytes": 8 * GIB}
@@ -43,6 +45,9 @@ class Stage:
     peer_port: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
+        # As in the image. Where Python may not write bytecode, each program would compile them.
+        for package in OURS:
+            compileall.compile_dir(package, quiet=1)
         (self.folder / "s3").mkdir()
         self.s3 = S3Server(self.folder / "s3").start()
         self.bucket = self.s3.bucket(BUCKET)

@@ -1,0 +1,142 @@
+"""What pages and examples speak of is there: links, metrics, reasons; and manifests are taken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from etcd_operator.metrics import Metrics
+from etcd_stateful import naming
+from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.restore import parse_restore
+from etcd_stateful.api.schedule import parse_schedule
+from etcd_stateful.manifests.statefulset import stateful_set
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/**/README.md")})
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+PARSERS = {
+    naming.CLUSTER_KIND: parse_cluster,
+    naming.BACKUP_KIND: parse_backup,
+    naming.SCHEDULE_KIND: parse_schedule,
+    naming.RESTORE_KIND: parse_restore,
+}
+NO_BLOCK = {"Paused"}
+"""Held by the user's own word: a condition of its own."""
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    titles = re.findall(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
+    return {title.replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def manifests() -> Iterator[Any]:
+    """Of the examples, and those of the pages that are whole."""
+    for path in EXAMPLES:
+        for body in yaml.safe_load_all(path.read_text()):
+            yield pytest.param(body, id=f"{name_of(path)}: {body['kind']}")
+    for page in PAGES:
+        for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), flags=re.DOTALL):
+            if block.startswith("apiVersion:"):
+                yield pytest.param(yaml.safe_load(block), id=name_of(page))
+
+
+@pytest.mark.parametrize("body", list(manifests()))
+def test_every_manifest_of_ours_is_taken(body: dict[str, Any]) -> None:
+    if body["apiVersion"] == naming.API_VERSION:
+        PARSERS[body["kind"]](body)
+
+
+def reasons() -> set[str]:
+    """Of every step that waits for a human; some are named by a constant."""
+    found: set[str] = set()
+    for path in ROOT.glob("stateful/etcd_stateful/membership/*.py"):
+        module = import_module(f"etcd_stateful.membership.{path.stem}")
+        said = re.findall(r'\bHold\(\s*(?:"(\w+)"|(?:\w+\.)?([A-Z_]+)),', path.read_text())
+        found |= {word or getattr(module, constant, "") for word, constant in said} - {""}
+    return found
+
+
+def test_every_reason_of_blocked_is_explained() -> None:
+    table = OPERATIONS.partition("## Reasons for `Blocked`")[2].partition("\n## ")[0]
+    explained = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))
+
+    assert len(explained) == len(set(explained))
+    assert set(explained) == reasons() - NO_BLOCK
+
+
+def test_every_metric_of_ours_that_is_spoken_of_is_there() -> None:
+    texts = [path.read_text() for path in (*PAGES, *EXAMPLES)]
+    spoken = {
+        one for text in texts for one in re.findall(r"\betcd_(?:operator|cluster)_[a-z_]+\b", text)
+    }
+    exported = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in Metrics().registry.collect()
+    }
+
+    assert spoken - exported == set()
+    assert "etcd_cluster_available" in spoken
+
+
+def test_the_examples_find_the_members_by_labels_and_port() -> None:
+    [monitor] = [
+        body
+        for body in yaml.safe_load_all((ROOT / "examples" / "monitoring.yaml").read_text())
+        if body["kind"] == "PodMonitor"
+    ]
+    cluster = parse_cluster({"metadata": {"name": "good"}, "spec": {"size": 3}})
+    template = stateful_set(cluster, replicas=3, operator_image="x")["spec"]["template"]
+    [etcd] = template["spec"]["containers"]
+
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= template["metadata"]["labels"].items()
+    assert [one["port"] for one in monitor["spec"]["podMetricsEndpoints"]] == ["metrics"]
+    assert "metrics" in [port["name"] for port in etcd["ports"]]
+
+
+def test_the_application_asks_as_the_operator_lets_it() -> None:
+    """The Secret, its keys and the address are those of the cluster in `etcd-cluster.yaml`."""
+    deployment = yaml.safe_load((ROOT / "examples" / "application.yaml").read_text())
+    cluster = yaml.safe_load((ROOT / "examples" / "etcd-cluster.yaml").read_text())
+    name = cluster["metadata"]["name"]
+    pod = deployment["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    told = {one["name"]: one["value"] for one in container["env"]}
+    [volume], [mount] = pod["volumes"], container["volumeMounts"]
+
+    assert told.pop("ETCDCTL_ENDPOINTS") == f"https://{naming.client_service(name)}:2379"
+    assert volume["secret"]["secretName"] == naming.client_certificate(name)
+    assert {path.removeprefix(f"{mount['mountPath']}/") for path in told.values()} == {
+        "ca.crt",
+        "tls.crt",
+        "tls.key",
+    }

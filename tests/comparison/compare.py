@@ -35,7 +35,7 @@ from harness.place import RESTRICTED  # noqa: E402
 from harness.reach import Reach  # noqa: E402
 from harness.waiting import eventually  # noqa: E402
 from random_names.controller import LOOP_SECONDS  # noqa: E402
-from run import machine, quiet  # noqa: E402
+from run import machine, quiet, taken  # noqa: E402
 from scenarios import SCENARIOS, WITHOUT_VOLUMES, Life  # noqa: E402
 from sides import Ours, RandomNames, Side  # noqa: E402
 
@@ -52,7 +52,7 @@ def main() -> int:
     kube = Kube()
     reach = Reach(kube)
     sides = makers(kube, reach, Operator(kube).image)
-    at = {**machine(kube), "load_before": quiet(options.wait)}
+    at = circumstances(kube, options.wait)
     chosen = options.sides or page.SIDES
     target = ATTEMPT if options.attempt else REPORT
     for run in range(options.first, options.first + options.runs):
@@ -78,6 +78,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--wait", type=int, default=60, help="seconds for quiet")
     parser.add_argument("--attempt", action="store_true", help="leave report and page as they are")
     return parser.parse_args()
+
+
+def circumstances(kube: Kube, wait: int) -> Json:
+    return {**machine(kube), **taken(), "load_before": quiet(wait)}
 
 
 def possible() -> list[str]:

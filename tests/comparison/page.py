@@ -206,8 +206,10 @@ def _place(report: Json) -> str:
     at = [life["at"] for life in report["lives"]]
     newest = max(at, key=lambda one: one["date"])
     loads = [one["load_before"] for one in at]
+    dates = sorted({one["date"] for one in at})
+    when = " to ".join(dict.fromkeys((dates[0], dates[-1])))
     return (
-        f"{newest['date']}, commit {newest['commit']}, {newest['cores']} cores for\n"
+        f"{when}, newest commit {newest['commit']}, {newest['cores']} cores for\n"
         f"{newest['nodes']} nodes and everything else, Kubernetes {newest['kubernetes']}, etcd "
         f"3.7.2; load {min(loads):.1f} to {max(loads):.1f}\nbefore the runs."
     )

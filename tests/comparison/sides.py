@@ -11,9 +11,10 @@ import urllib.request
 from collections.abc import Iterable
 from typing import Any
 
+import grpc
 from harness.api import CLUSTERS, PODS, ApiError, Json, Kind, Kube
 from harness.clusters import is_ready
-from harness.etcd import Etcd, EtcdError, Members
+from harness.etcd import Address, Etcd, EtcdError, Members
 from harness.reach import Reach
 from random_names.controller import Controller
 from random_names.decide import Spec
@@ -60,6 +61,10 @@ class Side:
         found = self.kube.list(PODS, self.namespace, f"app=etcd,etcd_cluster={self.name}")
         alive = (pod for pod in found if "deletionTimestamp" not in pod["metadata"])
         return {pod["metadata"]["name"]: pod for pod in alive}
+
+    def channel(self, where: Address, options: tuple[tuple[str, Any], ...]) -> Any:
+        """A gRPC channel to a member, for the load."""
+        return grpc.insecure_channel(f"{where[0]}:{where[1]}", options=options)
 
     def member(self, pod: str) -> Etcd:
         return Etcd(lambda: self.reach.pod(self.namespace, pod, 2379))

@@ -45,7 +45,7 @@ def preload(side: Side) -> set[str]:
     values = {f"{BEFORE}large/{number}": LARGE for number in range(LARGE_COUNT)}
     values |= {f"{BEFORE}small/{number}": SMALL for number in range(SMALL_COUNT)}
     address = side.reach.pod(side.namespace, next(iter(side.pods())), 2379)
-    with _channel(address) as channel, ThreadPoolExecutor(THREADS) as threads:
+    with side.channel(address, OPTIONS) as channel, ThreadPoolExecutor(THREADS) as threads:
         stub = rpc.KVStub(channel)
 
         def put(key: str) -> None:
@@ -71,7 +71,7 @@ def found(side: Side, before: set[str], load: Load) -> Found:
 def _keys(side: Side, pod: str, *, serializable: bool) -> set[str] | None:
     """None: it does not answer."""
     try:
-        with _channel(side.reach.pod(side.namespace, pod, 2379)) as channel:
+        with side.channel(side.reach.pod(side.namespace, pod, 2379), OPTIONS) as channel:
             request = rpc.RangeRequest(
                 key=b"\0", range_end=b"\0", keys_only=True, serializable=serializable
             )
@@ -79,10 +79,6 @@ def _keys(side: Side, pod: str, *, serializable: bool) -> set[str] | None:
     except (grpc.RpcError, ApiError):
         return None
     return {one.key.decode() for one in answer.kvs}
-
-
-def _channel(address: tuple[str, int]) -> grpc.Channel:
-    return grpc.insecure_channel(f"{address[0]}:{address[1]}", options=OPTIONS)
 
 
 class Early:

@@ -11,6 +11,8 @@ export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/stateful:$(CURDIR)/tests/clust
 # A folder named `operator` is on the path of `python -m` in this directory; nothing may import it.
 export PYTHONSAFEPATH := 1
 export PATH := $(CURDIR)/build/bin:$(PATH)
+# Without it each of many hundred processes would compile the same modules for itself.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## This list
@@ -48,6 +50,7 @@ verify: venv ## The long campaigns, on three nodes; their reports are checked in
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py
 	@$(PYTHON) -m pytest --quiet -m verify tests/integration
+	@rm -f tests/e2e/report.json
 	@$(PYTHON) -m pytest --verbose -m verify tests/e2e --report tests/e2e/report.json
 
 ##@ Development

@@ -1,7 +1,8 @@
 """Runs the tiers of `make test` and says how long each took.
 
-Those of a group run at once, groups one after the other. Every tier runs even if one before it
-failed, so that one run shows all there is to mend.
+The tiers of a group run at once, groups one after the other. Every tier runs even if one before it
+failed, so that one run shows all there is to mend. What a run that was broken off has left in the
+local cluster (nodes cordoned or switched off, clusters that wait for them) goes with that cluster.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from localkube.paths import STATE
+
 ROOT = Path(__file__).parents[1]
 PYTEST = (sys.executable, "-m", "pytest", "--durations=8", "--durations-min=1")
 QUIETLY = (*PYTEST, "-q")
 COUNTS = re.compile(r"(\d+) (passed|failed|error|skipped)")
 FAILURE = re.compile(r"(FAILED|ERROR) \S+::")
 
+
+UNDER_TEST = STATE / "under-test"
+"""Is there while tiers use the local cluster."""
 
 Command = tuple[str, ...]
 
@@ -48,8 +54,13 @@ def _by_turns(folder: str, processes: int) -> list[Command]:
     return [(*QUIETLY, *files[turn::processes]) for turn in range(processes)]
 
 
-def _folders(*names: str) -> Command:
-    return (*QUIETLY, *(f"tests/integration/{name}" for name in names))
+def _integration(*places: str) -> Command:
+    return (*QUIETLY, *(f"tests/integration/{place}" for place in places))
+
+
+def _patient(*stage: Command) -> tuple[Command, ...]:
+    """Behind the end-to-end tests that run beside it and promise seconds."""
+    return tuple(("nice", "-n", "10", *command) for command in stage)
 
 
 LINT = Tier(
@@ -67,23 +78,33 @@ UNIT = Tier("unit", (tuple(_by_turns("tests/unit", 2)),))
 MODEL = Tier("model", (((*QUIETLY, "tests/model"),),))
 # Three nodes, for those of the e2e tier that drain them and switch them off.
 CLUSTER = Tier("cluster", ((("make", "--no-print-directory", "NODES=3", "install"),),))
-# Most of the time from here on is etcd's and the kubelet's: parts at once take hardly longer.
+E2E = Tier("e2e", ((_e2e("1"), _e2e("2"), _e2e("3")),))
+# What the model says of Kubernetes, held against the same cluster.
+TRACES = Tier("traces", (_patient(_integration("model/test_model_kube.py")),))
+# One after the other, and most of it is waiting: the rest of the machine is free for others.
+ALONE = Tier("e2e, alone", ((_e2e("alone"),),))
 INTEGRATION = Tier(
     "integration",
     (
-        (
-            _folders("backup"),
-            _folders("etcd"),
+        _patient(
+            _integration("backup"),
+            _integration("etcd", "crds", "helm", "image"),
             *_by_turns("tests/integration/start", 2),
-            _folders("crds", "helm", "image"),
-            _folders("model", "shell"),
+            _integration("model/test_model_etcd.py", "shell"),
         ),
     ),
 )
-E2E = Tier("e2e", ((_e2e("1"), _e2e("2"), _e2e("3")), (_e2e("alone"),)))
 
-GROUPS = ((LINT, UNIT, MODEL, CLUSTER), (INTEGRATION,), (E2E,))
-NEEDS = {"integration": (CLUSTER,), "e2e": (CLUSTER,)}
+Groups = tuple[tuple[Tier, ...], ...]
+ALL: Groups = ((LINT, UNIT, MODEL, CLUSTER), (E2E, TRACES), (ALONE, INTEGRATION))
+BY_NAME: dict[str, Groups] = {
+    "all": ALL,
+    "lint": ((LINT,),),
+    "unit": ((UNIT,),),
+    "model": ((MODEL,),),
+    "integration": ((CLUSTER,), (INTEGRATION, TRACES)),
+    "e2e": ((CLUSTER,), (E2E,), (ALONE,)),
+}
 
 
 @dataclass(frozen=True)
@@ -133,19 +154,18 @@ def carry_out(command: Command) -> Ended:
     return Ended(process.returncode == 0, counts, tuple(failures))
 
 
-def chosen(name: str) -> list[tuple[Tier, ...]]:
-    """In groups, with what it needs before it; all by the name of `all`."""
-    if name == "all":
-        return list(GROUPS)
-    tier = next(tier for group in GROUPS for tier in group if tier.name == name)
-    return [NEEDS.get(name, ()), (tier,)]
-
-
 def main(name: str) -> int:
     began, results = time.monotonic(), list[Result]()
-    for group in filter(None, chosen(name)):
+    on_cluster = any(CLUSTER in group for group in BY_NAME[name])
+    if on_cluster:
+        _clear_up()
+    for group in BY_NAME[name]:
         with ThreadPoolExecutor(len(group)) as threads:
             results += threads.map(run, group)
+        if CLUSTER in group and STATE.exists():
+            UNDER_TEST.touch()
+    if on_cluster:
+        UNDER_TEST.unlink(missing_ok=True)
     if failures := [line for one in results for line in one.failures]:
         print("\n== failures", *failures, sep="\n")
     print("\n== tiers")
@@ -157,6 +177,12 @@ def main(name: str) -> int:
     total = {word: sum(one.counts.get(word, 0) for one in results) for word in ("passed", "failed")}
     print(f"{total['passed']} passed, {total['failed']} failed")
     return 0 if all(one.ok for one in results) else 1
+
+
+def _clear_up() -> None:
+    if UNDER_TEST.exists():
+        print("\n== the last run was broken off: its cluster is taken down", flush=True)
+        subprocess.run(("make", "--no-print-directory", "cluster-down"), cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

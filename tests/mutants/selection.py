@@ -105,8 +105,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/replacement.py": _IN_PLACE,
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
+    "operator/etcd_operator/backup/channel.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/pruning.py": ("test_backup_pruning.py",),
+    "operator/etcd_operator/backup/sink.py": ("test_backup_sink.py",),
     "operator/etcd_operator/backup/source.py": (
         "test_backup_stream.py",
         "test_backup_measuring.py",

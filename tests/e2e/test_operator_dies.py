@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
-from harness.api import CLAIMS, CLUSTERS
 from harness.clusters import Cluster, is_ready, is_up, restarts
 from harness.mortal import Dead, Fate, Mirror, Process, connect
 from harness.operator import Operator
@@ -111,17 +110,8 @@ async def life(
     except Dead:
         await Process(client, mirror, image, Fate()).run(place.namespace, name, done)
     end = await asyncio.to_thread(outcome, cluster, mirror)
-    await asyncio.to_thread(clear, place, cluster)
+    await asyncio.to_thread(place.clear, cluster)
     return end
-
-
-def clear(place: Place, cluster: Cluster) -> None:
-    """Dozens of clusters at once would slow each other down; nobody waits for this one to go."""
-    claims = cluster.claims()
-    place.may_lose |= set(claims)
-    place.kube.delete(CLUSTERS, place.namespace, cluster.name, propagationPolicy="Background")
-    for name in claims:
-        place.kube.delete(CLAIMS, place.namespace, name)
 
 
 def outcome(cluster: Cluster, mirror: Mirror) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The operator dies after every step of a growth, a replacement and a rolling restart.
+"""The operator dies after every step of a growth, a replacement, a restart and a change of version.
 
 Each time another one goes on that knows nothing of the one before. What comes of it, and how many
 objects and members were made, removed and restarted on the way, is as if nobody had died.
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.alone
 LONGEST_SECONDS = 150
 AT_ONCE = 3
 MOST_WRITES = 60
+NEWEST, A_MINOR_BELOW = "3.7.3", "3.6.16"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Operation:
     ask: Callable[[Cluster], None]
     replaces: tuple[int, ...] = ()
     restarts: bool = False
+    version: str = NEWEST
+    """That it begins with."""
 
 
 def empty_and_kill(cluster: Cluster) -> None:
@@ -51,6 +54,16 @@ OPERATIONS = {
     "replace": Operation(3, 3, empty_and_kill, replaces=(1,)),
     "roll": Operation(
         3, 3, lambda cluster: cluster.change(pod={"labels": {"team": "blue"}}), restarts=True
+    ),
+    "upgrade": Operation(
+        3,
+        3,
+        lambda cluster: cluster.change(version=NEWEST),
+        restarts=True,
+        version=A_MINOR_BELOW,
+    ),
+    "downgrade": Operation(
+        3, 3, lambda cluster: cluster.change(version=A_MINOR_BELOW), restarts=True
     ),
 }
 
@@ -69,6 +82,7 @@ def without_operator(operator: Operator, place: Place) -> Iterator[Place]:
     [
         pytest.param(("grow", "shrink", "replace"), id="members"),
         pytest.param(("roll",), id="pods", marks=pytest.mark.verify),
+        pytest.param(("upgrade", "downgrade"), id="versions", marks=pytest.mark.verify),
     ],
 )
 async def test_dying_after_every_write_changes_nothing(
@@ -89,7 +103,7 @@ async def test_dying_after_every_write_changes_nothing(
 @pytest.mark.verify
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("what", OPERATIONS)
+@pytest.mark.parametrize("what", ["grow", "shrink", "replace", "roll"])
 async def test_dying_at_any_one_write_changes_nothing(
     without_operator: Place,
     operator: Operator,
@@ -112,8 +126,8 @@ async def test_dying_at_any_one_write_changes_nothing(
 async def lives(place: Place, plans: dict[str, tuple[str, Iterator[Fate]]]) -> dict[str, Lives]:
     """Makes a cluster for each, and then takes them through their operations, a few at once."""
     clusters = {
-        name: place.declare(size=OPERATIONS[what].begins_at, name=name)
-        for name, (what, _) in plans.items()
+        name: place.declare(size=asked.begins_at, name=name, version=asked.version)
+        for name, asked in ((name, OPERATIONS[what]) for name, (what, _) in plans.items())
     }
     for cluster in clusters.values():
         place.may_lose |= {f"data-{cluster.name}-{ordinal}" for ordinal in range(3)}
@@ -157,6 +171,7 @@ async def live(
     after = (await asyncio.to_thread(cluster.client.members)).ids
     changed = {name for name in members if name in after and members[name] != after[name]}
     assert changed == {f"{cluster.name}-{ordinal}" for ordinal in operation.replaces}
+    await asyncio.to_thread(place.clear, cluster)
 
 
 def begin(cluster: Cluster) -> tuple[dict[str, str], dict[str, str]]:

@@ -6,6 +6,7 @@ Needs three nodes of the local cluster: `make cluster NODES=3`, as `make test` d
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from harness import machines
@@ -21,6 +22,8 @@ pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("three_nodes")]
 
 GATEWAY = "node-1"
 """This machine reaches Services by way of it, so it stays up."""
+
+DRAINED = "example.com/drained-with"
 
 SAYS_SECONDS = 30
 HEALS_SECONDS = 120
@@ -62,7 +65,7 @@ def test_a_member_whose_pod_is_late_starts_as_who_it_is(place: Place):
 @pytest.mark.timeout(420)
 def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
     """The volume stays on it, so the member does as well."""
-    cluster = place.declare(size=3).comes_up()
+    cluster = place.declare(size=3, pod=labelled(place)).comes_up()
     before = cluster.client.members()
     ordinal, node = expendable(place, cluster)
 
@@ -94,7 +97,7 @@ def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
 @pytest.mark.timeout(600)
 def test_drains_of_all_nodes_go_one_by_one(place: Place):
     """As an upgrade of all nodes does, as fast as the budget lets it."""
-    cluster = place.declare(size=3, pod={"antiAffinity": True}).comes_up()
+    cluster = place.declare(size=3, pod=labelled(place) | {"antiAffinity": True}).comes_up()
     before = cluster.client.members()
 
     with under_load(cluster) as load:
@@ -109,7 +112,7 @@ def test_drains_of_all_nodes_go_one_by_one(place: Place):
 
 
 def test_a_drain_of_the_only_member_waits_and_says_what_to_do(place: Place):
-    cluster = place.declare(size=1).comes_up()
+    cluster = place.declare(size=1, pod=labelled(place)).comes_up()
     cluster.client.put("before", "kept")
     node = nodes(cluster)["etcd-0"]
     told = cluster.condition("DrainsBlocked")
@@ -213,9 +216,14 @@ def nodes(cluster: Cluster) -> dict[str, str]:
     return {name: node_of(pod) for name, pod in cluster.pods().items()}
 
 
+def labelled(place: Place) -> dict[str, Any]:
+    """`kubectl drain` knows no namespaces, and others may have a cluster of that name."""
+    return {"labels": {DRAINED: place.namespace}}
+
+
 def mine(cluster: Cluster) -> str:
     """So that the operator, or who else runs there, is not drained along."""
-    return f"etcd_cluster={cluster.name}"
+    return f"{DRAINED}={cluster.namespace}"
 
 
 def per_node(cluster: Cluster) -> list[int]:

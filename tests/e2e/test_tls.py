@@ -140,9 +140,9 @@ def test_a_bad_certificate_does_not_touch_a_running_cluster(place: Place):
     uids = cluster.pod_uids()
 
     alter(place, authority.secret("peers", "peer", "elsewhere"))
+    cluster.holds("CertificatesUnusable", "Secret peers", "peer.crt", seconds=5)
     cluster.change(pod={"annotations": {"restarted": "now"}})
 
-    cluster.holds("CertificatesUnusable", "Secret peers", "peer.crt")
     steadily("no pod is restarted", cluster.pod_uids, lambda now: now == uids, seconds=4)
     cluster.client.put("still", "served")
     alter(place, authority.secret("peers", "peer", *names_of(place)))

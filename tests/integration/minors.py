@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 MINORS = ("3.5", "3.6", "3.7")
 
-*_older, _newest = MINORS
-_oldest, *_between = _older
+OLDEST, *_, NEWEST = MINORS
 
 
-def _left_to_verify(minors: list[str]) -> list[object]:
-    return [pytest.param(one, marks=pytest.mark.verify) for one in minors]
+def in_every_run(*minors: str, of: Iterable[str] = MINORS) -> list[object]:
+    """As parameters: `make verify` has those that are not in every run."""
+    left = [pytest.param(one, marks=pytest.mark.verify) for one in of if one not in minors]
+    return [*left, *minors]
 
 
-EACH = [_oldest, *_left_to_verify(_between), _newest]
-"""As parameters. Every run takes the oldest and the newest, `make verify` those in between."""
+EACH = in_every_run(NEWEST)
+"""For what does not depend on the minor."""
 
 
-def newest_first(fixture: str) -> pytest.MarkDecorator:
-    """For a test that takes long: every run takes the newest, `make verify` the others. The fixture
-    has the minors as its parameters."""
-    return pytest.mark.parametrize(fixture, [*_left_to_verify(_older), _newest], indirect=True)
+def differing(fixture: str, *minors: str, of: Iterable[str] = MINORS) -> pytest.MarkDecorator:
+    """For a test of what each of these minors does in its own way. The fixture has the minors as
+    its parameters."""
+    return pytest.mark.parametrize(fixture, in_every_run(*minors, of=of), indirect=True)

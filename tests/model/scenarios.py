@@ -89,7 +89,8 @@ QUICK: Final[tuple[Scenario, ...]] = (
     Scenario("create 3, one fault", 3, SPEC3, faults=at(ALL, 0, 1, 2), left=(1, 0, 0)),
     Scenario("3, one fault, one late step", 3, SPEC3, REST, at(ALL, 0, 1, 2), left=(1, 0, 1)),
     Scenario("3, two faults", 3, SPEC3, REST, at(ALL, 0, 2), left=(2, 0, 0), eager=True),
-    Scenario("sizes, no fault", 5, SPEC3, REST, edits=SIZES, left=(0, 2, 1)),
+    Scenario("sizes, no fault", 5, SPEC3, REST, edits=SIZES, left=(0, 2, 0)),
+    Scenario("sizes, a late step", 5, SPEC3, REST, edits=SIZES, left=(0, 1, 1)),
     Scenario(
         "sizes, one fault", 5, SPEC3, REST, at(LOSSES, 0, 3), SIZES, left=(1, 1, 0), eager=True
     ),
@@ -138,6 +139,7 @@ QUICK: Final[tuple[Scenario, ...]] = (
 
 WHOLE: Final[tuple[Scenario, ...]] = (
     *QUICK,
+    Scenario("sizes, no fault, a late step", 5, SPEC3, REST, edits=SIZES, left=(0, 2, 1)),
     Scenario("create 5, one fault", 5, {"size": 5}, faults=at(ALL, 0, 2, 4), left=(1, 0, 0)),
     Scenario("create 3, two faults", 3, SPEC3, faults=at(ALL, 0, 2), left=(2, 0, 0), eager=True),
     Scenario("3, two faults, any speed", 3, SPEC3, REST, at(ALL, 0, 1, 2), left=(2, 0, 0)),

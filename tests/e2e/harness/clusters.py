@@ -198,7 +198,7 @@ class Cluster:
         """
         place = f"{self.namespace}/{self.name}"
         eventually(f"the pods of {place} are ready", self._unready, lambda left: left == 0, seconds)
-        eventually(f"{place} is up", self._there, is_up, seconds, every=0.15)
+        eventually(f"{place} is up", self._there, is_up, seconds, every=0.25)
         # kube-proxy learns of a new Service up to a second after everybody else.
         eventually(f"clients of {place} are served", self.client.members, seconds=10)
         return self

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.api import NAMESPACES, SECRETS, Json, Kube
+from harness.api import CLAIMS, CLUSTERS, NAMESPACES, SECRETS, Json, Kube
 from harness.clusters import Cluster
 from harness.credentials import Credentials
 from harness.invariants import Ledger, check_clusters
@@ -76,6 +76,14 @@ class Place:
         secrets = self.kube.list(SECRETS, self.namespace)
         data = [one.get("data") or {} for one in secrets if is_start_secret(one)]
         return [key for one in data if len(key := one.get("key", "")) >= WHOLE_KEY]
+
+    def clear(self, cluster: Cluster) -> None:
+        """Dozens at once would slow each other down; nobody waits for this one to go."""
+        claims = cluster.claims()
+        self.may_lose |= set(claims)
+        self.kube.delete(CLUSTERS, self.namespace, cluster.name, propagationPolicy="Background")
+        for name in claims:
+            self.kube.delete(CLAIMS, self.namespace, name)
 
     def leave(self) -> None:
         """In the background: the next test has its own namespace."""

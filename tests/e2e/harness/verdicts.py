@@ -1,4 +1,8 @@
-"""`--report FILE`: what came of each test and how long it took, as JSON to be checked in."""
+"""`--report FILE`: what came of each test and how long it took, as JSON to be checked in.
+
+What the file says of other tests stays, each with the day and the commit it was run at: a campaign
+of hours may be made in pieces. Without the file it begins anew.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +22,31 @@ class Verdicts:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._tests: dict[str, dict[str, Any]] = {}
+        self._tests = json.loads(file.read_text())["tests"] if file.exists() else {}
+        self._commit = commit()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Of set-up, test and end together: the worst verdict and the sum of the seconds."""
         name = report.nodeid.removeprefix("tests/e2e/")
-        found = self._tests.setdefault(name, {"verdict": "passed", "seconds": 0.0})
+        if report.when == "setup":
+            self._tests[name] = self._begun()
+        found = self._tests[name]
         found["seconds"] = round(found["seconds"] + report.duration, 1)
         if report.outcome != "passed":
             found["verdict"] = report.outcome
         if report.when == "teardown":
             self._write()
 
+    def _begun(self) -> dict[str, Any]:
+        today = datetime.now(UTC).strftime("%Y-%m-%d")
+        return {"verdict": "passed", "seconds": 0.0, "date": today, "commit": self._commit}
+
     def _write(self) -> None:
         verdicts = [one["verdict"] for one in self._tests.values()]
         told = {
-            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "commit": commit(),
             "verdicts": {one: verdicts.count(one) for one in sorted(set(verdicts))},
             "minutes": round(sum(one["seconds"] for one in self._tests.values()) / 60, 1),
-            "tests": self._tests,
+            "tests": dict(sorted(self._tests.items())),
         }
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(told, indent=1) + "\n")

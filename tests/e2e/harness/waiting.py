@@ -29,7 +29,7 @@ def eventually(
     look: Callable[[], T],
     good: Callable[[T], Any] = bool,
     seconds: float = 30.0,
-    every: float = 0.1,
+    every: float = 0.2,
 ) -> T:
     """The first value of `look` that is good. Otherwise fails, showing the last one."""
     began, limit = time.monotonic(), SLOW * seconds

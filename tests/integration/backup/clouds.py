@@ -22,6 +22,9 @@ from etcd_stateful.api.stores import Store
 from localkube.azure import AzureServer
 from localkube.s3 import S3Server
 
+FULL = 6_000_000
+"""Bytes of data: with the smallest parts that S3 takes, two of them."""
+
 OSS_HOST = "oss-cn-hangzhou.aliyuncs.com"
 OSS_REGION = "cn-hangzhou"
 

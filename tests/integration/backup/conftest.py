@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +13,7 @@ import pytest
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "etcd")]
 
 import clouds
+import memory
 import minors
 from etcd_live import BINARIES, Cluster, binary, fill
 
@@ -75,6 +77,24 @@ async def one(data: Path) -> AsyncIterator[Cluster]:
     await fill(cluster.first[0], 50)
     yield cluster
     cluster.first[0].kill()
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for all that only read it, of the newest minor, with data for two parts of an upload."""
+    with memory.folder(tmp_path_factory.mktemp("etcd")) as folder:
+        cluster = Cluster(BINARIES / "etcd", folder, "token")
+        cluster.begin(1)
+
+        async def filled() -> None:
+            await cluster.ready()
+            await fill(cluster.first[0], clouds.FULL // 1_000_000, 1_000_000)
+
+        try:
+            asyncio.run(filled())
+            yield cluster
+        finally:
+            cluster.first[0].kill()
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from clouds import FULL
 from etcd_live import BINARIES, Cluster, Member, fill
 from faulty import proxied
+from minors import NEWEST, OLDEST, differing
 
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
@@ -26,6 +28,7 @@ from etcd_operator.backup import surveying
 from etcd_operator.backup.__main__ import back_up
 from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import manifest
+from etcd_stateful.backup import names as stored_names
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.others import Others
@@ -71,6 +74,7 @@ def restored(cluster: Cluster, file: Path, tmp_path: Path) -> dict[str, Any]:
     return json.loads(status.stdout)
 
 
+@differing("cluster", OLDEST, NEWEST)
 async def test_a_backup_in_s3_is_one_that_etcd_restores(
     etcd: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, tmp_path: Path
 ) -> None:
@@ -138,9 +142,9 @@ async def test_a_large_one_goes_up_in_parts_within_little_memory(
     assert int(out) < 128, f"{int(out)} MiB"
 
 
-async def test_it_goes_to_a_volume_and_old_ones_leave(one: Cluster, tmp_path: Path) -> None:
+async def test_it_goes_to_a_volume_and_old_ones_leave(full: Cluster, tmp_path: Path) -> None:
     store = Store("Volume", "claim", "daily/etcd")
-    order = told(one, store, stamped=True, keep=2)
+    order = told(full, store, stamped=True, keep=2)
     root = tmp_path / "volume"
     (root / "daily").mkdir(parents=True)
     (root / "daily" / "etcd_vegetables").write_text("a neighbour")
@@ -161,13 +165,13 @@ SCHEDULED = "nightly/etcd_2026-11-21-03:00_0123abcd"
 
 
 async def test_a_schedules_backup_says_what_else_is_there(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     name, folder = bucket
     (folder / "nightly").mkdir()
     for path in ("etcd_v7_2020-01-01-00:00:00", "etcd_2026-11-20-03:00_ffffffff", "etcd-b", "e"):
         (folder / "nightly" / path).write_text("of before")
-    order = told(one, at_s3(s3, name, SCHEDULED), scheduled=True)
+    order = told(full, at_s3(s3, name, SCHEDULED), scheduled=True)
 
     done = await back_up(order, secret=secret)
 
@@ -179,6 +183,26 @@ async def test_a_schedules_backup_says_what_else_is_there(
     once = await back_up(replace(order, scheduled=False), secret=secret)
     assert isinstance(once, Stored)
     assert once.others is None
+
+
+async def test_a_run_that_is_over_is_not_stored_again_by_an_object_that_was_brought_back(
+    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    """A namespace that was restored with its EtcdBackups, and without their statuses, stored the
+    cluster of today under the names of all its history."""
+    name, folder = bucket
+    order = told(full, at_s3(s3, name, SCHEDULED), scheduled=True)
+    assert isinstance(await back_up(order, secret=secret), Stored)
+    stored, beside = folder / SCHEDULED, folder / stored_names.manifest_of(SCHEDULED)
+    before = (stored.stat().st_mtime_ns, beside.read_text())
+
+    again = await back_up(replace(order, owner_uid="of another object"), secret=secret)
+
+    assert isinstance(again, Failure)
+    assert (again.reason, again.final) == ("AlreadyStored", True)
+    assert f"{SCHEDULED} is the backup that {order.owner} (UID {order.owner_uid})" in again.message
+    assert (stored.stat().st_mtime_ns, beside.read_text()) == before
+    assert isinstance(await back_up(order, secret=secret), Stored)
 
 
 async def test_what_is_on_the_last_page_of_a_list_is_seen_too(
@@ -235,7 +259,7 @@ async def test_each_upload_bears_the_checksum_that_is_asked_for(
 
 
 async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     """Nor does one that may not be listed."""
@@ -245,7 +269,7 @@ async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
     monkeypatch.setattr(surveying, "SECONDS", 0.5)
     async with proxied(s3.endpoint) as proxy:
         store = replace(at_s3(s3, name, SCHEDULED), endpoint=proxy.endpoint)
-        order = told(one, store, scheduled=True)
+        order = told(full, store, scheduled=True)
         listings = "prefix=nightly%2F&"
         for verdict, other in (("slow", Others(0, partial=True)), (403, None)):
             proxy.judge = lambda _, request, verdict=verdict: (
@@ -264,12 +288,12 @@ async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
 
 
 async def test_what_is_another_objects_is_not_deleted(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """Of the same path, and by the same name: the UID tells them apart."""
     name, folder = bucket
-    interval = told(one, at_s3(s3, name, "daily/etcd"), stamped=True)
-    once = told(one, at_s3(s3, name, "once"))
+    interval = told(full, at_s3(s3, name, "daily/etcd"), stamped=True)
+    once = told(full, at_s3(s3, name, "once"))
     assert isinstance(await back_up(interval, secret=secret), Stored)
     assert isinstance(await back_up(once, secret=secret), Stored)
     (folder / "daily" / "etcd_v7_2020-01-01-00:00:00").write_text("without a manifest")
@@ -289,7 +313,7 @@ async def test_what_is_another_objects_is_not_deleted(
 
 @pytest.mark.parametrize("fault", ["flipped", "truncated"])
 async def test_a_damaged_stream_never_gets_the_final_name(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:  # fmt: skip
     """And what was there under it stays."""
@@ -306,7 +330,7 @@ async def test_a_damaged_stream_never_gets_the_final_name(
 
     monkeypatch.setattr(sources.Source, "snapshot", damaged)
 
-    done = await back_up(told(one, at_s3(s3, name)), secret=secret)
+    done = await back_up(told(full, at_s3(s3, name)), secret=secret)
 
     assert isinstance(done, Failure)
     assert done.reason == "SnapshotDamaged"
@@ -315,11 +339,11 @@ async def test_a_damaged_stream_never_gets_the_final_name(
 
 
 async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
-    one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     name, folder = bucket
-    order = told(one, at_s3(s3, name), verify=True)
+    order = told(full, at_s3(s3, name), verify=True)
     done = await back_up(order, secret=secret)
     assert isinstance(done, Stored)
     assert done.verified
@@ -352,48 +376,46 @@ class TestTheStoreFails:
         patience = {"max_retries": 3, "retry_timeout": sinks.timedelta(seconds=5)}
         monkeypatch.setattr(sinks, "_PATIENT", {**patience, "backoff": backoff})
 
-    @pytest.mark.parametrize("fault", [500, 503, "reset"])
+    @pytest.mark.parametrize("fault", [500, pytest.param(503, marks=pytest.mark.verify), "reset"])
     async def test_once_at_any_request_it_is_tried_again(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int | str
+        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int | str
     ) -> None:
-        await fill(one.first[0], 12, 1_000_000)
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            done = await back_up(told(one, store), secret=secret)
+            done = await back_up(told(full, store), secret=secret)
             assert isinstance(done, Stored)
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
             for at in range(requests):
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: fault if number == at else None
-                done = await back_up(told(one, store), secret=secret)
+                done = await back_up(told(full, store), secret=secret)
                 assert isinstance(done, Stored), (at, proxy.seen, done)
 
-    @pytest.mark.parametrize("fault", [500, 507])
+    @pytest.mark.parametrize("fault", [pytest.param(500, marks=pytest.mark.verify), 507])
     async def test_for_good_from_any_request_on_nothing_half_is_seen(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int
+        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, fault: int
     ) -> None:
-        await fill(one.first[0], 12, 1_000_000)
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            await back_up(told(one, store), secret=secret)
+            await back_up(told(full, store), secret=secret)
             requests = len(proxy.seen)
             file = bucket[1] / "a" / "etcd.backup"
             for at in range(requests):
                 file.write_text("of before")
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: fault if number >= at else None
-                done = await back_up(told(one, store), secret=secret)
+                done = await back_up(told(full, store), secret=secret)
                 assert isinstance(done, Failure), (at, proxy.seen, done)
                 assert "spec.s3" in done.message
                 written = file.read_bytes()
-                assert written == b"of before" or len(written) > 12_000_000
+                assert written == b"of before" or len(written) > FULL
 
     async def test_a_new_file_is_never_seen_under_the_manifest_of_an_old_one(
         self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         """A deletion by the old owner's UID would take the new file with it."""
-        await fill(one.first[0], 12, 1_000_000)
+        await fill(one.first[0], 6, 1_000_000)
         seen = set()
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
@@ -424,27 +446,48 @@ class TestTheStoreFails:
         assert seen == {"old", "undecided", "uid"}
 
     async def test_a_store_that_hangs_ends_with_the_time_that_it_was_given(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             proxy.judge = lambda _, request: "slow" if request.method in ("PUT", "POST") else None
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
             began = asyncio.get_running_loop().time()
-            done = await back_up(told(one, store, timeout=2), secret=secret)
+            done = await back_up(told(full, store, timeout=2), secret=secret)
 
         assert isinstance(done, Failure)
         assert (done.reason, done.final) == ("TimedOut", True)
         assert "timeoutInSecond: 2 s are over" in done.message
         assert asyncio.get_running_loop().time() - began < 12
 
-    async def test_reading_takes_as_long_as_it_takes(
+    async def test_one_that_hangs_at_any_request_is_named_before_the_time_is_over(
         self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
         monkeypatch: pytest.MonkeyPatch
     ) -> None:  # fmt: skip
+        monkeypatch.setattr(sinks, "SILENT_SECONDS", 1.0)
+        monkeypatch.setattr(sinks, "_WRITING", sinks._CLIENT)
+        monkeypatch.setattr(sinks, "_STUBBORN", {})
+        monkeypatch.setattr(sinks, "_PATIENT", {"max_retries": 3})
+        async with proxied(s3.endpoint) as proxy:
+            order = told(one, replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint), verify=True)
+            assert isinstance(await back_up(order, secret=secret), Stored)
+            requests = len(proxy.seen)
+            assert requests >= 5, proxy.seen
+            for at in range(requests):
+                proxy.seen.clear()
+                proxy.judge = lambda number, _, at=at: "slow" if number >= at else None
+                done = await back_up(order, secret=secret)
+
+                assert isinstance(done, Failure), (at, proxy.seen, done)
+                assert (done.reason, done.final) == ("StoreUnreachable", False), (at, proxy.seen)
+                assert done.message.startswith(f"spec.s3.endpoint: {proxy.endpoint} cannot be")
+
+    async def test_reading_takes_as_long_as_it_takes(
+        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+        monkeypatch: pytest.MonkeyPatch
+    ) -> None:  # fmt: skip
         """A deadline for the whole of an answer would be one for the size of a backup."""
-        await fill(one.first[0], 12, 1_000_000)
         store = at_s3(s3, bucket[0])
-        assert isinstance(await back_up(told(one, store), secret=secret), Stored)
+        assert isinstance(await back_up(told(full, store), secret=secret), Stored)
         short = sinks._CLIENT | {"timeout": sinks.timedelta(seconds=1)}
         monkeypatch.setattr(sinks, "_CLIENT", short)
         async with proxied(s3.endpoint) as proxy:
@@ -452,16 +495,16 @@ class TestTheStoreFails:
             sink = sinks.Sink(replace(store, endpoint=proxy.endpoint), sinks.read_secret(secret))
             read = [len(piece) async for piece in sink.read(store.key)]
 
-        assert sum(read) > 12_000_000
+        assert sum(read) > FULL
         assert len(proxy.seen) == 1
 
     async def test_who_may_only_write_can_back_up(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             proxy.judge = lambda _, request: 403 if request.method in ("GET", "HEAD") else None
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            done = await back_up(told(one, store), secret=secret)
+            done = await back_up(told(full, store), secret=secret)
 
         assert isinstance(done, Stored)
 
@@ -565,56 +608,58 @@ class TestBadInput:
         return done.message
 
     async def test_a_bucket_that_is_not_there(
-        self, one: Cluster, s3: S3Server, secret: str
+        self, full: Cluster, s3: S3Server, secret: str
     ) -> None:
-        told_ = await self.failure(told(one, at_s3(s3, "nowhere")), secret)
+        told_ = await self.failure(told(full, at_s3(s3, "nowhere")), secret)
 
         assert "spec.s3.path: there is no bucket 'nowhere'" in told_
 
-    async def test_a_store_that_is_not_there(self, one: Cluster, s3: S3Server, secret: str) -> None:
+    async def test_a_store_that_is_not_there(
+        self, full: Cluster, s3: S3Server, secret: str
+    ) -> None:
         store = replace(at_s3(s3, "b"), endpoint=f"http://127.0.0.1:{free_port()}")
 
-        assert "spec.s3.endpoint" in await self.failure(told(one, store), secret)
+        assert "spec.s3.endpoint" in await self.failure(told(full, store), secret)
 
     async def test_a_store_whose_name_is_not_known(
-        self, one: Cluster, s3: S3Server, secret: str
+        self, full: Cluster, s3: S3Server, secret: str
     ) -> None:
         store = replace(at_s3(s3, "b"), endpoint="http://minio.nowhere.invalid:9000")
 
-        assert "spec.s3.endpoint" in await self.failure(told(one, store), secret)
+        assert "spec.s3.endpoint" in await self.failure(told(full, store), secret)
 
     @pytest.mark.parametrize(
         ("old", "new"), [("TESTACCESSKEY", "OTHER"), ("test-secret-key", "wrong")]
     )
     async def test_credentials_that_the_store_does_not_know(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, old: str, new: str
+        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str, old: str, new: str
     ) -> None:
         file = Path(secret) / "credentials"
         file.write_text(file.read_text().replace(old, new))
 
         assert "spec.s3.awsSecret: what Secret aws holds" in await self.failure(
-            told(one, at_s3(s3, bucket[0])), secret
+            told(full, at_s3(s3, bucket[0])), secret
         )
 
     async def test_a_secret_that_is_not_there(
-        self, one: Cluster, s3: S3Server, tmp_path: Path
+        self, full: Cluster, s3: S3Server, tmp_path: Path
     ) -> None:
-        told_ = await self.failure(told(one, at_s3(s3, "b")), str(tmp_path / "nothing"))
+        told_ = await self.failure(told(full, at_s3(s3, "b")), str(tmp_path / "nothing"))
 
         assert "spec.s3.awsSecret: Secret aws: there is no such Secret" in told_
 
     async def test_an_etcd_that_is_not_there(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
         nobody = (f"http://127.0.0.1:{free_port()}", "http://etcd.nowhere.invalid:2379")
-        told_ = await self.failure(told(one, at_s3(s3, bucket[0]), endpoints=nobody), secret)
+        told_ = await self.failure(told(full, at_s3(s3, bucket[0]), endpoints=nobody), secret)
 
         assert "spec.etcdEndpoints: no endpoint answers" in told_
         assert all(where in told_ for where in nobody)
 
     async def test_another_cluster_than_was_meant(
-        self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+        self, full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
     ) -> None:
-        told_ = await self.failure(told(one, at_s3(s3, bucket[0]), cluster_id=0xAB), secret)
+        told_ = await self.failure(told(full, at_s3(s3, bucket[0]), cluster_id=0xAB), secret)
 
         assert "00000000000000ab is to be backed up" in told_

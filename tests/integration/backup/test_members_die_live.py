@@ -14,9 +14,11 @@ from etcd_live import BINARIES, Cluster, Member, fill
 from faulty import Faulty, proxied
 from test_backup_live import at_s3, endpoint, told
 
+from etcd_operator.backup import measuring
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
+from etcd_operator.backup.source import Source
 from etcd_operator.backup_jobs import ask_progress
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
@@ -137,6 +139,37 @@ async def test_the_only_member_leaves_nothing_and_the_next_try_makes_it(
         member.start(members.initial_cluster(members.first), members.token, "existing")
     await members.ready()
     assert isinstance(await back_up(order, secret=secret), Stored)
+
+
+@pytest.mark.parametrize("members", [3, 1], indirect=True)
+async def test_one_that_hangs_over_its_keys_gives_way_to_another_if_there_is_one(
+    members: Cluster, order: Order, secret: str, proxy: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had all the time that there is, as nothing of a hash is seen before its end."""
+    monkeypatch.setattr(measuring, "SILENT_SECONDS", SILENT_SECONDS)
+    proxy.let_go.set()
+    caught_up, hanging = Source.caught_up, contextlib.ExitStack()
+    hung: list[Member] = []
+
+    async def and_hangs(self: Source, found: sources.Member) -> sources.Member:
+        found = await caught_up(self, found)
+        if not hung:
+            hung.extend(one for one in members.first if endpoint(one) == found.answer.endpoint)
+            hanging.enter_context(stopped(hung[0]))
+        return found
+
+    monkeypatch.setattr(Source, "caught_up", and_hangs)
+    with hanging:
+        done = await back_up(replace(order, measure=True, timeout=90), secret=secret)
+
+    said = f"spec.etcdEndpoints: {endpoint(hung[0])}: DEADLINE_EXCEEDED: it has not hashed its keys"
+    if len(members.first) > 1:
+        assert isinstance(done, Stored), done
+        assert [note.partition(" within")[0] for note in done.notes] == [said]
+    else:
+        assert isinstance(done, Failure), done
+        assert (done.reason, done.final) == ("EtcdUnreachable", False)
+        assert done.message.startswith(said)
 
 
 @pytest.mark.parametrize("members", [1], indirect=True)

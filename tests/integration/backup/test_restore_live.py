@@ -14,8 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import memory
 import pytest
-from etcd_live import BINARIES, Cluster, compact, fill, put
+from etcd_live import BINARIES, Cluster, compact, fill, put, put_all
+from minors import NEWEST, OLDEST, differing
 from test_backup_live import endpoint, told
 
 from etcd_operator.backup.__main__ import back_up
@@ -27,6 +29,7 @@ from etcd_operator.start.journal import Journal
 from etcd_stateful import marker, naming, restore
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest
+from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.manifests.common import REUSING
 from etcd_stateful.membership import identity
@@ -99,27 +102,35 @@ def ctl(cluster: Cluster, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.fixture
-async def source(cluster: Cluster, tmp_path: Path) -> tuple[Cluster, Path]:
+async def lived(cluster: Cluster) -> None:
     """One member with keys, older versions of them, some compacted away and some deleted."""
     cluster.begin(1)
     await cluster.ready()
     member = cluster.first[0]
     revision = await fill(member, 60)
     await compact(member, revision - 10)
-    for number in range(30):
-        await put(member, b"key-%d" % number, b"newer")
+    await put_all(member, ((b"key-%d" % number, b"newer") for number in range(30)))
     ctl(cluster, "del", "key-5")
-    stores = tmp_path / "stores"
+
+
+async def stored(cluster: Cluster, stores: Path) -> tuple[Cluster, Path]:
+    """The cluster, and the folder with its backup."""
+    await lived(cluster)
     stores.mkdir()
     assert isinstance(await back_up(told(cluster, STORE), root=str(stores)), Stored)
     return cluster, stores
+
+
+@pytest.fixture
+async def source(cluster: Cluster, tmp_path: Path) -> tuple[Cluster, Path]:
+    return await stored(cluster, tmp_path / "stores")
 
 
 def target(source: tuple[Cluster, Path], tmp_path: Path, name: str = "new") -> Target:
     return Target(source[0], tmp_path / name, source[1])
 
 
+@differing("cluster", OLDEST, NEWEST)
 async def test_every_key_is_back_and_revisions_only_grow(
     source: tuple[Cluster, Path], tmp_path: Path
 ) -> None:
@@ -222,7 +233,7 @@ async def test_a_large_one_is_fetched_within_little_memory(tmp_path: Path) -> No
     stores, root = tmp_path / "stores", tmp_path / "volume"
     stores.mkdir()
     root.mkdir()
-    content = bytes(256 * 2**20)
+    content = bytes(128 * 2**20)
     (stores / STORE.key).write_bytes(content + hashlib.sha256(content).digest())
     settings = {"clusterUID": "uid", "epoch": 1, "domain": "etcd.ns.svc", "clientScheme": "http",
                 "peerScheme": "http", "dnsTimeoutSeconds": 0, "etcd": {}}  # fmt: skip
@@ -246,15 +257,28 @@ async def test_a_large_one_is_fetched_within_little_memory(tmp_path: Path) -> No
     assert int(out) < 100 * 1024, f"{int(out) // 1024} MiB"
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Path]]:
+    """Once for all, of the newest minor: what is refused is decided by the files."""
+    root = tmp_path_factory.mktemp("refused")
+    with memory.folder(root) as folder, pytest.MonkeyPatch.context() as patches:
+        patches.setattr(orders, "PROGRESS_PORT", 0)
+        cluster = Cluster(BINARIES / "etcd", folder, "token")
+        try:
+            yield asyncio.run(stored(cluster, root / "stores"))
+        finally:
+            for member in cluster.members:
+                member.kill()
+
+
 class TestRefused:
     """Nothing of it ever gets the place of the data, and the words say why; on any minor."""
 
     @pytest.fixture
-    def cluster(self, data: Path) -> Iterator[Cluster]:
-        found = Cluster(BINARIES / "etcd", data, "token")
-        yield found
-        for member in found.members:
-            member.kill()
+    def source(self, whole: tuple[Cluster, Path], tmp_path: Path) -> tuple[Cluster, Path]:
+        """With files of its own."""
+        cluster, stores = whole
+        return cluster, Path(shutil.copytree(stores, tmp_path / "stores"))
 
     async def refused(self, new: Target, words: str, code: int = REFUSED_EXIT) -> None:
         assert await new.container("fetch") == code

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from etcd_live import BINARIES, Cluster, compact, fill, put
+from minors import NEWEST, OLDEST, differing
 from test_backup_live import endpoint, told
-from test_restore_live import ctl
+from test_restore_live import lived
 
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
@@ -86,15 +87,7 @@ class Pod:
 
 @pytest.fixture
 async def pod(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Pod]:
-    """Of a member with keys, older versions of them, some compacted away and some deleted."""
-    cluster.begin(1)
-    await cluster.ready()
-    member = cluster.first[0]
-    revision = await fill(member, 60)
-    await compact(member, revision - 10)
-    for number in range(30):
-        await put(member, b"key-%d" % number, b"newer")
-    ctl(cluster, "del", "key-5")
+    await lived(cluster)
     pod = Pod(cluster, told(cluster, STORE, measure=True), tmp_path)
     yield pod
     pod.stop()
@@ -108,6 +101,7 @@ def edit(pod: Pod, **changes: Any) -> None:
     path.write_text(json.dumps(given))
 
 
+@differing("cluster", OLDEST, NEWEST)
 async def test_what_the_cluster_held_is_what_comes_back(pod: Pod) -> None:
     done = await pod.store()
 

@@ -34,7 +34,8 @@ def api(kubeconfig: str) -> Iterator[client.ApiClient]:
 @pytest.fixture(scope="session")
 def crds() -> dict[str, dict[str, Any]]:
     """The CRDs by kind, as they are in crds/."""
-    found = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
+    paths = sorted((ROOT / "crds").glob("*.yaml"))
+    found = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in paths]
     return {crd["spec"]["names"]["kind"]: crd for crd in found}
 
 

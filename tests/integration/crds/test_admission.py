@@ -7,7 +7,9 @@ strictly, as kubectl does, so that unknown fields are refused too.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }
 
 
-class Tables(yaml.SafeLoader):
+class Tables(yaml.CSafeLoader):
     """YAML with tags for hostile sizes: each makes its list of arguments into a value."""
 
 
@@ -56,6 +58,7 @@ for tag, make in HOSTILE.items():
     )
 
 
+@cache
 def table(name: str) -> Any:
     return yaml.load((HERE / name).read_text(), Tables)  # noqa: S506
 
@@ -140,7 +143,7 @@ class Server:
         self._custom.delete_namespaced_custom_object(*self._place, "etcdclusters", name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(api: client.ApiClient, namespace: str) -> Server:
     return Server(api, namespace)
 
@@ -148,7 +151,7 @@ def server(api: client.ApiClient, namespace: str) -> Server:
 def refusal_of(error: ApiException) -> str:
     """What kubectl prints."""
     assert error.status in (400, 422), error
-    return yaml.safe_load(error.body)["message"]
+    return json.loads(error.body)["message"]
 
 
 @pytest.mark.parametrize(("kind", "row"), cases("refused.yaml"))

@@ -19,6 +19,8 @@ from etcd_stateful.certificates import (
 )
 
 HOST: Final = "localhost"
+CHEAPEST: Final = "4"
+"""How hard a password is to guess is no matter here, and etcd hashes one at each login."""
 
 _AUTHORITY: Final = Need("authority", "ca", AUTHORITY_FILES, subject="ca")
 _SERVER: Final = Need(
@@ -46,6 +48,7 @@ class Secured:
             key_file=str(folder / files.key),
             trusted_ca_file=str(folder / files.authority),
             client_cert_auth="true",
+            bcrypt_cost=CHEAPEST,
         )
 
     def at(self, name: str) -> Endpoint:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -176,17 +176,22 @@ def binary(minor: str) -> Path:
 
 async def put(member: Member, key: bytes, value: bytes) -> int:
     """Writes as a client would; the revision."""
+    return await put_all(member, [(key, value)])
+
+
+async def put_all(member: Member, pairs: Iterable[tuple[bytes, bytes]]) -> int:
+    """One after the other; the last revision."""
+    revision = 0
     async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
-        request = rpc.PutRequest(key=key, value=value)
-        reply = await rpc.KVStub(channel).Put(request, timeout=5)
-    return int(reply.header.revision)
+        for key, value in pairs:
+            request = rpc.PutRequest(key=key, value=value)
+            reply = await rpc.KVStub(channel).Put(request, timeout=5)
+            revision = int(reply.header.revision)
+    return revision
 
 
 async def fill(member: Member, keys: int, size: int = 1000) -> int:
-    revision = 0
-    for number in range(keys):
-        revision = await put(member, b"key-%d" % number, os.urandom(size))
-    return revision
+    return await put_all(member, ((b"key-%d" % number, os.urandom(size)) for number in range(keys)))
 
 
 async def compact(member: Member, revision: int) -> None:

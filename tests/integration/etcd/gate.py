@@ -9,6 +9,9 @@ PORT = 2380
 MESSAGE = b"POST /raft "
 """How etcd sends a raft message while it has no stream to the peer."""
 
+TURNS = 5
+"""Of the loop, until it has told of what it had accepted, and closed what was aborted."""
+
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 
 
@@ -21,6 +24,8 @@ class Gate:
         self._messages: Literal["pass", "keep", "drop"] = "pass"
         self._kept: list[Writer] = []
         self._passing: set[asyncio.Task[None]] = set()
+        self._ends: set[Writer] = set()
+        """Of those who have come; a task that is cancelled before it began closes nothing."""
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._comes, self._address, PORT)
@@ -32,7 +37,10 @@ class Gate:
         for one in self._passing:
             one.cancel()
         await asyncio.gather(*self._passing, return_exceptions=True)
-        await asyncio.sleep(0)  # What was aborted is closed when the loop turns.
+        while self._ends:
+            self._ends.pop().transport.abort()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
     def keep_messages(self) -> None:
         """From now on, whether or not the member is there to take them."""
@@ -50,6 +58,10 @@ class Gate:
             self._kept.pop().transport.abort()
 
     def _comes(self, reader: Reader, writer: Writer) -> None:
+        if not self._server.is_serving():
+            writer.transport.abort()
+            return
+        self._ends.add(writer)
         passing = asyncio.create_task(self._pass(reader, writer))
         self._passing.add(passing)
         passing.add_done_callback(self._passing.discard)
@@ -69,6 +81,7 @@ class Gate:
         except OSError:
             pass  # Whoever is gone is heard of at the other end as well.
         finally:
+            self._ends.discard(writer)
             for end in ends:
                 end.transport.abort()
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from aetcd import rpc
 from etcd_live import BINARIES, Cluster, compact, eventually, put, raise_alarm
+from minors import NEWEST, differing
 
 from etcd_operator import corruption
 from etcd_operator.applied import Declined, Done, Outdated, Unanswered
@@ -253,7 +254,7 @@ async def _look(etcd, cluster, last=corruption.NONE):
 
 
 LOWER = {"3.6": "3.5", "3.7": "3.6"}
-with_downgrades = pytest.mark.parametrize("cluster", LOWER, indirect=True)
+with_downgrades = differing("cluster", NEWEST, of=LOWER)
 
 
 class TestDowngrade:
@@ -290,7 +291,7 @@ class TestDowngrade:
         await eventually(lambda: _stores(etcd, cluster, cluster.minor))
         assert (await etcd.status(at)).downgrade_target == ""
 
-    @with_downgrades
+    @differing("cluster", *LOWER, of=LOWER)
     async def test_is_on_while_members_of_both_minors_run(self, cluster):
         """The whole way down of one member, and what the older one says of it."""
         older = LOWER[cluster.minor]

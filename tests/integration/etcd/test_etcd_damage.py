@@ -10,12 +10,15 @@ import itertools
 import os
 import random
 import resource
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import memory
 import pytest
-from etcd_live import Cluster, Member, eventually, put
+from etcd_live import Cluster, Member, eventually, put, put_all
+from minors import NEWEST, OLDEST, differing
 
 from etcd_operator.last_words import recognise
 
@@ -28,6 +31,7 @@ KUBELET_LINES = 80
 
 GARBAGE = random.Random(7).randbytes(256 * 1024)
 BIG = b"x" * 1_000_000
+FLAGS = {"snapshot-count": "20"}
 
 
 def logs(folder: Path) -> list[Path]:
@@ -98,6 +102,40 @@ def database_emptied(folder: Path) -> None:
     os.truncate(database(folder), 0)
 
 
+class Kept:
+    """A member of each minor that has taken snapshots, stopped: made once, and copied."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._hosts: dict[str, str] = {}
+
+    async def copy(self, cluster: Cluster) -> Member:
+        if cluster.minor not in self._hosts:
+            await self._make(cluster)
+            return cluster.first[0]
+        member = cluster.new_member(self._hosts[cluster.minor])
+        member.flags = FLAGS
+        shutil.copytree(self._folder / cluster.minor, member.folder)
+        cluster.first = [member]
+        return member
+
+    async def _make(self, cluster: Cluster) -> None:
+        cluster.begin(1, **FLAGS)
+        await cluster.ready()
+        [member] = cluster.first
+        await put_all(member, ((b"key-%d" % n, b"v" * 2000) for n in range(80)))
+        member.stop()
+        shutil.copytree(member.folder, self._folder / cluster.minor)
+        self._hosts[cluster.minor] = member.host
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    with memory.folder(tmp_path_factory.mktemp("kept")) as folder:
+        yield Kept(folder)
+
+
+@differing("cluster", OLDEST, NEWEST)
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -112,18 +150,17 @@ def database_emptied(folder: Path) -> None:
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
-async def test_damaged_data_is_told_by_etcds_last_words(cluster, damage, words):
-    member = await _with_data(cluster)
+async def test_damaged_data_is_told_by_etcds_last_words(cluster, damage, words, kept):
+    member = await kept.copy(cluster)
     damage(member.folder)
     assert recognise(await _last_words(cluster, member)) == words
 
 
-async def test_a_log_whose_middle_is_gone_or_garbage_is_damage(cluster):
-    member = await _with_data(cluster)
+async def test_a_log_whose_middle_is_gone_or_garbage_is_damage(cluster, kept):
+    member = await kept.copy(cluster)
     _begin(cluster, member)
     await cluster.ready()
-    for _ in range(150):
-        await put(member, b"big", BIG)
+    await put_all(member, ((b"big", BIG) for _ in range(150)))
     member.stop()
     first, middle, *_ = logs(member.folder)
     head = middle.read_bytes()[:64]
@@ -140,8 +177,7 @@ async def test_a_log_that_was_cut_short_shows_when_the_leader_speaks(cluster):
     etcd = await cluster.ready()
     leader = await cluster.leader(etcd)
     victim = next(member for member in cluster.first if member is not leader)
-    for n in range(50):
-        await put(leader, b"key-%d" % n, b"v" * 500)
+    await put_all(leader, ((b"key-%d" % n, b"v" * 500) for n in range(50)))
     await asyncio.sleep(0.3)
     victim.kill()
     os.truncate(logs(victim.folder)[-1], written(logs(victim.folder)[-1]) // 2)
@@ -195,25 +231,25 @@ def log_is_a_folder(folder: Path) -> None:
     ],
     ids=lambda one: one.__name__,
 )
-async def test_other_causes_are_not_taken_for_damage(cluster, cause):
-    member = await _with_data(cluster)
+async def test_other_causes_are_not_taken_for_damage(cluster, cause, kept):
+    member = await kept.copy(cluster)
     cause(member.folder)
     said = await _last_words(cluster, member)
     assert said
     assert recognise(said) == ""
 
 
-async def test_a_port_that_is_taken_is_no_damage(cluster):
-    member = await _with_data(cluster)
+async def test_a_port_that_is_taken_is_no_damage(cluster, kept):
+    member = await kept.copy(cluster)
     with socket.create_server((member.host, member.peer_port)):
         said = await _last_words(cluster, member)
     assert "address already in use" in said
     assert recognise(said) == ""
 
 
-async def test_a_file_that_must_not_grow_is_no_damage(cluster):
+async def test_a_file_that_must_not_grow_is_no_damage(cluster, kept):
     """As a quota: writes fail while etcd runs."""
-    member = await _with_data(cluster)
+    member = await kept.copy(cluster)
     _begin(cluster, member)
     await cluster.ready()
     process = member.process
@@ -244,16 +280,6 @@ async def test_a_removed_member_is_not_damaged(cluster):
     await eventually(removed)
     victim.kill()
     assert recognise(await _last_words(cluster, victim)) == ""
-
-
-async def _with_data(cluster: Cluster) -> Member:
-    """A member that has taken snapshots, stopped."""
-    cluster.begin(1, snapshot_count="20")
-    await cluster.ready()
-    for n in range(80):
-        await put(cluster.first[0], b"key-%d" % n, b"v" * 2000)
-    cluster.first[0].stop()
-    return cluster.first[0]
 
 
 def _begin(cluster: Cluster, member: Member) -> None:

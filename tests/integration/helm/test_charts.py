@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ SERVED: Rules = {
 LEASE: Rules = {("coordination.k8s.io", "leases"): {"get", "create", "patch"}}
 
 
+@cache
 def helm(*words: str | Path) -> subprocess.CompletedProcess[str]:
     assert HELM is not None
     return subprocess.run([HELM, *words], capture_output=True, text=True, check=False, timeout=60)
@@ -57,7 +59,7 @@ def render(chart: Path, release: str = "etcd-operator", **values: Any) -> list[M
     sets = [f"--set-json={key.replace('__', '.')}={json.dumps(val)}" for key, val in values.items()]
     done = helm("template", release, chart, "--namespace=home", *sets)
     assert done.returncode == 0, done.stderr
-    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
+    return [manifest for manifest in yaml.load_all(done.stdout, yaml.CSafeLoader) if manifest]
 
 
 def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
@@ -234,6 +236,8 @@ def test_the_services_select_the_pods() -> None:
         monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     )
     assert deployment["metadata"]["name"] == "other-etcd-operator"
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["honorLabels"] is True
 
 
 def test_crds_are_templates_that_outlive_the_release() -> None:

@@ -29,6 +29,9 @@ whole took 63."""
 STAYS = 0.6
 """And then it stays so."""
 
+BETWEEN = 0.2
+"""Looks, each of which asks every member, or the API server for all that there is."""
+
 AT_ONCE = 4
 """Most of a trace is waiting, but for the starts of its pods."""
 
@@ -45,7 +48,8 @@ class Side(Protocol):
 
 class Real(Side, Protocol):
     def follow(self, modelled: Looks) -> None:
-        """Makes what is left to chance come out as in the model: who leads."""
+        """Makes what is left to chance come out as in the model: who leads. Comes before each
+        look."""
 
     def is_late(self) -> bool:
         """Whether what is refused for a few seconds alone was asked for after them."""
@@ -112,7 +116,7 @@ def _comes_to_look_alike(moment: Moment, real: Real) -> None:
             since = now
         elif now - since >= STAYS:
             return
-        time.sleep(0.1)
+        time.sleep(BETWEEN)
 
 
 class Together:

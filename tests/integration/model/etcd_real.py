@@ -254,7 +254,7 @@ class Processes:
         return time.monotonic() - began > HEALTH_SECONDS
 
     def look(self) -> dict[str, Any]:
-        self._see()
+        """With the leader and the list that `follow` has just seen."""
         pods = {at: self._words(seat) for at, seat in self.seats.items()}
         if self._leads is None:
             return {"pods": pods, "leads": None}

@@ -145,7 +145,7 @@ class Cluster:
         if verb in _BY_OTHERS:
             await _BY_OTHERS[verb](self, rest)
             return ""
-        return await self._apply(await self._step(action))
+        return await self._as_seen(action)
 
     def _operator(self) -> Applier:
         finder = Finder(self._client, Store())
@@ -160,6 +160,16 @@ class Cluster:
             return OUTDATED
         assert isinstance(outcome, Done), outcome
         return ""
+
+    async def _as_seen(self, action: str) -> str:
+        """A controller may write its status between the look and the write: who then looks again,
+        as an operator does, is refused no more, unless what it asks for is refused."""
+        step = await self._step(action)
+        while said := await self._apply(step):
+            seen, step = step, await self._step(action)
+            if step == seen:
+                break
+        return said
 
     async def _step(self, action: str) -> steps.Write:
         verb, _, rest = action.rpartition(" ")

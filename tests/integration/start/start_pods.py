@@ -14,16 +14,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from addresses import own_address
-from start_helpers import KEY, Operator, eventually, listening
+from start_helpers import KEY, Operator, listening
 from start_tls import Tls
 
 from etcd_operator.start.process import Place
@@ -46,6 +48,14 @@ def binary(minor: str) -> str:
             f"no etcd-{minor}.* in {BINARIES}: `make install` builds it, or set ETCD_BIN_DIR"
         )
     return str(found[f"etcd-{minor}.{patches[-1]}"])
+
+
+def eventually(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """That of `start_helpers`, for what processes do: it leaves them the time between questions."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.05)
 
 
 class NoReply(Exception):

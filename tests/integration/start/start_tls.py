@@ -7,6 +7,7 @@ import json
 import ssl
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ class Tls:
             mine["etcd-client-ca.crt"], mine["etcd-client.crt"], mine["etcd-client.key"], HOST
         )
 
-    @property
+    @cached_property
     def context(self) -> ssl.SSLContext:
         """An application's."""
         mine, file = self.secrets["c-client-tls"], self.root / "application.pem"

@@ -14,12 +14,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
-from minors import newest_first
-from start_helpers import eventually
-from start_pods import PATIENCE, NoReply, Pod, World
+from start_pods import PATIENCE, NoReply, Pod, World, eventually
 from start_tls import Tls
 
 from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused
@@ -28,8 +26,11 @@ from etcd_stateful.membership.observation import EtcdView
 
 pytestmark = pytest.mark.integration
 
-LONGEST_GAP = 5.0
-"""Seconds without an acknowledged put, with three members on a machine that does other things."""
+T = TypeVar("T")
+
+LONGEST_GAP = 20.0
+"""Seconds without an acknowledged put: a member that stays away makes it longer, a machine that is
+full of other tests does not. How long clients really wait is measured by `make bench`, not here."""
 
 TRY_SECONDS = 1.0
 """Then a client asks another member: what a follower has passed on to a leader that is just handing
@@ -62,33 +63,42 @@ class Switch:
         """Each member gets the URLs of these schemes."""
         for pod in self.pods:
             urls = [f"{scheme}://{pod.peer_url.partition('://')[2]}" for scheme in schemes]
-            await self.etcd.member_update(
-                self.at(await self.leader()), self.ids[pod.settings.member], *urls
-            )
+            await insisted(NoAnswer, lambda pod=pod, urls=urls: self._update(pod, urls))
+
+    async def _update(self, pod: Pod, urls: list[str]) -> None:
+        leads = self.at(await self.leader())
+        await self.etcd.member_update(leads, self.ids[pod.settings.member], *urls)
 
     async def roll(self, how: dict[str, Any]) -> None:
         """Restarts each member with these settings, the leader after it has handed over."""
         for pod in self.pods:
-            if (leads := await self.leader()) is pod:
-                heir = next(one for one in self.pods if one is not pod)
-                await self.etcd.move_leader(self.at(leads), self.ids[heir.settings.member])
+            await insisted(NoAnswer, lambda pod=pod: self._hand_over(pod))
             pod.stop(signal.SIGTERM)
             options = self.plain | (self.tls.options(pod.volume.parent) if how != OFF else {})
             pod.runs(**how, options=options)
             pod.restart_container()
             await self.serve()
 
+    async def _hand_over(self, pod: Pod) -> None:
+        if await self.leader() is pod:
+            heir = next(one for one in self.pods if one is not pod)
+            await self.etcd.move_leader(self.at(pod), self.ids[heir.settings.member])
+
     async def serve(self) -> None:
         """Every member knows a leader, and has applied what it has."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            try:
-                said = [await self.etcd.status(self.at(pod)) for pod in self.pods]
-            except NoAnswer:
-                continue
-            if len({one.leader_id for one in said} - {0}) == 1 and all(s.leader_id for s in said):
+            if await self._has_one_leader():
                 return
+            await asyncio.sleep(0.05)
         pytest.fail("a member does not come back: " + self.pods[0].log.read_text()[-2000:])
+
+    async def _has_one_leader(self) -> bool:
+        try:
+            said = [await self.etcd.status(self.at(pod)) for pod in self.pods]
+        except NoAnswer:
+            return False
+        return len({one.leader_id for one in said} - {0}) == 1 and all(s.leader_id for s in said)
 
     async def leader(self) -> Pod:
         await self.serve()
@@ -96,7 +106,7 @@ class Switch:
         return next(pod for pod in self.pods if self.ids[pod.settings.member] == status.leader_id)
 
     async def listed(self) -> EtcdView:
-        return await self.etcd.member_list(self.at(self.pods[0]))
+        return await insisted(NoAnswer, lambda: self.etcd.member_list(self.at(self.pods[0])))
 
     async def schemes(self) -> set[tuple[str, ...]]:
         view = await self.listed()
@@ -126,7 +136,7 @@ class Writer:
             now = time.monotonic()
             self.gap, last = max(self.gap, now - last), now
             self.acknowledged.append(f"k{number}")
-            time.sleep(0.005)
+            time.sleep(0.05)
 
     def stop(self) -> None:
         self._ends.set()
@@ -144,7 +154,6 @@ def writing(pods: list[Pod]) -> Iterator[Writer]:
         thread.join(PATIENCE)
 
 
-@newest_first("world")
 async def test_on_and_off_again_while_somebody_writes(world: World) -> None:
     switch = Switch(world)
     with writing(switch.pods) as writer:
@@ -210,7 +219,6 @@ def took(pod: Pod, key: str) -> bool:
     return True
 
 
-@newest_first("world")
 async def test_who_joins_half_way_goes_by_both_urls_and_is_promoted(world: World) -> None:
     switch = Switch(world)
     await switch.roll(BETWEEN)
@@ -220,7 +228,7 @@ async def test_who_joins_half_way_goes_by_both_urls_and_is_promoted(world: World
     new.settings = replace(new.settings, **BETWEEN)
     urls = [f"{scheme}://{new.peer_url.partition('://')[2]}" for scheme in ("http", "https")]
     leads = switch.at(await switch.leader())
-    added = await agreed(lambda: switch.etcd.member_add_learner(leads, *urls))
+    added = await insisted(Refused, lambda: switch.etcd.member_add_learner(leads, *urls))
     view = await switch.listed()
 
     waiting = new.waits()
@@ -236,7 +244,7 @@ async def test_who_joins_half_way_goes_by_both_urls_and_is_promoted(world: World
     new.restart_container()
 
     eventually(lambda: is_up(new), PATIENCE)
-    await agreed(lambda: switch.etcd.member_promote(leads, added))
+    await insisted(Refused, lambda: switch.etcd.member_promote(leads, added))
     switch.pods.append(new)
     switch.ids["c-3"] = added
     await switch.roll(ON)
@@ -245,13 +253,17 @@ async def test_who_joins_half_way_goes_by_both_urls_and_is_promoted(world: World
     assert took(first, "after")
 
 
-async def agreed(ask: Callable[[], Awaitable[Any]]) -> Any:
-    """Asks until etcd agrees: members are healthy to it after five seconds, learners in sync."""
+async def insisted(over: type[Exception], ask: Callable[[], Awaitable[T]]) -> T:
+    """Asks until that is over, as the operator does pass by pass: what is asked may be done twice.
+
+    NoAnswer of a busy machine; Refused of an etcd to which members are healthy after five seconds
+    and learners in sync.
+    """
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return await ask()
-        except Refused:
+        except over:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.2)
 

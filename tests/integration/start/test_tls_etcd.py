@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from start_helpers import eventually
-from start_pods import PATIENCE, NoReply, Pod, World
+from start_pods import PATIENCE, NoReply, Pod, World, eventually
 from start_tls import CLUSTER, NEEDS, Tls
 
 from etcd_operator.etcd import Endpoint, GrpcEtcd, Identity, NoAnswer

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.membership import bootstrap, planner, replicas, roster, upgrade
+from etcd_stateful.membership import bootstrap, planner, replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import Step
@@ -58,30 +58,8 @@ def children(seen: Observation) -> Step | None:
     return found[0]
 
 
-_seats: Final = roster.seats
-_last: list[Any] = [None, ()]
-
-
-def seats(seen: Observation) -> tuple[roster.Seat, ...]:
-    """Asked for some six times on each observation."""
-    if _last[0] is not seen:
-        _last[:] = [seen, _seats(seen)]
-    found: tuple[roster.Seat, ...] = _last[1]
-    return found
-
-
-_PURE: Final = (
-    (naming, "ordinal_of"),
-    (bootstrap, "parse_version"),
-    (upgrade, "parse_version"),
-)
-"""Of a word or two, of which there are a few dozen."""
-
-
 def install() -> None:
-    roster.seats = seats
-    for module, name in _PURE:
-        setattr(module, name, functools.cache(getattr(module, name)))
+    naming.ordinal_of = functools.cache(naming.ordinal_of)
     questions = [children if one is _children else one for one in planner._QUESTIONS]
     assert children in questions
     planner._QUESTIONS = tuple(questions)  # type: ignore[misc]

@@ -30,8 +30,11 @@ def password(place: Place, name: str, text: str) -> None:
 
 
 def etcdctl(place: Place, *words: str) -> str:
-    """In a pod, whose environment names the member's certificate."""
-    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", *words)
+    """In a pod, whose environment names the member's certificate.
+
+    etcd hashes the password at each call: on a busy machine that may take more than etcdctl's 5 s.
+    """
+    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", "--command-timeout=25s", *words)
     return place.kube.kubectl("-n", place.namespace, *run).strip()
 
 

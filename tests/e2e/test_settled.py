@@ -115,7 +115,7 @@ def guarded(cluster: Cluster, seconds: float) -> None:
 
 def logs_in(place: Place, password: str) -> bool:
     """In a pod, whose environment names the member's certificate."""
-    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", "get", "x")
+    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", "--command-timeout=25s", "get", "x")
     try:
         place.kube.kubectl("-n", place.namespace, *run, "--user", f"root:{password}")
     except ApiError:

@@ -56,7 +56,7 @@ def test_etcdctl_in_a_pod_is_let_in_without_a_flag(place: Place):
     place.declare(size=1).comes_up()
 
     def etcdctl(*words: str) -> str:
-        run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl")
+        run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", "--command-timeout=25s")
         return place.kube.kubectl("-n", place.namespace, *run, *words)
 
     etcdctl("put", "greeting", "hello")

@@ -12,10 +12,14 @@ sys.path.append(str(Path(__file__).parent))
 
 import minors
 from etcd_live import Cluster, binary
+from unhurried import make_unhurried
 
 
 @pytest.fixture(params=minors.EACH)
-def cluster(request: pytest.FixtureRequest, data: Path) -> Iterator[Cluster]:
+def cluster(
+    request: pytest.FixtureRequest, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    make_unhurried(monkeypatch)
     found = Cluster(binary(request.param), data, f"token-{request.param}")
     yield found
     for member in found.members:

@@ -8,10 +8,9 @@ import pytest
 from addresses import own_address
 from aetcd import rpc
 from auth_live import Secured
-from minors import newest_first
 from worlds import World, body, drive
 
-from etcd_operator import accounts, auth_look, etcd
+from etcd_operator import auth_look
 from etcd_operator.accounts import GrpcAccounts
 from etcd_operator.etcd import Denied, Refused, open_channel
 from etcd_operator.recover.gateway import Gateway, Undone
@@ -99,13 +98,6 @@ async def secured(cluster, data):
     found = Secured(cluster, data)
     found.etcd = await found.ready()
     return found
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """The operator looks again where no answer came in its seconds; here a test would fail."""
-    monkeypatch.setattr(etcd, "READ_SECONDS", 10)
-    monkeypatch.setattr(accounts, "CHANGE_SECONDS", 20)
 
 
 @pytest.fixture
@@ -204,7 +196,6 @@ async def test_a_look_at_what_has_not_changed_is_one_question(declared):
     assert asked == ["AuthStatus"]
 
 
-@newest_first("cluster")
 async def test_passwords_follow_their_secrets_and_hands(secured, declared):
     declared.say(AUTH)
     await declared.carry_out()
@@ -217,7 +208,6 @@ async def test_passwords_follow_their_secrets_and_hands(secured, declared):
     assert await declared.carry_out() == [SetPassword("web")]
 
 
-@newest_first("cluster")
 async def test_off_by_hand_on_again_off_by_the_spec(secured, declared):
     await declared.accounts.change(declared.at, AddUser("them"), "x")
     declared.say(AUTH)

@@ -122,13 +122,14 @@ def _at(cluster, asked):
     )
 
 
-async def test_without_a_quorum_the_outcome_is_unknown(cluster):
+async def test_without_a_quorum_the_outcome_is_unknown(cluster, monkeypatch):
     cluster.begin(3)
     etcd = await cluster.ready()
     asked = await leader(cluster, etcd)
     others = [one for one in cluster.first if cluster.member_id(one) != asked.member_id]
     for member in others:
         member.kill()
+    monkeypatch.undo()
     outcome = await change(etcd, MemberRemove(asked, cluster.member_id(others[0]), "is lost"))
     # The leader may still know too little to ask, and then says so.
     assert isinstance(outcome, Unanswered) or outcome == Declined("unhealthy cluster")

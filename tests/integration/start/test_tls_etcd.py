@@ -141,14 +141,14 @@ def test_etcdctl_is_let_in_by_what_is_in_the_pods_environment(world: World) -> N
         assert etcdctl(pod, given, "--endpoints", where, "put", "k", where) == "OK"
         assert etcdctl(pod, given, "--endpoints", where, "get", "-w", "fields", "k")
     with pytest.raises(subprocess.CalledProcessError):
-        etcdctl(pod, {}, "--endpoints", pod.client_url, "get", "k")
+        etcdctl(pod, {}, "--command-timeout=3s", "--endpoints", pod.client_url, "get", "k")
 
 
 def etcdctl(pod: Pod, environment: dict[str, str], *words: str) -> str:
     # `etcd-3.7.3` -> `etcdctl-3.7.3`, of the same version
     tool = Path(pod.etcd).with_name(Path(pod.etcd).name.replace("etcd-", "etcdctl-"))
     done = subprocess.run(
-        (tool, "--command-timeout=3s", *words),
+        (tool, "--command-timeout=20s", *words),
         env=environment,
         capture_output=True,
         check=True,

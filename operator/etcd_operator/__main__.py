@@ -40,7 +40,7 @@ def _run() -> int:
 
     from etcd_operator import lean_imports, logs  # noqa: PLC0415
 
-    lean_imports.without_the_synchronous_client()
+    lean_imports.without_what_is_not_asked_for()
     from etcd_operator.run import operate  # noqa: PLC0415
 
     logs.setup(settings.log_level, settings.log_format)

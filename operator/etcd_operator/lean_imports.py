@@ -5,13 +5,20 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec, module_from_spec
 
+_ENTERED = ("kubernetes", "kubernetes.aio", "kubernetes.aio.config", "kubernetes.aio.utils")
+"""Packages that import all that is in them by themselves (37.0.2): the synchronous half with
+`requests`, `oauthlib` and `websocket`; the generated client with `pydantic`; the dynamic one."""
 
-def without_the_synchronous_client() -> None:
-    """Enters the package `kubernetes` without running it; before anything of it is imported.
+_ABSENT = "kubernetes.client"
+"""kopf takes its models into account where it finds them; there are none here."""
 
-    `kubernetes/__init__.py` (37.0.2) imports its synchronous half, and with that `requests`,
-    `oauthlib` and `websocket`: 7 MiB. What is imported from `kubernetes.aio` afterwards finds its
-    package as ever.
+
+def without_what_is_not_asked_for() -> None:
+    """Enters those packages without running them; before anything of them is imported.
+
+    What is imported from them afterwards, module by module, is found as ever.
     """
-    if "kubernetes" not in sys.modules and (spec := find_spec("kubernetes")):
-        sys.modules["kubernetes"] = module_from_spec(spec)
+    for name in _ENTERED:
+        if name not in sys.modules and (spec := find_spec(name)):
+            sys.modules[name] = module_from_spec(spec)
+    sys.modules.setdefault(_ABSENT, None)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
 """The lower half of the Kubernetes client: who we are, TLS, the connections, one request.
 
 From `kubernetes.aio`, whose configuration knows pods, kubeconfigs and credential plugins. Its
-generated methods are not used: they parse every answer into pydantic models (a hundred modules, ten
-times the time of `json.loads`, and a `ValidationError` for an object that is merely unusual), and
-without being told otherwise wait five minutes.
+generated client is not even loaded (10 MiB): it parses every answer into pydantic models (a hundred
+modules, ten times the time of `json.loads`, and a `ValidationError` for an object that is merely
+unusual), and without being told otherwise waits five minutes.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import contextlib
 import socket
 import ssl
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from typing import NamedTuple, Self
+from urllib.parse import quote, urlencode
 
 import aiohttp
-from kubernetes.aio import config as kubernetes_config
-from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config.config_exception import ConfigException
+from kubernetes.aio.config.incluster_config import load_incluster_config
 
 from etcd_operator.kube import FIELD_MANAGER, Json
 
@@ -85,9 +86,6 @@ class Transport:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self._rest = _Rest(configuration)
-        self._api = ApiClient(configuration)
-        self._api.rest_client = self._rest
-        self._api.user_agent = FIELD_MANAGER
         self._streams: aiohttp.ClientSession | None = None
 
     @classmethod
@@ -95,15 +93,11 @@ class Transport:
         """As the pod's service account, its token read anew every minute; else by kubeconfig."""
         configuration = Configuration()
         try:
-            kubernetes_config.load_incluster_config(  # type: ignore[no-untyped-call]
-                client_configuration=configuration
-            )
-        except kubernetes_config.ConfigException as in_pod:
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except ConfigException as in_pod:
             try:
-                await kubernetes_config.load_kube_config(  # type: ignore[no-untyped-call]
-                    config_file=kubeconfig, client_configuration=configuration
-                )
-            except (kubernetes_config.ConfigException, OSError) as error:
+                await _load_kubeconfig(kubeconfig, configuration)
+            except (ConfigException, OSError) as error:
                 raise NotConfigured(f"not in a pod ({in_pod}), and: {error}") from error
         return cls(configuration)
 
@@ -117,10 +111,7 @@ class Transport:
         async def authorize(
             request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
         ) -> aiohttp.ClientResponse:
-            # With each request: a bound token is good for an hour, a session for ever.
-            await self._api.update_params_for_auth(
-                request.headers, [], ["BearerToken"], "", request.method, None
-            )
+            await self._identify(request.headers)
             return await handler(request)
 
         return aiohttp.ClientSession(
@@ -151,7 +142,7 @@ class Transport:
     async def close(self) -> None:
         if self._streams is not None:
             await self._streams.close()
-        await self._api.close()  # type: ignore[no-untyped-call]
+        await self._rest.close()
 
     async def send(
         self,
@@ -164,18 +155,32 @@ class Transport:
         accept: str,
         seconds: float,
     ) -> Answer:
-        _, url, headers, sent, _ = await self._api.param_serialize(
-            method,
-            path,
-            query_params=list(query.items()),
-            header_params={"Accept": accept, "Content-Type": content_type},
-            body=body,
-            auth_settings=["BearerToken"],
+        url = f"{self.server}{path}"
+        if query:
+            url += f"?{urlencode(query, quote_via=quote)}"
+        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
+        await self._identify(headers)
+        response = await self._rest.request(  # type: ignore[no-untyped-call]
+            method, url, headers, body, _request_timeout=aiohttp.ClientTimeout(total=seconds)
         )
-        timeout = aiohttp.ClientTimeout(total=seconds)
-        response = await self._api.call_api(method, url, headers, sent, _request_timeout=timeout)
-        data: bytes = await response.read()  # type: ignore[no-untyped-call]
+        data: bytes = await response.read()
         return Answer(response.status, retry_after(response.headers.get("Retry-After")), data)
+
+    async def _identify(self, headers: MutableMapping[str, str]) -> None:
+        """With each request: a bound token is good for an hour, a session for ever."""
+        token = (await self.configuration.auth_settings()).get("BearerToken")
+        if token and token["value"]:
+            headers[token["key"]] = token["value"]
+
+
+async def _load_kubeconfig(file: str | None, configuration: Configuration) -> None:
+    """Raises ConfigException and OSError."""
+    # Not in a pod, then: with it comes the generated client.
+    from kubernetes.aio.config.kube_config import load_kube_config  # noqa: PLC0415
+
+    await load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=file, client_configuration=configuration
+    )
 
 
 def retry_after(header: str | None) -> float | None:

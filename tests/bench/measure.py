@@ -345,10 +345,11 @@ def resident():
     with open('/proc/self/status') as status:
         return round(int(re.search(r'VmRSS:\\s+(\\d+)', status.read())[1]) / 1024, 1)
 told = {'python': resident()}
+from etcd_operator import lean_imports; lean_imports.without_what_is_not_asked_for()
 import asyncio, json, logging, ssl; told['+ asyncio, ssl'] = resident()
 import aiohttp; told['+ aiohttp'] = resident()
 import kopf; told['+ kopf'] = resident()
-import kubernetes.aio.client.api_client, kubernetes.aio.config
+import kubernetes.aio.client.rest, kubernetes.aio.config.incluster_config
 told['+ kubernetes.aio'] = resident()
 import aetcd.rpc; told['+ aetcd, grpc'] = resident()
 import etcd_operator.run; told['+ the operator'] = resident()

@@ -104,7 +104,7 @@ class Schedules:
     ) -> Seen:
         now = self._wall_clock()
         record = self._record(body, schedules.clock(schedule, now))
-        made = tuple(one for each in backups if (one := made_by(schedule, each)))
+        made = tuple(one for each in backups if (one := made_by(schedule, each, _created(each))))
         due = calendar.due(record.counted_until, schedules.clock(schedule, now))
         return Seen(
             schedule=schedule,
@@ -189,3 +189,7 @@ class Schedules:
 
     async def _write(self, body: Json, told: Json) -> bool:
         return await write_news(self._kube, self._store, ETCD_SCHEDULES, body, told)
+
+
+def _created(body: Json) -> float:
+    return seconds(body["metadata"].get("creationTimestamp")) or 0.0

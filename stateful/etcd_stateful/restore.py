@@ -32,6 +32,11 @@ BUMP: Final = 1_000_000_000
 """Revisions begin so much higher, as etcd advises: no client that has seen more than the snapshot
 holds may ever see a revision again."""
 
+PACE: Final = 100_000
+"""And by so many more for each second since 2026. A backup may be restored more than once, and the
+cluster before has given out fewer since it began: no etcd writes as fast."""
+_SINCE: Final = 1_767_225_600
+
 LOG_BYTES: Final = 2 * 64 * 1024 * 1024
 """etcd makes its log in files of this size."""
 
@@ -99,6 +104,15 @@ def parse_order(environment: Mapping[str, str]) -> Order:
     return Order(settings, member_id, cluster_id, store, version, field)
 
 
+def bump_at(made: float) -> int:
+    """By how much the revisions of a cluster that is born from a backup are raised.
+
+    Args:
+        made: when its resource was created, seconds since 1970.
+    """
+    return BUMP + PACE * max(0, int(made) - _SINCE)
+
+
 def why_not(manifest: Manifest | None, version: str) -> str:
     """Why this etcd must not be given that backup; empty where nothing is known against it.
 
@@ -119,6 +133,17 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     return (
         f"spec.version: the backup is of etcd {of}, and etcd {to} cannot take it: restore it with "
         f"etcd {of.major}.{of.minor} or {of.major}.{of.minor + 1}"
+    )
+
+
+def not_meant(store: Store, sha256: str) -> str:
+    """Why it is not the backup that was named: another one has taken its place since."""
+    if store.sha256 in ("", sha256):
+        return ""
+    return (
+        f"what lies at {store.location(store.key)} has SHA-256 {sha256}, and the EtcdBackup that "
+        f"is named has stored {store.sha256} there, so another one has taken its place. To restore "
+        "what is there now, name the store and the path instead"
     )
 
 

@@ -18,6 +18,7 @@ _PRUNING = "operator/etcd_operator/backup/pruning.py"
 _RECORDS = "membership/records.py"
 _FILLING = "membership/filling.py"
 _RESTORE = "membership/restore.py"
+_ORDER_OF_RESTORE = "restore.py"
 _RESTORES = "backup/restores.py"
 _RESTORE_JOB = "manifests/restore_job.py"
 _STATUS = "backup/status.py"
@@ -92,7 +93,18 @@ MUTANTS: Final = [
         "return (stamp[1], int(stamp[1])) if stamp else None",
         "the newest backup goes, as its revision has a digit more",
     ),
-    Mutant(_NAMES, "[:-keep] if", "[keep:] if", "the newest go and the oldest stay"),
+    Mutant(
+        _NAMES,
+        "sorted(found, reverse=True)",
+        "sorted(found)",
+        "the newest go and the oldest stay",
+    ),
+    Mutant(
+        _PRUNING,
+        "names.moment_of(path, key) < day_before",
+        "True",
+        "what somebody is about to finish is deleted",
+    ),
     Mutant(
         _NAMES,
         "_STAMP.fullmatch(key.removeprefix(path))",
@@ -101,26 +113,26 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PRUNING,
-        "{order.spare, made}",
-        "{order.spare}",
+        "(order.spare, made)",
+        "(order.spare,)",
         "the backup just made goes, as the clock runs behind",
     ),
     Mutant(
         _PRUNING,
-        "{order.spare, made}",
-        "{made}",
+        "(order.spare, made)",
+        "(made,)",
         "the last backup that was proven goes",
     ),
     Mutant(
         _PRUNING,
-        "    return told is None or told.owner_uid == order.owner_uid",
-        "    return True",
+        "is_own = owner == order.owner_uid",
+        "is_own = True",
         "two objects with one path delete each other's backups",
     ),
     Mutant(
         _PRUNING,
-        "told is None or told.owner_uid == order.owner_uid",
-        "told is not None and told.owner_uid == order.owner_uid",
+        "is_own or (owner is None and",
+        "is_own or (owner == '-' and",
         "backups of the coreos operator are never deleted",
     ),
     # When, and how often.
@@ -288,9 +300,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECORDS,
-        "record, restoring=False, chosen=None, latched=True, members=(), size=size, bump=BUMP",
-        "record, restoring=False, chosen=None, members=(), size=size, bump=BUMP",
+        "record, restoring=False, chosen=None, latched=True, members=(), size=size, bump=bump",
+        "record, restoring=False, chosen=None, members=(), size=size, bump=bump",
         "a first volume that is lost begins an empty cluster",
+    ),
+    Mutant(
+        _ORDER_OF_RESTORE,
+        'if store.sha256 in ("", sha256):',
+        "if True:",
+        "a restore by name takes whatever lies there by now",
+    ),
+    Mutant(
+        _ORDER_OF_RESTORE,
+        "return BUMP + PACE * max(0, int(made) - _SINCE)",
+        "return BUMP",
+        "a backup restored twice gives revisions out again",
     ),
     Mutant(
         _RECORDS,

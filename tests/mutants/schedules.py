@@ -88,15 +88,21 @@ MUTANTS: Final = [
     # What is let go.
     Mutant(
         _RETENTION,
-        "(*stored[:1], *verified[:1])",
-        "(*stored[:1],)",
+        "for some in (stored, verified)",
+        "for some in (stored,)",
         "the last verified backup is deleted",
     ),
     Mutant(
         _RETENTION,
-        "(*stored[:1], *verified[:1])",
-        "(*verified[:1],)",
+        "for some in (stored, verified)",
+        "for some in (verified,)",
         "by age the last backup is deleted",
+    ),
+    Mutant(
+        _RETENTION,
+        "min(now - one.moment, last - one.began)",
+        "now - one.moment",
+        "a clock that is ahead for a moment empties the store",
     ),
     Mutant(
         _RETENTION,

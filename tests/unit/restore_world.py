@@ -34,9 +34,11 @@ class RestoreWorld(RecoveryWorld):
         super().__init__(resource)
         self.backups: dict[str, Json] = {}
         """EtcdBackups of the namespace."""
+        self.made = 0.0
+        """When the EtcdCluster was created."""
 
     def observe(self) -> Observation:
-        seen = super().observe()
+        seen = replace(super().observe(), made=self.made)
         if not (name := origin.sought(seen)):
             return seen
         return replace(seen, backup=stored_last(name, self.backups.get(name)))

@@ -115,18 +115,16 @@ class TestChoice:
 class TestNames:
     def test_a_hundredth_revision_is_newer_than_the_ninety_ninth(self) -> None:
         """coreos sorted the names and deleted the newest backup here."""
-        keys = [names.stamped("a/b", n, f"2026-01-01-00:00:{n % 60:02}") for n in (99, 100)]
         keys = [names.stamped("a/b", r, "2026-01-01-00:00:00") for r in (9, 99, 100)]
 
-        assert names.beyond("a/b", keys, 2) == [keys[0]]
-        assert names.beyond("a/b", reversed(keys), 1) == keys[:2]
+        assert names.newest_first("a/b", keys) == keys[::-1]
 
     def test_the_time_counts_before_the_revision(self) -> None:
         """A cluster that was made anew begins at revision 1 again."""
         old = names.stamped("a", 5000, "2026-01-01-00:00:00")
         new = names.stamped("a", 3, "2026-01-02-00:00:00")
 
-        assert names.beyond("a", [new, old], 1) == [old]
+        assert names.newest_first("a", [new, old]) == [new, old]
 
     def test_neighbours_are_nobodys_business(self) -> None:
         own = [names.stamped("etcd", n, "2026-01-01-00:00:00") for n in (1, 2)]
@@ -141,17 +139,13 @@ class TestNames:
             "x" + own[0],
         ]
 
-        assert names.beyond("etcd", own + others, 1) == own[:1]
+        assert names.newest_first("etcd", own + others) == own[::-1]
 
-    def test_the_last_that_was_proven_stays_however_many_failed_since(self) -> None:
-        days = [names.stamped("a", n, f"2026-01-0{n}-00:00:00") for n in range(1, 7)]
-
-        assert names.beyond("a", days, 2, {days[1]}) == [days[0], *days[2:4]]
-        assert names.beyond("a", days, 2, {days[5]}) == days[:4]
-        assert names.beyond("a", days, 2, {"of another path"}) == days[:4]
-
-    def test_none_keeps_all(self) -> None:
-        assert names.beyond("a", [names.stamped("a", 1, "2026-01-01-00:00:00")], 0) == []
+    def test_when_it_began_is_in_its_name(self) -> None:
+        assert names.moment_of("a", names.stamped("a", 9, "2026-03-01-12:00:00")) == (
+            "2026-03-01-12:00:00"
+        )
+        assert names.moment_of("a", "of another path") == ""
 
     @pytest.mark.parametrize("path", ["a/etcd", "a/etcd_2026-11-21-03:00_0123abcd", "a/"])
     @pytest.mark.parametrize("suffix", ["", "#1", "#23"])

@@ -27,9 +27,9 @@ class Folder:
         self.root = root
         self.sink = Sink(STORE, None, root=str(root))
 
-    def put(self, day: int, owner: str | None = "uid-b") -> str:
+    def put(self, day: int, owner: str | None = "uid-b", hour: int = 0) -> str:
         """A backup of that day, by the UID in its manifest; None: it has none."""
-        key = names.stamped("etcd", 5, f"2026-01-{day:02}-00:00:00")
+        key = names.stamped("etcd", 5, f"2026-01-{day:02}-{hour:02}:00:00")
         (self.root / key).touch()
         if owner is not None:
             beside = manifest.serialise(replace(MANIFEST, owner_uid=owner))
@@ -38,8 +38,8 @@ class Folder:
 
     def days(self) -> list[int]:
         """Of what is there; each with its manifest, where it had one."""
-        keys = names.made_at("etcd", (path.name for path in self.root.iterdir()))
-        return [int(key[-11:-9]) for key in keys]
+        keys = names.newest_first("etcd", (path.name for path in self.root.iterdir()))
+        return sorted(int(key[-11:-9]) for key in keys)
 
     async def prune(self, made: str, **changes: Any) -> int:
         return await prune(replace(ORDER, **changes), self.sink, made)
@@ -116,3 +116,80 @@ async def test_a_store_that_takes_long_does_not_take_the_time_of_the_backup(
 
     with pytest.raises(TimeoutError):
         await folder.prune("etcd")
+
+
+async def test_a_try_that_failed_does_not_take_the_place_of_a_backup_that_was_proven(
+    folder: Folder,
+) -> None:
+    """What could not be read back has its name and no manifest. Two such tries took two of the
+    three places, and two proven backups went."""
+    proven = [folder.put(day) for day in (1, 2, 3)]
+    for hour in (1, 2):
+        folder.put(4, None, hour)
+    made = folder.put(4, hour=3)
+
+    assert await folder.prune(made, keep=3, spare=proven[-1]) == 1
+
+    assert folder.days() == [2, 3, 4, 4, 4]
+
+
+async def test_a_backup_that_another_object_is_about_to_finish_stays(folder: Folder) -> None:
+    """It has its name, is being read back, and has no manifest before it was."""
+    theirs = folder.put(4, None, 1)
+    made = [folder.put(4, hour=hour) for hour in (2, 3)]
+
+    assert await folder.prune(made[-1], keep=1) == 1
+
+    assert (folder.root / theirs).exists()
+
+
+async def test_what_failed_goes_in_the_end(folder: Folder) -> None:
+    folder.put(1, None)
+    made = [folder.put(day) for day in (2, 3, 4)]
+
+    assert await folder.prune(made[-1]) == 2
+
+    assert folder.days() == [3, 4]
+
+
+async def test_many_backups_in_a_slow_store_are_deleted_little_by_little(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All manifests were read, one after the other, before the first backup was deleted: beyond
+    some number the time was never enough, and nothing was deleted any more."""
+    made = [folder.put(day) for day in range(1, 31)]
+    really, gone = folder.sink.delete, asyncio.Event()
+
+    async def delete(keys: Any) -> None:
+        await really(keys)
+        if gone.is_set():
+            await asyncio.sleep(3600)
+        gone.set()
+
+    monkeypatch.setattr(folder.sink, "delete", delete)
+    monkeypatch.setattr(pruning, "SECONDS", 0.5)
+    with pytest.raises(TimeoutError):
+        await folder.prune(made[-1])
+
+    assert len(folder.days()) < len(made)
+
+
+async def test_manifests_are_asked_for_side_by_side(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [folder.put(day) for day in range(1, 21)]
+    get, asked, most = folder.sink.get, 0, 0
+
+    async def slowly(key: str, limit: int) -> bytes | None:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(0)
+        found = await get(key, limit)
+        asked -= 1
+        return found
+
+    monkeypatch.setattr(folder.sink, "get", slowly)
+    assert await folder.prune(made[-1]) == 18
+
+    assert most == pruning.AT_ONCE

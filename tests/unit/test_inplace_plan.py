@@ -325,6 +325,20 @@ class TestWhatFails:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert not data_of(world, old)
 
+    def test_users_of_the_backup_that_lock_the_operator_out_are_told(self) -> None:
+        """It was said to be about to serve, for ever, and the way out was said nowhere."""
+        world = running()
+        world.ask()
+        world.stuck.add(3)
+        drive(world, idle=8, limit=MOST)
+
+        seen = replace(world.observe(), denied="user name is empty")
+        step = decide(seen)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "AuthenticationRefused"
+        assert "user name is empty" in step.message
+
     def test_one_that_is_lost_before_it_serves_can_be_restored_again(self) -> None:
         world = running()
         first = world.record.cluster_id

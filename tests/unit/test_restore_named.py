@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from worlds import body as cluster_body
 from etcd_stateful.api.cluster import Refused, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
-from etcd_stateful.api.stores import Store
+from etcd_stateful.api.stores import Store, from_json, to_json
 from etcd_stateful.backup.named import Awaited, stored_last
+from etcd_stateful.restore import not_meant
 
 S3 = {"path": "mybucket/a/b", "awsSecret": "aws", "endpoint": "http://minio:9000"}
 AT = Store("S3", "mybucket", "a/b", secret="aws", endpoint="http://minio:9000")
@@ -35,6 +37,19 @@ def awaited(body: Any) -> Awaited:
 class TestWhereItLies:
     def test_what_is_stored_is_read_with_the_backups_own_store_and_secret(self) -> None:
         assert stored_last("b", backup()) == AT
+
+    def test_it_is_the_file_that_was_stored_and_no_later_one(self) -> None:
+        """The same manifest, applied elsewhere with the same path, had put another cluster's data
+        in the place of what a restore by name was to bring back."""
+        found = stored_last("b", backup(DONE | {"sha256": "ab12"}))
+
+        assert isinstance(found, Store)
+        assert found == replace(AT, sha256="ab12")
+        assert from_json(to_json(found)) == found
+        assert not_meant(found, "ab12") == not_meant(AT, "cd34") == ""
+        why = not_meant(found, "cd34")
+        assert "s3://mybucket/a/b has SHA-256 cd34" in why
+        assert "has stored ab12 there" in why
 
     def test_one_of_an_interval_lies_where_its_status_says(self) -> None:
         """The path of its spec names none."""

@@ -25,6 +25,7 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
 )
+from etcd_stateful.restore import BUMP
 
 
 def steps(world: RestoreWorld, most: int = 200) -> list[str]:
@@ -344,6 +345,31 @@ class TestTheManifests:
         assert "--mark-compacted" in etcdutl["command"]
         assert "--bump-revision=1000000000" in etcdutl["command"]
         assert "--name=c-0" in etcdutl["command"]
+
+
+class TestRevisionsOfOneRestoredAgain:
+    """They were raised by the same each time: a client that had watched the one before asked for
+    revisions to come, and etcd told it nothing of what was written until then."""
+
+    def raised(self, made: float) -> int:
+        world = born()
+        world.made = made
+        drive(world, idle=2)
+        command = world.jobs[0]["spec"]["template"]["spec"]["initContainers"][1]["command"]
+        (said,) = (one for one in command if one.startswith("--bump-revision="))
+        assert world.record.bump == int(said.partition("=")[2])
+        return world.record.bump
+
+    def test_go_on_above_those_of_the_time_before(self) -> None:
+        november = 1_793_491_200.0
+        first, later = self.raised(november), self.raised(november + 60)
+
+        writes_of_a_minute_that_no_etcd_can_do = 60 * 100_000
+        assert later - first == writes_of_a_minute_that_no_etcd_can_do
+        assert first > BUMP
+
+    def test_are_raised_where_nothing_is_known_of_the_time(self) -> None:
+        assert self.raised(0.0) == BUMP
 
 
 def test_what_is_seen_of_a_cluster_without_a_restore_is_as_it_was() -> None:

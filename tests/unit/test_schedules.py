@@ -49,6 +49,14 @@ class TestDue:
 
         assert step == Tell(replace(RECORD, last_made=NOON, counted_until=NOON), 0.0)
 
+    def test_one_that_a_clock_ahead_has_made_does_not_make_all_others_missed(self) -> None:
+        """Each was made, and then told as missed: it was in its own way."""
+        wrong, own = made(NOON + 365 * 86400), made(NOON, state="running")
+        record = replace(RECORD, last_made=wrong.moment)
+        step = schedules.decide(seen(record=record, due=Due(NOON), made=(wrong, own)))
+
+        assert step == Tell(replace(record, counted_until=float(NOON)), 0.0)
+
     def test_nothing_is_done_between_two(self) -> None:
         assert schedules.decide(seen()) == Tell(RECORD, schedules.LONGEST_WAIT)
         step = schedules.decide(seen(now=NOON + 3590.0))
@@ -195,7 +203,24 @@ class TestRetention:
         assert 5 in self.gone(Retention(3, 1), *there)
 
     def test_the_newest_that_was_stored_stays_however_old(self) -> None:
-        assert self.gone(Retention(days=1), made(10), made(20)) == [10]
+        failed = made(NOON, state="failed")
+
+        assert self.gone(Retention(days=1), made(10), made(20), failed) == [10]
+
+    def test_a_clock_that_jumps_ahead_does_not_make_the_whole_history_old(self) -> None:
+        """A year for one moment: all but one backup were deleted with what they had stored."""
+        day, ahead = 86400, NOON + 365 * 86400
+        there = [made(NOON - age * day, created=NOON - age * day) for age in (8, 6, 1)]
+        wrong = made(ahead, created=NOON)
+
+        assert self.gone(Retention(days=7), *there, wrong, now=ahead) == [NOON - 8 * day]
+
+    def test_the_newest_by_the_calendar_stays_beside_one_of_a_clock_that_was_ahead(self) -> None:
+        there = [made(NOON + 365 * 86400, created=10, verified=True)]
+        there += [made(n, created=n, verified=True) for n in (5, 20)]
+        failed = made(NOON, created=NOON, state="failed")
+
+        assert self.gone(Retention(days=1), *there, failed) == [5]
 
     def test_failures_use_up_no_place_of_a_good_one(self) -> None:
         """A month of failures must not end with nothing."""

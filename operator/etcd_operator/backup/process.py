@@ -7,8 +7,9 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.progress import Meter
@@ -19,7 +20,7 @@ from etcd_operator.backup.surveying import survey
 from etcd_operator.moments import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
-from etcd_stateful.backup.manifest import BadManifest, Manifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
@@ -75,8 +76,7 @@ class Backup:
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._order.timeout, lambda: self.stop(self._too_long()))
         work = asyncio.create_task(self._work())
-        work.add_done_callback(lambda _: self._stop.cancel())
-        await asyncio.wait([self._stop])
+        await self._until(work)
         timer.cancel()
         if not work.done():
             await asyncio.wait([work], timeout=STOP_SECONDS)
@@ -84,11 +84,33 @@ class Backup:
             work.cancel()
             await asyncio.wait([work])
         try:
-            return work.result()
+            stored = work.result()
         except (Unusable, StoreFailed, Stopped) as error:
             return error.failure
         except asyncio.CancelledError:
             return self._stop.result()
+        return await self._with_what_follows(stored)
+
+    async def _with_what_follows(self, stored: Stored) -> Stored:
+        """The backup is whole by now: neither its time nor a signal makes it less, and whoever
+        has to end leaves the rest to the next."""
+        following = asyncio.create_task(self._follow(stored))
+        await self._until(following)
+        if following.done():
+            return following.result()
+        following.cancel()
+        await asyncio.wait([following])
+        return replace(stored, notes=tuple(self._notes))
+
+    async def _until(self, work: asyncio.Task[Stored]) -> None:
+        """It is done, or it is to stop."""
+        either: tuple[asyncio.Future[Any], ...] = (self._stop, work)
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _follow(self, stored: Stored) -> Stored:
+        pruned = await self._prune(stored.key)
+        others = await survey(self._sink, stored.key) if self._order.scheduled else None
+        return replace(stored, pruned=pruned, others=others, notes=tuple(self._notes))
 
     def _too_long(self) -> Failure:
         done = self._meter.progress()
@@ -118,9 +140,6 @@ class Backup:
             key=taken.key,
             verified=self._order.verify,
             seconds=round(time.monotonic() - began, 3),
-            pruned=await self._prune(taken.key),
-            notes=tuple(self._notes),
-            others=await survey(self._sink, taken.key) if self._order.scheduled else None,
         )
 
     async def _spare_history(self) -> None:
@@ -128,16 +147,29 @@ class Backup:
         run is over and its object was made again without its status, as tools do that bring a
         namespace back: what the cluster holds now must not take the place of what it held then.
 
-        Who may only write may not look; then nobody can tell.
+        Who may only write may not look; then nobody can tell. A store that just does not answer is
+        no reason to overwrite what may be there.
         """
         if not self._order.scheduled:
             return
-        key, theirs = self._order.store.key, None
-        with contextlib.suppress(StoreFailed, BadManifest):
+        key, field = self._order.store.key, self._order.store.path_field
+        try:
             theirs = await manifest_beside(self._sink, key)
+        except StoreFailed as error:
+            if error.forbidden:
+                return
+            raise
+        except Undecided:
+            return  # Only who was not stopped here writes that.
+        except BadManifest as error:
+            words = (
+                f"{field}: {key} has a manifest that cannot be read, so whose backup it is cannot "
+                f"be told, and it stays as it is: {error}. This EtcdBackup can be deleted"
+            )
+            raise Stopped(Failure("AlreadyStored", words, final=True)) from error
         if theirs and theirs.owner_uid != self._order.owner_uid:
             words = (
-                f"{self._order.store.path_field}: {key} is the backup that {theirs.owner} (UID "
+                f"{field}: {key} is the backup that {theirs.owner} (UID "
                 f"{theirs.owner_uid}) made at {theirs.made_at}. It stays as it is; to restore it, "
                 "name it by its place. This EtcdBackup can be deleted"
             )
@@ -199,7 +231,7 @@ class Backup:
         path = self._order.store.key
         if not self._order.stamped:
             return path
-        return names.stamped(path, revision, self._now().strftime("%Y-%m-%d-%H:%M:%S"))
+        return names.stamped(path, revision, self._now().strftime(names.MOMENT))
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._wall_clock(), UTC)

@@ -1,13 +1,16 @@
 """Deletes what one EtcdBackup of an interval has stored beyond `maxBackups`.
 
 Two objects may write below one path, here or in another cluster: the UID in the manifest tells
-whose a backup is. One without is the coreos operator's, and goes by its name as it did there.
+whose a backup is. One without is the coreos operator's, or of a try that failed once it was stored,
+or somebody is about to write it: it takes no other's place, and is left alone for a day.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from etcd_operator.backup.beside import manifest_beside
@@ -19,28 +22,51 @@ from etcd_stateful.backup.order import Order
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 20.0
-"""The backup is made by then, and must not fail for want of time: the next one goes on with it."""
+"""Each is deleted as it is found, so the next time goes on from there."""
+
+AT_ONCE: Final = 16
+"""Manifests that are asked for; a store may take a tenth of a second for each."""
 
 
 async def prune(order: Order, sink: Sink, made: str) -> int:
     """How many were deleted, never `made` itself; raises StoreFailed and TimeoutError."""
-    path = order.store.key
+    path, kept, deleted = order.store.key, 0, 0
     async with asyncio.timeout(SECONDS):
-        found = names.made_at(path, await sink.names(f"{path}_v"))
+        found = names.newest_first(path, await sink.names(f"{path}_v"))
         if len(found) <= order.keep:
             return 0
-        own = [key for key in found if await _may_go(order, sink, key)]
-        old = names.beyond(path, own, order.keep, {order.spare, made})
-        for key in old:
-            # The manifest first: what is left of one that is cut short is found by its name.
-            await sink.delete((names.manifest_of(key), key))
-    return len(old)
+        day_before = _day_before(names.moment_of(path, made))
+        async for key, owner in _owners(sink, found):
+            is_own = owner == order.owner_uid
+            if kept < order.keep:
+                kept += is_own
+            elif key not in (order.spare, made) and (
+                is_own or (owner is None and names.moment_of(path, key) < day_before)
+            ):
+                # The manifest first: what is left of one that is cut short is found by its name.
+                await sink.delete((names.manifest_of(key), key))
+                deleted += 1
+    return deleted
 
 
-async def _may_go(order: Order, sink: Sink, key: str) -> bool:
+def _day_before(moment: str) -> str:
+    then = datetime.strptime(moment, names.MOMENT).replace(tzinfo=UTC)
+    return (then - timedelta(days=1)).strftime(names.MOMENT)
+
+
+async def _owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, str | None]]:
+    """Each with the UID of whoever has made it; None where it has no manifest."""
+    for first in range(0, len(keys), AT_ONCE):
+        some = keys[first : first + AT_ONCE]
+        owners = await asyncio.gather(*(_owner(sink, key) for key in some))
+        for one in zip(some, owners, strict=True):
+            yield one
+
+
+async def _owner(sink: Sink, key: str) -> str | None:
     try:
         told = await manifest_beside(sink, key)
     except BadManifest as error:
         log.warning("%s is left alone: %s", key, error)
-        return False
-    return told is None or told.owner_uid == order.owner_uid
+        return ""
+    return told.owner_uid if told else None

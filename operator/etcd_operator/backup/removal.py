@@ -25,7 +25,7 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
         if order.stamped:
             found = await sink.names(f"{path}_v")
             bare = (one.removesuffix(names.MANIFEST) for one in found)
-            keys = names.made_at(path, bare)
+            keys = names.newest_first(path, bare)
         for key in keys:
             if await _is_own(order, sink, key):
                 await sink.delete((key, names.manifest_of(key)))

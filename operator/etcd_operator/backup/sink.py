@@ -61,9 +61,14 @@ Errors: Final = (BaseError, OSError, ValueError)
 
 
 class StoreFailed(Exception):
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, *, forbidden: bool = False) -> None:
+        """
+        Args:
+            forbidden: the store knows who asks, and does not let it do just this.
+        """
         super().__init__(failure.message)
         self.failure = failure
+        self.forbidden = forbidden
 
 
 class Sink:
@@ -105,8 +110,9 @@ class Sink:
             async for _ in obstore.list(first, self._store.key, chunk_size=1):
                 break
         except Errors as error:
-            if not trouble.is_forbidden(str(error)):
-                raise self._failed(error) from error
+            failed = self._failed(error)
+            if not failed.forbidden:
+                raise failed from error
 
     async def write(self, key: str, pieces: AsyncIterator[bytes]) -> None:
         """All or nothing under `key`; raises StoreFailed, and whatever `pieces` raises."""
@@ -252,7 +258,9 @@ class Sink:
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> StoreFailed:
-        return StoreFailed(trouble.store_failure(self._store, str(error)))
+        raw = str(error)
+        failure = trouble.store_failure(self._store, raw)
+        return StoreFailed(failure, forbidden=trouble.is_forbidden(raw))
 
 
 def _file(found: Mapping[str, Any]) -> File:

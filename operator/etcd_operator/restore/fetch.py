@@ -18,6 +18,7 @@ from etcd_stateful.restore import (
     FOLDER,
     SNAPSHOT,
     Order,
+    not_meant,
     over_quota,
     too_small,
     why_not,
@@ -53,6 +54,8 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
         words = error.failure.message.replace("spec.", f"{order.field}.", 1)
         raise Undone(words) from error
     _compare(checked, beside)
+    if why := not_meant(order.store, checked.sha256):
+        raise Refused(why)
     log.info("fetched %d bytes of %s", checked.size, order.store.location(order.store.key))
 
 

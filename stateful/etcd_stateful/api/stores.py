@@ -47,6 +47,8 @@ class Store:
     """Of `CHECKSUMS`: what each upload is sent with, for the store to compare; empty: none."""
     service_account: str = ""
     """Service account of the Jobs' pods: whose identity that is, where there is no Secret."""
+    sha256: str = ""
+    """Of the one backup that is meant; empty: whatever lies there."""
 
     @property
     def section(self) -> str:
@@ -190,6 +192,7 @@ def to_json(store: Store) -> dict[str, object]:
         "storageAccount": store.storage_account,
         "checksum": store.checksum,
         "serviceAccountName": store.service_account,
+        "sha256": store.sha256,
     }
     return {
         "kind": store.kind,
@@ -213,4 +216,5 @@ def from_json(given: Mapping[str, object]) -> Store:
         storage_account=str(given.get("storageAccount", "")),
         checksum=str(given.get("checksum", "")),
         service_account=str(given.get("serviceAccountName", "")),
+        sha256=str(given.get("sha256", "")),
     )

@@ -42,10 +42,22 @@ class Made:
     deletes_stored: bool = False
     """What is stored goes with it, once it is deleted."""
     finalizers: tuple[str, ...] = ()
+    created: float = 0.0
+    """By the API server's clock, seconds since 1970; 0 where that is not known."""
+
+    @property
+    def began(self) -> float:
+        return self.created or self.moment
 
 
-def made_by(schedule: EtcdBackupSchedule, body: Mapping[str, Any]) -> Made | None:
-    """None for an EtcdBackup of anybody else, whatever labels it wears."""
+def made_by(
+    schedule: EtcdBackupSchedule, body: Mapping[str, Any], created: float = 0.0
+) -> Made | None:
+    """None for an EtcdBackup of anybody else, whatever labels it wears.
+
+    Args:
+        created: its creation timestamp, seconds since 1970.
+    """
     metadata: Mapping[str, Any] = body["metadata"]
     labels: Mapping[str, Any] = metadata.get("labels") or {}
     if labels.get(naming.SCHEDULE_UID) != schedule.uid or not schedule.uid:
@@ -77,6 +89,7 @@ def made_by(schedule: EtcdBackupSchedule, body: Mapping[str, Any]) -> Made | Non
         keeps_stored=policy == "Retain",
         deletes_stored=policy == "Delete" and FINALIZER in finalizers,
         finalizers=finalizers,
+        created=created,
     )
 
 

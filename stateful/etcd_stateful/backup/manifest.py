@@ -27,6 +27,10 @@ class BadManifest(ValueError):
     """Not a manifest that this version can read."""
 
 
+class Undecided(BadManifest):
+    """What lies beside it is not decided: a backup was about to take another's place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     cluster_id: str
@@ -71,7 +75,7 @@ def serialise(manifest: Manifest) -> bytes:
 def parse(data: bytes) -> Manifest:
     """Raises BadManifest."""
     if data == UNDECIDED:
-        raise BadManifest("a backup that was to take the place of this one did not come to its end")
+        raise Undecided("a backup that was to take the place of this one did not come to its end")
     try:
         given: dict[str, Any] = loads(data)
         if given["format"] != FORMAT or given["compression"] != "none":

@@ -1,4 +1,4 @@
-"""Where the backup lies that an EtcdBackup has stored last.
+"""Where the backup lies that an EtcdBackup has stored last, and which one it is.
 
 Its spec says which store, with which credentials; its status says under which name there, which of
 an interval is another each time. A status that leads out of the store is not followed: who may
@@ -53,7 +53,10 @@ def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
     except RefusedBackup as refused:
         return Awaited(f"EtcdBackup {name} is not accepted: {str(refused)[:400]}")
     status: Mapping[str, Any] = body.get("status") or {}
-    return _unfinished(backup, status) or _place(backup, str(status.get("location") or ""))
+    found = _unfinished(backup, status) or _place(backup, str(status.get("location") or ""))
+    if isinstance(found, Awaited):
+        return found
+    return replace(found, sha256=str(status.get("sha256") or ""))
 
 
 def _unfinished(backup: EtcdBackup, status: Mapping[str, Any]) -> Awaited | None:

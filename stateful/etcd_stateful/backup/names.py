@@ -8,11 +8,12 @@ whose names only begin alike are nobody's business.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 MANIFEST: Final = ".manifest.json"
 UNFINISHED: Final = ".unfinished"
+MOMENT: Final = "%Y-%m-%d-%H:%M:%S"
 
 _UID_DIGITS: Final = 8
 _LEFT: Final = re.compile(rf"[0-9a-f]{{4}}{re.escape(UNFINISHED)}(#\d+)?")
@@ -50,28 +51,17 @@ def _unfinished(path: str, owner_uid: str) -> str:
     return f"{base}_{by}_"
 
 
-def beyond(path: str, keys: Iterable[str], keep: int, spares: Collection[str] = ()) -> list[str]:
-    """Backups of this path that are more than the newest `keep`, the oldest first; 0 keeps all.
-
-    Args:
-        spares: the last that has succeeded, which stays however many were stored since and failed
-            to prove that they can be restored; and the one just made, which a clock that runs
-            behind calls the oldest.
-    """
-    if keep <= 0:
-        return []
-    found = [
-        (moment, revision, key)
-        for key in set(keys)
-        if (of := _parse(path, key))
-        for moment, revision in (of,)
-    ]
-    return [key for *_, key in sorted(found)[:-keep] if key not in spares]
+def newest_first(path: str, keys: Iterable[str]) -> list[str]:
+    """Backups of an interval of this path, whoever made them; by their time, then their revision:
+    a cluster that was made anew begins at revision 1 again."""
+    found = ((of, key) for key in set(keys) if (of := _parse(path, key)))
+    return [key for _, key in sorted(found, reverse=True)]
 
 
-def made_at(path: str, keys: Iterable[str]) -> list[str]:
-    """Backups of an interval of this path, whoever made them."""
-    return sorted(key for key in set(keys) if _parse(path, key))
+def moment_of(path: str, key: str) -> str:
+    """When a backup of an interval of this path began, as its name has it; empty for others."""
+    found = _parse(path, key)
+    return found[0] if found else ""
 
 
 def of_schedule(key: str) -> tuple[str, str] | None:

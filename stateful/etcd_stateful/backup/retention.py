@@ -57,12 +57,28 @@ def beyond(retention: Retention, made: tuple[Made, ...], now: float) -> list[Mad
     stored = [one for one in here if one.state == "stored"]
     failed = [one for one in here if one.state == "failed"]
     verified = [one for one in stored if one.verified]
-    safe = {one.uid for one in (*stored[:1], *verified[:1])}
+    safe = {one.uid for some in (stored, verified) for one in _newest(some)}
     kept = stored[: retention.count] if retention.count else stored
     if retention.days:
-        kept = [one for one in kept if now - one.moment <= retention.days * DAY]
+        last = max((one.began for one in made), default=0.0)
+        kept = [one for one in kept if _age(one, now, last) <= retention.days * DAY]
     safe |= {one.uid for one in kept}
     return [one for one in stored if one.uid not in safe] + failed[FAILED_KEPT:]
+
+
+def _newest(some: list[Made]) -> list[Made]:
+    """By its name, which the operator's clock has made, and by the API server's."""
+    return [*some[:1], max(some, key=lambda one: one.began)] if some else []
+
+
+def _age(one: Made, now: float, last: float) -> float:
+    """By the operator's clock, and from the last run backwards by the API server's: one clock that
+    is ahead for a moment must not make the whole history old.
+
+    Args:
+        last: when the newest of all runs began.
+    """
+    return min(now - one.moment, last - one.began)
 
 
 def stuck(made: tuple[Made, ...]) -> list[Made]:

@@ -136,6 +136,9 @@ def decide(seen: Seen) -> Step:
     if newest is not None and (record.last_made or 0) < newest:
         until = max(record.counted_until, newest)
         return Tell(replace(record, last_made=newest, counted_until=until), 0.0)
+    if seen.due is not None and any(one.moment == seen.due.latest for one in seen.made):
+        # Not the newest: a clock that was ahead has made one for a moment to come.
+        return Tell(replace(record, counted_until=float(seen.due.latest)), 0.0)
     if seen.due is not None and _held(seen) <= 0:
         return _of_due(seen, seen.due)
     going = None if schedule.suspend else retention.decide(schedule.retention, seen.made, seen.now)

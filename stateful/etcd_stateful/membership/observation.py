@@ -339,6 +339,8 @@ class Observation:
     """By the user's name, what is wrong with the password in the Secret that the spec names; empty
     for a usable one."""
 
+    made: float = 0.0
+    """When the resource was created, seconds since 1970; 0 where that is not known."""
     operator_image: str = ""
     operator: OperatorPods | None = None
     """None where it runs outside the cluster, or makes no network policies."""

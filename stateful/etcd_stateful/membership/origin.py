@@ -18,6 +18,7 @@ from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.records import Chosen
 from etcd_stateful.membership.steps import CreateSecret, Hold, Step, Wait, WriteBootstrap
+from etcd_stateful.restore import bump_at
 
 _FIELD: Final = "spec.bootstrap.restore.backupRef.name"
 
@@ -43,8 +44,9 @@ def begin(seen: Observation, source: Source, version: str) -> Step:
     cluster, (store, chosen) = seen.cluster, found
     first, url = naming.pod(cluster.name, 0), cluster.peer_url(0)
     record = records.restoring(
-        cluster.uid, first, url, version, cluster.size, cluster.links, chosen
-    )
+        cluster.uid, first, url, version, cluster.size, cluster.links, chosen,
+        bump_at(seen.made),
+    )  # fmt: skip
     words = f"a cluster begins from {_in_words(store, chosen)}"
     return CreateSecret(naming.start_secret(cluster.name), record, words)
 

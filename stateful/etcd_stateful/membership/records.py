@@ -207,16 +207,18 @@ def restoring(
     size: int,
     links: Links = NO_TLS,
     chosen: Chosen | None = None,
+    bump: int = BUMP,
 ) -> Bootstrap:
     """How a cluster begins that is born from a backup: with one member, that others join."""
     record = first_attempt(cluster_uid, {name: peer_url}, version, links=links)
-    return replace(record, restoring=True, size=size, chosen=chosen)
+    return replace(record, restoring=True, size=size, chosen=chosen, bump=bump)
 
 
 def restored(record: Bootstrap, size: int) -> Bootstrap:
     """From here on there is data, which no empty volume may ever take the place of."""
+    bump = record.bump or BUMP
     return replace(
-        record, restoring=False, chosen=None, latched=True, members=(), size=size, bump=BUMP
+        record, restoring=False, chosen=None, latched=True, members=(), size=size, bump=bump
     )
 
 

@@ -21,7 +21,7 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import resolved
-from etcd_stateful.membership import filling, inplace, leftovers, takeover
+from etcd_stateful.membership import authentication, filling, inplace, leftovers, takeover
 from etcd_stateful.membership.filling import Failed, Filling
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
@@ -187,7 +187,7 @@ def settle(seen: Observation) -> Step | None:
     if not record.retired or not is_latched(seen):
         return None
     if seen.etcd is None:
-        return _until_it_serves(seen)
+        return authentication.denied(seen) or _until_it_serves(seen)
     old = [claim for claim in seen.claims if _is_of_before(seen, claim)]
     for claim in old:
         if not claim.deleting:

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -22,9 +23,9 @@ from etcd_live import BINARIES, Cluster, Member, fill
 from faulty import proxied
 from minors import NEWEST, OLDEST, differing
 
+from etcd_operator.backup import pruning, surveying
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
-from etcd_operator.backup import surveying
 from etcd_operator.backup.__main__ import back_up
 from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import manifest
@@ -44,6 +45,10 @@ def endpoint(member: Member) -> str:
 
 def at_s3(s3: S3Server, bucket: str, key: str = "a/etcd.backup") -> Store:
     return Store("S3", bucket, key, secret="aws", endpoint=s3.endpoint, path_style=True)
+
+
+def deletes(request: web.Request) -> bool:
+    return request.method == "DELETE" or "delete" in request.query
 
 
 @pytest.fixture
@@ -144,7 +149,7 @@ async def test_a_large_one_goes_up_in_parts_within_little_memory(
 
 async def test_it_goes_to_a_volume_and_old_ones_leave(full: Cluster, tmp_path: Path) -> None:
     store = Store("Volume", "claim", "daily/etcd")
-    order = told(full, store, stamped=True, keep=2)
+    order = told(full, store, stamped=True, keep=1)
     root = tmp_path / "volume"
     (root / "daily").mkdir(parents=True)
     (root / "daily" / "etcd_vegetables").write_text("a neighbour")
@@ -154,11 +159,54 @@ async def test_it_goes_to_a_volume_and_old_ones_leave(full: Cluster, tmp_path: P
     done = await back_up(order, root=str(root))
 
     assert isinstance(done, Stored)
-    assert done.pruned == 1
+    assert done.pruned == 2
     names = sorted(path.name for path in (root / "daily").iterdir())
-    kept = ["etcd_v999999_2020-01-02-00:00:00", "etcd_vegetables"]
     mine = done.location.rpartition("/")[2]
-    assert [name for name in names if not name.endswith(".json")] == sorted([mine, *kept])
+    assert names == sorted([mine, f"{mine}.manifest.json", "etcd_vegetables"])
+
+
+async def test_a_store_that_deletes_slowly_does_not_make_a_whole_backup_fail(
+    etcd: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Old backups were deleted within the time of the new one. It was stored and read back, and
+    reported as failed for want of time, for good."""
+    monkeypatch.setattr(pruning, "SECONDS", 11)
+    name, folder = bucket
+    (folder / "daily").mkdir()
+    (folder / "daily" / "etcd_v9_2020-01-01-00:00:00").write_text("old")
+    async with proxied(s3.endpoint) as proxy:
+        proxy.judge = lambda _, request: "slow" if deletes(request) else None
+        store = replace(at_s3(s3, name, "daily/etcd"), endpoint=proxy.endpoint)
+        order = told(etcd, store, stamped=True, keep=1, timeout=10)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        done = await back_up(order, secret=secret)
+
+    assert isinstance(done, Stored), done
+    assert loop.time() - began > order.timeout
+    assert done.pruned == 0
+    assert done.notes == ("old backups are still there: the store takes long to delete them",)
+
+
+async def test_who_has_to_end_once_the_backup_is_whole_says_that_it_is(
+    etcd: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    name, folder = bucket
+    (folder / "daily").mkdir()
+    (folder / "daily" / "etcd_v9_2020-01-01-00:00:00").write_text("old")
+    async with proxied(s3.endpoint) as proxy:
+        proxy.judge = lambda _, request: "held" if deletes(request) else None
+        store = replace(at_s3(s3, name, "daily/etcd"), endpoint=proxy.endpoint)
+        order = told(etcd, store, stamped=True, keep=1)
+        work = asyncio.create_task(back_up(order, secret=secret))
+        await asyncio.wait_for(proxy.waits.wait(), 30)
+        os.kill(os.getpid(), signal.SIGTERM)
+        done = await asyncio.wait_for(work, 10)
+        proxy.let_go.set()
+
+    assert isinstance(done, Stored), done
+    assert (done.pruned, done.notes) == (0, ())
 
 
 SCHEDULED = "nightly/etcd_2026-11-21-03:00_0123abcd"
@@ -203,6 +251,33 @@ async def test_a_run_that_is_over_is_not_stored_again_by_an_object_that_was_brou
     assert f"{SCHEDULED} is the backup that {order.owner} (UID {order.owner_uid})" in again.message
     assert (stored.stat().st_mtime_ns, beside.read_text()) == before
     assert isinstance(await back_up(order, secret=secret), Stored)
+
+
+async def test_a_store_that_does_not_say_what_it_has_is_not_written_over(
+    full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    """Any failure to look was taken for nothing being there, and the day's backup was replaced."""
+    name, folder = bucket
+    store = at_s3(s3, name, SCHEDULED)
+    order = told(full, store, scheduled=True)
+    assert isinstance(await back_up(order, secret=secret), Stored)
+    before = (folder / SCHEDULED).stat().st_mtime_ns
+    other = replace(order, owner_uid="of another object")
+    async with proxied(s3.endpoint) as proxy:
+        proxy.judge = lambda _, request: (
+            503 if "manifest.json" in request.path and request.method == "GET" else None
+        )
+        behind = replace(other, store=replace(store, endpoint=proxy.endpoint))
+        unsaid = await back_up(behind, secret=secret)
+    beside = folder / stored_names.manifest_of(SCHEDULED)
+    beside.write_text('{"format": 9, "compression": "none"}')
+    garbled = await back_up(other, secret=secret)
+
+    assert isinstance(unsaid, Failure)
+    assert (unsaid.reason, unsaid.final) == ("StoreUnreachable", False)
+    assert isinstance(garbled, Failure)
+    assert (garbled.reason, garbled.final) == ("AlreadyStored", True)
+    assert (folder / SCHEDULED).stat().st_mtime_ns == before
 
 
 async def test_what_is_on_the_last_page_of_a_list_is_seen_too(

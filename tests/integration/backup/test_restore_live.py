@@ -46,6 +46,10 @@ class Killed(BaseException):
     """The container is killed at this very point."""
 
 
+RAISED = restore.bump_at(1_795_000_000)
+"""Of a cluster that was made in November of 2026."""
+
+
 class Target:
     """A new cluster's first volume, and the three containers of the Job on it."""
 
@@ -68,7 +72,7 @@ class Target:
         return await asyncio.to_thread(run, *told, stores=str(self.stores))
 
     def etcdutl(self, before: Callable[[], object] | None = None) -> None:
-        words = restore.etcdutl("new-0", self.member.peer_url, TOKEN)
+        words = restore.etcdutl("new-0", self.member.peer_url, TOKEN, RAISED)
         words = [word.replace(naming.VOLUME_PATH, str(self.root)) for word in words]
         tool = self.cluster.binary.name.replace("etcd", "etcdutl", 1)
         command = [str(BINARIES / tool), *words[1:]]
@@ -146,7 +150,7 @@ async def test_every_key_is_back_and_revisions_only_grow(
     after = ctl(cluster, "get", "", "--prefix")
     pairs = [(one["key"], one.get("value"), one["mod_revision"]) for one in before["kvs"]]
     assert [(one["key"], one.get("value"), one["mod_revision"]) for one in after["kvs"]] == pairs
-    assert after["header"]["revision"] >= before["header"]["revision"] + restore.BUMP
+    assert after["header"]["revision"] >= before["header"]["revision"] + RAISED
     assert after["header"]["cluster_id"] == new.order.cluster_id
     assert after["header"]["member_id"] == new.order.member_id
     assert new.marked
@@ -318,6 +322,15 @@ class TestRefused:
         (stores / "other.db").rename(stores / "etcd.db")
 
         await self.refused(target(source, tmp_path), "the manifest beside it")
+
+    async def test_another_backup_than_the_one_that_was_named(
+        self, source: tuple[Cluster, Path], tmp_path: Path
+    ) -> None:
+        """Whole, and with a manifest that fits: the object that was named has stored another."""
+        new = target(source, tmp_path)
+        new.order = replace(new.order, store=replace(STORE, sha256="0" * 64))
+
+        await self.refused(new, "another one has taken its place")
 
     async def test_nothing(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
         (source[1] / "etcd.db").unlink()

@@ -215,6 +215,12 @@ MUTANTS: Final = [
         "the ledger forgets earlier tickets (I3)",
     ),
     Mutant(
+        _LEFTOVERS,
+        "        if claim.deleting:\n            continue\n        if claim.damage:\n",
+        "        if claim.damage:\n",
+        "a human deletes a damaged claim, and its pod runs on for ever",
+    ),
+    Mutant(
         _RECORDS,
         'token = f"{cluster_uid}-{attempt}"',
         'token = f"{cluster_uid}"',

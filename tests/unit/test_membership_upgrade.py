@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from views import seat, with_pod, with_status, without_status
-from worlds import World, drive, formed, is_write, labels, until
+from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import upgrade
 from etcd_stateful.membership.planner import decide
@@ -449,6 +449,31 @@ class TestBrokenImage:
         world.edit(version=before)
         assert drive(world) == Settled()
         assert versions(world) == [before] * size
+
+    @pytest.mark.parametrize("size", [1, 2, 3])
+    def test_was_not_left_again_where_admission_names_a_mirror_in_pods(self, size: int) -> None:
+        """No pod had the image that its template asked for."""
+        world = World(body(size, version=MIDDLE))
+        world.mirror = "mirror.example"
+        assert drive(world) == Settled()
+        world.bad_images = {NEW}
+        world.edit(version=NEW)
+        drive(world)
+
+        world.edit(version=MIDDLE)
+
+        assert drive(world) == Settled()
+        assert versions(world) == [MIDDLE] * size
+
+    def test_is_left_again_along_with_another_edit(self) -> None:
+        world = changing(MIDDLE, NEW, 1)
+        world.bad_images = {NEW}
+        drive(world)
+
+        world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
+
+        assert drive(world) == Settled()
+        assert versions(world) == [MIDDLE]
 
     def test_goes_on_to_a_version_that_can_be_had(self) -> None:
         world = changing("3.7.1", "3.7.2")

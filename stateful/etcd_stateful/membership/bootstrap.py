@@ -30,7 +30,7 @@ from etcd_stateful.membership.steps import (
     Step,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, parse_version
+from etcd_stateful.membership.versions import Version, made_for, parse_version
 from etcd_stateful.ticket import ClusterState, Finding, Ticket
 
 GATHERING_SECONDS: Final = 10.0
@@ -73,9 +73,7 @@ def _begin(seen: Observation, name: str) -> Step:
         epoch = _epoch_of(seen, cluster_id)
         links = seen.cluster.links
         record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch, links)
-        # What a change of the version has not reached yet is a way back from it (see `upgrade`).
-        said = {one.version for one in seen.statuses.values() if one.cluster_id == cluster_id}
-        record = replace(record, before=min(said - {version}, default=""))
+        record = replace(record, before=_version_before(seen))
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(
@@ -90,6 +88,18 @@ def _begin(seen: Observation, name: str) -> Step:
     peers, links = _first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
     return CreateSecret(name, record, f"a cluster of {size} begins")
+
+
+def _version_before(seen: Observation) -> str:
+    """What a change of the version has not reached yet is a way back from it (see `upgrade`).
+
+    By the pods in which etcd has started: nobody asks etcd while there is no record. Of several
+    versions the one of another minor is what the change comes from.
+    """
+    now = running_version(seen)
+    made = (made_for(pod.spec_hash, pod.image) for pod in seen.pods if pod.etcd_started)
+    others = {version for version in made if version and version != now}
+    return str(min(others, key=lambda one: (one.minor == now.minor, one), default=""))
 
 
 def _remembered(seen: Observation) -> set[int]:

@@ -13,7 +13,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import identity, origin, records, replicas, roster
+from etcd_stateful.membership import identity, ledger, origin, records, replicas, roster
 from etcd_stateful.membership.observation import (
     Member,
     Observation,
@@ -183,7 +183,9 @@ def tickets(seen: Observation) -> Step | None:
     if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
         names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
         reason = f"tickets are due to {names}"
-        return WriteBootstrap.of(seen, records.issue(recorded(seen), fresh), reason)
+        kept = ledger.kept(seen)
+        forgets = kept != recorded(seen)
+        return WriteBootstrap.of(seen, records.issue(kept, fresh), reason, final=forgets)
     steps = [step for pod in waiting if (step := _ticket(seen, pod))]
     # Every claim first: once etcd runs in one pod, each pass waits for what it has to say.
     return min(steps, key=lambda step: isinstance(step, PushTicket), default=None)

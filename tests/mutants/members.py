@@ -194,14 +194,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _GROW,
-        "return seat.pod.image in tried or not seen.cluster.durable or none_to_spare",
+        "return tried or not seen.cluster.durable or none_to_spare",
         "return True",
         "an image that cannot be had makes a member that never starts",
     ),
     Mutant(
         _GROW,
-        "return seat.pod.image in tried or not seen.cluster.durable or none_to_spare",
-        "return seat.pod.image in tried or not seen.cluster.durable",
+        "return tried or not seen.cluster.durable or none_to_spare",
+        "return tried or not seen.cluster.durable",
         "a lost member waits for an image that none of the two others may try",
     ),
     Mutant(

@@ -7,6 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BLOCKED = "membership/blocked.py"
+_LEDGER = "membership/ledger.py"
 _LEFTOVERS = "membership/leftovers.py"
 _PLANNER = "membership/planner.py"
 _RECORDS = "membership/records.py"
@@ -213,6 +214,30 @@ MUTANTS: Final = [
         "return replace(record, issued=tuple(sorted((*record.issued, *tickets.items()))))",
         "return replace(record, issued=tuple(sorted(tickets.items())))",
         "the ledger forgets earlier tickets (I3)",
+    ),
+    Mutant(
+        _LEDGER,
+        "known = listed | first | _named(seen)",
+        "known = first | _named(seen)",
+        "the ticket of a listed member is forgotten: it may get another (I3)",
+    ),
+    Mutant(
+        _LEDGER,
+        "known = listed | first | _named(seen)",
+        "known = listed | _named(seen)",
+        "a first member that was removed counts as one that never had a ticket (I3)",
+    ),
+    Mutant(
+        _LEDGER,
+        "    if len(record.issued) < MANY or not record.latched:\n",
+        "    if True:\n",
+        "a learner that keeps failing fills the Secret",
+    ),
+    Mutant(
+        _LEFTOVERS,
+        "        if claim.deleting:\n            continue\n        if claim.damage:\n",
+        "        if claim.damage:\n",
+        "a human deletes a damaged claim, and its pod runs on for ever",
     ),
     Mutant(
         _RECORDS,

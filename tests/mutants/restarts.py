@@ -225,7 +225,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        '        record = replace(record, before=min(said - {version}, default=""))\n',
+        "        record = replace(record, before=_version_before(seen))\n",
         "",
         "with the Secret the way back from a broken image is lost",
     ),

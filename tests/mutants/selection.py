@@ -178,6 +178,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
     "membership/grow.py": (_GROW, *_SWITCH),
     "membership/learner.py": ("test_membership_learner.py",),
+    "membership/ledger.py": ("test_membership_ledger.py",),
     "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK, _GROW),
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
     "membership/planner.py": (

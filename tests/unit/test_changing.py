@@ -67,7 +67,8 @@ def stored(*true: str, generation: int = 1, **more: Any) -> Mapping[str, Any]:
 
 
 def versions(seen: Observation, *run: str, made_for: Iterable[str] = ()) -> Observation:
-    """What each member says that it runs; `made_for` are the tags of the pods' images."""
+    """What each member says that it runs; `made_for` is what their pods say that they were made
+    for."""
     statuses = {
         ordinal: replace(seen.statuses[0], version=version)
         for ordinal, version in enumerate(run)
@@ -75,7 +76,7 @@ def versions(seen: Observation, *run: str, made_for: Iterable[str] = ()) -> Obse
     }
     tags = list(made_for) or list(run)
     pods = tuple(
-        replace(pod, image=f"quay.io:443/coreos/etcd:v{tag}")
+        replace(pod, image=f"quay.io:443/coreos/etcd:v{tag}", spec_hash=f"0-{tag}")
         for pod, tag in zip(seen.pods, tags, strict=True)
     )
     return replace(seen, statuses=statuses, pods=pods)

@@ -129,7 +129,7 @@ class TestWhoMayJoin:
             {"answer": None},
             {"deleting": True},
             {"in_start": False},
-            {"image": "registry.example/etcd:v3.7.3"},
+            {"image": "registry.example/etcd:v3.7.3", "spec_hash": "of an edit"},
         ],
         ids=["silent", "stopping", "not in start", "an image that nobody runs"],
     )
@@ -166,7 +166,8 @@ class TestWhoMayJoin:
         until(world, "add c-5")
         seen = world.observe()
         follower = next(one for one in range(5) if not seat(seen, one).leads)
-        other = with_pod(with_pod(seen, 5, image="new"), follower, image="new")
+        new = {"image": "new", "spec_hash": "of an edit"}
+        other = with_pod(with_pod(seen, 5, **new), follower, **new)
         assert isinstance(grow.lowest(other), MemberAddLearner)
 
         assert grow.lowest(without_status(other, follower)) is None
@@ -249,6 +250,21 @@ class TestImages:
         drive(world)
 
         assert len(world.etcd.members) == 3
+
+    @pytest.mark.parametrize("lost", [None, 1])
+    def test_a_mirror_that_admission_names_in_new_pods_kept_them_waiting(
+        self, lost: int | None
+    ) -> None:
+        """Nobody ran that image, and no restart was to come that would have tried it out."""
+        world = formed(5)
+        world.mirror = "mirror.example"
+        if lost is None:
+            world.edit(size=6)
+        else:
+            world.empty(lost)
+
+        assert drive(world) == Settled()
+        assert "mirror.example/etcd:v3.7.3" in {pod.image for pod in world.pods.values()}
 
     def test_the_first_pod_with_a_new_image_loses_its_volume(self) -> None:
         """Nobody else runs that image yet, and it cannot be a member before somebody does."""

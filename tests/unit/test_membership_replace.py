@@ -421,6 +421,78 @@ def test_a_claim_that_is_gone_from_under_a_running_pod_is_made_again() -> None:
     assert "its claim is gone" in step.reason
 
 
+def record_damaged(world: World, ordinal: int) -> None:
+    del world.claims[ordinal].annotations[naming.CLUSTER_UID]
+
+
+def claim_restored(world: World, ordinal: int) -> None:
+    world.claims[ordinal].annotations[naming.CLAIM_UID] = "restored"
+
+
+HELD = {record_damaged: "ClaimRecordDamaged", claim_restored: "ClaimRestored"}
+
+
+@pytest.mark.parametrize("way", HELD, ids=lambda way: way.__name__)
+class TestADistrustedClaimThatAHumanDeletes:
+    def test_was_held_for_ever_as_its_pod_ran_on(self, way: object) -> None:
+        """The claim stays for as long as the pod does, and nobody deleted that."""
+        world = formed(3)
+        way(world, 1)
+        rest = drive(world)
+        assert rest.reason == HELD[way]
+        assert "delete the claim" in rest.message
+        world.history.clear()
+
+        deleted(world, 1)
+
+        assert drive(world) == Settled()
+        assert chain(world.history, 1) == [one.format(1) for one in WAYS[deleted] + REJOINS]
+
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_waits_for_the_others_as_any_other(self, way: object, size: int) -> None:
+        """I1"""
+        world = formed(size)
+        way(world, 0)
+        deleted(world, 0)
+        for ordinal in range(1, size):
+            world.pods[ordinal].silent = ordinal == 2
+        world.history.clear()
+
+        rest = drive(world)
+
+        assert world.history == []
+        assert "claim data-c-0 is being deleted" in str(rest)
+
+    def test_is_waited_for_while_another_is_not_deleted(self, way: object) -> None:
+        world = formed(3)
+        way(world, 1)
+        way(world, 2)
+        deleted(world, 1)
+        world.history.clear()
+
+        rest = drive(world)
+
+        assert rest.reason == HELD[way]
+        assert "data-c-2" in rest.message
+        assert world.history == []
+
+
+def test_a_damaged_claim_that_is_deleted_beside_a_lost_secret_says_what_it_waits_for() -> None:
+    """Nothing is taken on from claims that cannot be read; and it goes with its pod alone."""
+    world = formed(3)
+    record_damaged(world, 1)
+    deleted(world, 1)
+    world.lose_secret()
+    world.history.clear()
+
+    rest = drive(world)
+
+    assert rest.reason == "ClaimRecordDamaged"
+    assert "delete the pod" in rest.message
+    world.restart_pod(1)
+    assert drive(world) == Settled()
+
+
 def test_two_members_of_different_clusters_are_touched_by_nobody() -> None:
     world = formed(3)
     stray = world.claims[1].data

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 from views import seat, with_pod, with_status, without_status
-from worlds import World, drive, formed, is_write, labels, until
+from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import upgrade
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
+    CreateSecret,
     DeletePod,
     EnableDowngrade,
     Hold,
@@ -450,6 +451,31 @@ class TestBrokenImage:
         assert drive(world) == Settled()
         assert versions(world) == [before] * size
 
+    @pytest.mark.parametrize("size", [1, 2, 3])
+    def test_was_not_left_again_where_admission_names_a_mirror_in_pods(self, size: int) -> None:
+        """No pod had the image that its template asked for."""
+        world = World(body(size, version=MIDDLE))
+        world.mirror = "mirror.example"
+        assert drive(world) == Settled()
+        world.bad_images = {NEW}
+        world.edit(version=NEW)
+        drive(world)
+
+        world.edit(version=MIDDLE)
+
+        assert drive(world) == Settled()
+        assert versions(world) == [MIDDLE] * size
+
+    def test_is_left_again_along_with_another_edit(self) -> None:
+        world = changing(MIDDLE, NEW, 1)
+        world.bad_images = {NEW}
+        drive(world)
+
+        world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
+
+        assert drive(world) == Settled()
+        assert versions(world) == [MIDDLE]
+
     def test_goes_on_to_a_version_that_can_be_had(self) -> None:
         world = changing("3.7.1", "3.7.2")
         world.bad_images = {"3.7.2"}
@@ -494,8 +520,11 @@ class TestBrokenImage:
         assert upgrade.go_back(without_status(seen, 1)) is None
         assert upgrade.go_back(with_status(seen, 1, version=NEW)) is None
 
-    def test_is_left_again_after_the_secret_was_lost(self) -> None:
-        world = changing(MIDDLE, NEW)
+    @pytest.mark.parametrize("size", [2, 3])
+    def test_is_left_again_after_the_secret_was_lost(self, size: int) -> None:
+        """Nobody asks etcd while there is no Secret: what the members said of themselves was lost
+        with it, and the version before was on no record."""
+        world = changing(MIDDLE, NEW, size)
         world.bad_images = {NEW}
         drive(world)
         world.lose_secret()
@@ -504,7 +533,41 @@ class TestBrokenImage:
         world.edit(version=MIDDLE)
 
         assert drive(world) == Settled()
-        assert versions(world) == [MIDDLE] * 3
+        assert versions(world) == [MIDDLE] * size
+
+    @pytest.mark.parametrize(
+        ("now", "run", "before"),
+        [
+            (NEW, (MIDDLE, NEW), MIDDLE),
+            (NEW, (MIDDLE, "3.7.1"), MIDDLE),
+            (MIDDLE, (NEW, "3.6.13"), NEW),
+            (NEW, ("3.7.1",), "3.7.1"),
+            (NEW, (NEW,), ""),
+        ],
+    )
+    def test_with_the_secret_lost_the_pods_say_what_ran_before(
+        self, now: str, run: tuple[str, ...], before: str
+    ) -> None:
+        world = running(now)
+        world.lose_secret()
+        seen = world.observe()
+        for ordinal, version in enumerate(run):
+            seen = with_pod(seen, ordinal, spec_hash=f"0-{version}")
+
+        step = decide(seen)
+
+        assert isinstance(step, CreateSecret)
+        assert (step.record.version, step.record.before) == (now, before)
+
+    def test_with_the_secret_lost_a_pod_that_never_ran_says_nothing(self) -> None:
+        world = running(NEW)
+        world.lose_secret()
+        seen = with_pod(world.observe(), 2, spec_hash=f"0-{MIDDLE}", etcd_started=False)
+
+        step = decide(seen)
+
+        assert isinstance(step, CreateSecret)
+        assert step.record.before == ""
 
 
 class TestTheVersionIsOnRecord:

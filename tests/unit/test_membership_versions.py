@@ -11,6 +11,7 @@ from etcd_stateful.membership.versions import (
     FLOORS,
     Version,
     is_supported,
+    made_for,
     parse_version,
     supported_in_words,
 )
@@ -106,3 +107,21 @@ def test_any_text_is_a_version_or_none(text: str) -> None:
 
 def test_the_supported_versions_in_words() -> None:
     assert supported_in_words() == "3.5.32+, 3.6.12+, 3.7.1+"
+
+
+@pytest.mark.parametrize(
+    ("template_hash", "image", "version"),
+    [
+        ("0123456789abcdef-3.7.3", "quay.io/coreos/etcd:v3.7.3", Version(3, 7, 3)),
+        ("0123456789abcdef-3.7.3-Managed", "mirror.example/etcd:v1.2.3", Version(3, 7, 3)),
+        ("0123456789abcdef-3.7.3-a-b-c", "mirror.example/etcd@sha256:01", Version(3, 7, 3)),
+        ("", "quay.io:443/coreos/etcd:v3.7.3", Version(3, 7, 3)),
+        ("of before", "mirror.example/etcd:v3.7.3@sha256:01", Version(3, 7, 3)),
+        ("0123456789abcdef", "quay.io:443/coreos/etcd", None),
+        ("", "", None),
+    ],
+)
+def test_what_a_pod_was_made_for_is_told_whatever_admission_makes_of_its_image(
+    template_hash: str, image: str, version: Version | None
+) -> None:
+    assert made_for(template_hash, image) == version

@@ -17,6 +17,7 @@ import pytest
 from worlds import Conflict, World, body, drive, is_write
 
 from etcd_stateful.conditions import Outcome
+from etcd_stateful.membership import ledger
 from etcd_stateful.membership.observation import Alarm, Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, is_final
@@ -199,6 +200,15 @@ def test_no_walk_breaks_a_rule_and_each_comes_to_rest_with_a_word(seed: int) -> 
     else:
         assert isinstance(rest, Wait)
         assert WAITS.search(rest.reason)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_walk_breaks_a_rule_with_a_ledger_that_forgets_whom_it_may(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "MANY", 0)
+
+    end_of.__wrapped__(seed)
 
 
 def test_walks_come_to_different_ends() -> None:

@@ -65,6 +65,8 @@ class World:
         """Versions whose image cannot be had."""
         self.cut_off = False
         """Nobody reaches etcd; it may be there all the same."""
+        self.mirror = ""
+        """The registry that admission writes into the image of each pod that is made."""
         self.hasty = False
         """A pod is made again before the claim of the one before is gone, and bound to that."""
         self.foreign: tuple[Foreign, ...] = ()
@@ -412,13 +414,16 @@ class World:
                     self._next(),
                     revision=revision,
                     spec_hash=template["metadata"]["annotations"].get(naming.SPEC_HASH, ""),
-                    image=template["spec"]["containers"][0]["image"],
+                    image=self._admitted(template["spec"]["containers"][0]["image"]),
                     trust=trust_in(template["spec"]),
                     levels=levels_in(template["spec"]),
                 )
         for ordinal, pod in self.pods.items():
             if ordinal >= live["spec"]["replicas"]:
                 pod.deleting = True
+
+    def _admitted(self, image: str) -> str:
+        return f"{self.mirror}/{image.rpartition('/')[2]}" if self.mirror else image
 
     def run_start(self, ordinal: int) -> None:
         """One run of `start`, with a challenge of its own: data of this member just runs."""

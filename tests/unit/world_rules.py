@@ -59,7 +59,7 @@ def bootstrap(world: World, old: Bootstrap, new: Bootstrap) -> None:
     if new.attempt == old.attempt:
         rule(new.cluster_id == old.cluster_id, "I7", "another cluster ID")
         rule(new.members == old.members, "I7", "other first members")
-        rule(set(old.issued) <= set(new.issued), "I3", "the ledger forgot a ticket")
+        rule(not _forgotten(world, old, new), "I3", "the ledger forgot a ticket")
     else:
         rule(not old.latched, "I7", "another attempt after the latch")
         rule(new.attempt == old.attempt + 1, "I4", "not the next attempt")
@@ -67,6 +67,14 @@ def bootstrap(world: World, old: Bootstrap, new: Bootstrap) -> None:
         rule(not new.issued, "I3", "another attempt with tickets of the one before")
     if new.version not in (world.version, old.version):
         _version(world, new)
+
+
+def _forgotten(world: World, old: Bootstrap, new: Bootstrap) -> set[int]:
+    """Members that might be given another ticket: before the latch all, later those of the list,
+    and first members, of whom the ledger alone says that they had one."""
+    gone = {member for member, _ in set(old.issued) - set(new.issued)}
+    listed = world.etcd.members.keys() if world.etcd else set[int]()
+    return gone & {*listed, *(one.member_id for one in old.members)} if old.latched else gone
 
 
 def _version(world: World, new: Bootstrap) -> None:

@@ -145,8 +145,10 @@ def _finding(world: World, ordinal: int) -> Finding:
 
 
 def _answers(world: World) -> tuple[EtcdView | None, dict[int, MemberStatus]]:
+    """Nobody asks etcd without a record of which cluster should answer."""
     statuses: dict[int, MemberStatus] = {}
-    for ordinal, data in [] if world.cut_off else world.running():
+    unasked = world.cut_off or world.secret is None or world.damage
+    for ordinal, data in [] if unasked else world.running():
         if data.member_id in world.alive(data.cluster_id):
             statuses[ordinal] = _status(world, ordinal, data, world.etcds[data.cluster_id])
     able = [said.cluster_id for said in statuses.values() if said.leader_id and not said.learner]

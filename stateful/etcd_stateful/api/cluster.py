@@ -139,7 +139,10 @@ class EtcdCluster:
 
     @property
     def template_hash(self) -> str:
-        """Of all that decides whether a pod is of this spec; pods carry it as an annotation."""
+        """Of all that decides whether a pod is of this spec; pods carry it as an annotation.
+
+        `versions.made_for` reads the version in it.
+        """
         made_of = f"{self.spec_hash}-{self.version}"
         if self.links.are_plaintext:
             return made_of

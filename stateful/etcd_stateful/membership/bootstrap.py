@@ -13,7 +13,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import identity, origin, records, replicas, roster
+from etcd_stateful.membership import identity, ledger, origin, records, replicas, roster
 from etcd_stateful.membership.observation import (
     Member,
     Observation,
@@ -30,7 +30,7 @@ from etcd_stateful.membership.steps import (
     Step,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, parse_version
+from etcd_stateful.membership.versions import Version, made_for, parse_version
 from etcd_stateful.ticket import ClusterState, Finding, Ticket
 
 GATHERING_SECONDS: Final = 10.0
@@ -73,9 +73,7 @@ def _begin(seen: Observation, name: str) -> Step:
         epoch = _epoch_of(seen, cluster_id)
         links = seen.cluster.links
         record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch, links)
-        # What a change of the version has not reached yet is a way back from it (see `upgrade`).
-        said = {one.version for one in seen.statuses.values() if one.cluster_id == cluster_id}
-        record = replace(record, before=min(said - {version}, default=""))
+        record = replace(record, before=_version_before(seen))
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(
@@ -90,6 +88,18 @@ def _begin(seen: Observation, name: str) -> Step:
     peers, links = _first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
     return CreateSecret(name, record, f"a cluster of {size} begins")
+
+
+def _version_before(seen: Observation) -> str:
+    """What a change of the version has not reached yet is a way back from it (see `upgrade`).
+
+    By the pods in which etcd has started: nobody asks etcd while there is no record. Of several
+    versions the one of another minor is what the change comes from.
+    """
+    now = running_version(seen)
+    made = (made_for(pod.spec_hash, pod.image) for pod in seen.pods if pod.etcd_started)
+    others = {version for version in made if version and version != now}
+    return str(min(others, key=lambda one: (one.minor == now.minor, one), default=""))
 
 
 def _remembered(seen: Observation) -> set[int]:
@@ -173,7 +183,9 @@ def tickets(seen: Observation) -> Step | None:
     if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
         names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
         reason = f"tickets are due to {names}"
-        return WriteBootstrap.of(seen, records.issue(recorded(seen), fresh), reason)
+        kept = ledger.kept(seen)
+        forgets = kept != recorded(seen)
+        return WriteBootstrap.of(seen, records.issue(kept, fresh), reason, final=forgets)
     steps = [step for pod in waiting if (step := _ticket(seen, pod))]
     # Every claim first: once etcd runs in one pod, each pass waits for what it has to say.
     return min(steps, key=lambda step: isinstance(step, PushTicket), default=None)

@@ -7,7 +7,7 @@ replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, 
 from __future__ import annotations
 
 from etcd_stateful.membership import changes, links, roll, roster
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.observation import Observation, Pod
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
 
@@ -41,7 +41,7 @@ def _may_join(seen: Observation, seat: Seat) -> bool:
     """It waits on an empty volume that can be recorded, and some member runs its image.
 
     A pod that cannot start never becomes a member: an image that nobody runs yet is tried out by
-    the rolling restart first, or by this pod where there is no restart to come.
+    the rolling restart first, or by this pod where there is no member to spare.
     """
     claim = seat.claim
     if not seat.waits_empty or seat.pod is None:
@@ -49,9 +49,16 @@ def _may_join(seen: Observation, seat: Seat) -> bool:
     if seat.durable and (claim is None or claim.deleting or claim.damage):
         return False
     voters = roster.voters(seen)
-    tried = {one.pod.image for one in voters if one.serves and one.pod}
+    tried = any(_is_same_image(seat.pod, one.pod) for one in voters if one.serves and one.pod)
     none_to_spare = len(voters) < min(seen.cluster.size, roll.SPARING)
-    return seat.pod.image in tried or not seen.cluster.durable or none_to_spare
+    return tried or not seen.cluster.durable or none_to_spare
+
+
+def _is_same_image(pod: Pod, other: Pod) -> bool:
+    """Pods of one spec and version were rendered with one image, whatever was put in its place in
+    those made since: no restart is to come that would try it out."""
+    of_one_spec = bool(pod.spec_hash) and pod.spec_hash == other.spec_hash
+    return of_one_spec or pod.image == other.image
 
 
 def _add(seen: Observation, seat: Seat) -> Step:

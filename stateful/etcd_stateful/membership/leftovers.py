@@ -115,8 +115,14 @@ def _ways_on(old: tuple[Claim, ...]) -> Hold:
 
 
 def damaged(seen: Observation) -> Step | None:
-    """Claims whose record cannot be trusted: edited by hand, restored or cloned."""
+    """Claims whose record cannot be trusted: edited by hand, restored or cloned.
+
+    One that is being deleted is not to be mended any more. It stays for as long as its pod does,
+    and the pod for as long as its member is not replaced: so that must not wait for it here.
+    """
     for claim in seen.claims:
+        if claim.deleting:
+            continue
         if claim.damage:
             return damaged_record(claim)
         if claim.record and claim.record.claim_uid != claim.uid:
@@ -124,14 +130,14 @@ def damaged(seen: Observation) -> Step | None:
                 "ClaimRestored",
                 f"claim {claim.name} is not the one its record was written for: it was restored "
                 "from a backup or cloned, and its data may be old. Restore a cluster from a "
-                "snapshot instead, or remove the claim",
+                "snapshot instead, or delete the claim: while the others are a quorum its member "
+                "is replaced",
             )
     return None
 
 
 def damaged_record(claim: Claim) -> Hold:
-    return Hold(
-        "ClaimRecordDamaged",
-        f"claim {claim.name}: {claim.damage}. Put its annotations right, or delete the claim if "
-        "its data is not needed",
-    )
+    way = "Put its annotations right, or delete the claim if its data is not needed"
+    if claim.deleting:
+        way = "It is being deleted, and goes once no pod uses it: delete the pod that does"
+    return Hold("ClaimRecordDamaged", f"claim {claim.name}: {claim.damage}. {way}")

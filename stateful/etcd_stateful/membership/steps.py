@@ -54,7 +54,7 @@ class WriteBootstrap:
     reason: str
     final: bool = False
     """It moves the version, which is not always to be had back, the epoch, which never is, or how
-    members find each other."""
+    members find each other; or it leaves tickets out of the ledger."""
 
     @classmethod
     def of(cls, seen: Observation, record: Bootstrap, reason: str, *, final: bool = False) -> Self:

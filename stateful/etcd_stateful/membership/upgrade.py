@@ -17,8 +17,14 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.membership import changes, roster
-from etcd_stateful.membership.bootstrap import as_running, running_version
-from etcd_stateful.membership.observation import MemberStatus, Observation, is_latched, recorded
+from etcd_stateful.membership.bootstrap import running_version
+from etcd_stateful.membership.observation import (
+    MemberStatus,
+    Observation,
+    Pod,
+    is_latched,
+    recorded,
+)
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
     EnableDowngrade,
@@ -27,7 +33,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, parse_version
+from etcd_stateful.membership.versions import Version, made_for, parse_version
 
 _V3_ONLY: Final = (3, 6)
 """The first minor that writes no entries of the v2 store into its log."""
@@ -155,19 +161,24 @@ def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
 
 
 def _cannot_be_had(seen: Observation) -> bool:
-    """Whether there are pods with the image of the present version, and for want of it none runs.
+    """Whether there are pods made for the present minor, and for want of their image none runs.
 
     That none runs is not enough: pods that were made again may have run it before, on this data. Of
     one that waits for something else nobody can tell; but while any etcd still runs the version
     before, no data has been changed.
     """
-    image, now = as_running(seen).image, _minor_of(running_version(seen))
-    newer = [pod for pod in seen.pods if pod.image == image]
+    now = _minor_of(running_version(seen))
+    newer = [pod for pod in seen.pods if _made_for(pod) == now]
     staying = [status for at, status in seen.statuses.items() if _stays(seen, at)]
     if any(pod.etcd_started for pod in newer) or any(_minor(one.version) == now for one in staying):
         return False
     missing = [pod.image_missing for pod in newer]
     return any(missing) and (bool(staying) or all(missing))
+
+
+def _made_for(pod: Pod) -> tuple[int, int] | None:
+    version = made_for(pod.spec_hash, pod.image)
+    return _minor_of(version) if version else None
 
 
 def _stays(seen: Observation, ordinal: int) -> bool:

@@ -38,6 +38,17 @@ def parse_version(text: str) -> Version | None:
     return Version(int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
+def made_for(template_hash: str, image: str) -> Version | None:
+    """The version that a pod was made to run, by its annotation (`EtcdCluster.template_hash`).
+
+    Its image says so only as long as nobody puts another in its place: admission may name a mirror
+    in new pods, or a digest.
+    """
+    _, _, made_of = template_hash.partition("-")
+    tag = image.partition("@")[0].rpartition(":")[2]
+    return parse_version(made_of.partition("-")[0]) or parse_version(tag)
+
+
 def is_supported(version: Version) -> bool:
     return any(
         version.major == floor.major and version.minor == floor.minor and version >= floor

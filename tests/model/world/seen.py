@@ -59,7 +59,8 @@ def visible(state: State) -> Visible:
     pods = tuple(_pod(state, ordinal, led=led) for ordinal in range(size))
     claims = tuple(one and (one.record, one.deleting, one.lost == PHASE) for one in state.claims)
     statuses: tuple[Any, ...] = ()
-    if state.etcd is not None and not state.cut:
+    # Nobody asks etcd without a record of which cluster should answer.
+    if state.etcd is not None and not state.cut and state.secret != NONE:
         statuses = tuple(_status(state, ordinal, led=led) for ordinal in range(size))
     listed = led and any(statuses)
     etcd = state.etcd if listed else None

@@ -125,9 +125,9 @@ def _of_before(seen: Observation, ordinal: int) -> int | None:
 def running_version(seen: Observation) -> Version:
     """What pods run or would run next; only a version change, step by step, may move it (I9)."""
     record = seen.secret.bootstrap if seen.secret else None
-    recorded = parse_version(record.version) if record else None
+    noted = parse_version(record.version) if record else None
     live = version_of(seen.stateful_set) if seen.stateful_set else None
-    return recorded or live or seen.cluster.version
+    return noted or live or seen.cluster.version
 
 
 def as_running(seen: Observation) -> EtcdCluster:

@@ -183,6 +183,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
+        "    if seen.secret.newer:\n",
+        "    if False:\n",
+        "people are told to delete what a newer operator wrote",
+    ),
+    Mutant(
+        _BOOTSTRAP,
         "return noted or live or seen.cluster.version",
         "return seen.cluster.version",
         "an edited version goes into the template without a gate (I9)",

@@ -222,6 +222,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECORDS,
+        "    if written > FORMAT:\n",
+        "    if False:\n",
+        "an operator that is put back by a version erases what the later one wrote",
+    ),
+    Mutant(
+        _RECORDS,
         "    if not isinstance(value, bool):\n",
         "    if False:\n",
         "a latch that was edited reads as something else than it says",

@@ -44,6 +44,12 @@ def secret(seen: Observation) -> Step | None:
     if seen.secret is None:
         return _begin(seen, name)
     record = seen.secret.bootstrap
+    if seen.secret.newer:
+        return Hold(
+            "SecretDamaged",
+            f"Secret {name}: {seen.secret.damage}. Install that newer one again, and do not delete "
+            "the Secret: what is written there would be lost",
+        )
     if seen.secret.damage or record is None:
         return Hold(
             "SecretDamaged",

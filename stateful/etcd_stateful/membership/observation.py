@@ -34,6 +34,9 @@ class Secret:
     damage: str = ""
     """Why it cannot be used, in words; empty for a sound one."""
 
+    newer: bool = False
+    """It is damaged for this operator alone: a newer one wrote it."""
+
 
 @dataclass(frozen=True, slots=True)
 class StartAnswer:

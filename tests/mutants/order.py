@@ -137,8 +137,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    bootstrap.latch,\n    recovery.decline,\n    bootstrap.tickets,\n",
-        "    bootstrap.tickets,\n    bootstrap.latch,\n    recovery.decline,\n",
+        "    bootstrap.latch,\n    recovery.decline,\n    _Starts(bootstrap.tickets),\n",
+        "    _Starts(bootstrap.tickets),\n    bootstrap.latch,\n    recovery.decline,\n",
         "tickets before the latch: `new` although a quorum answers (I4)",
     ),
     Mutant(

@@ -348,9 +348,6 @@ class Observation:
     last_cluster_id: int | None = None
     """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
 
-    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What follows from all that, kept for who asks again; `replace` begins without."""
-
     def pod(self, ordinal: int) -> Pod | None:
         return next((pod for pod in self.pods if pod.ordinal == ordinal), None)
 

@@ -6,7 +6,7 @@ alone: whether a password is the one that etcd knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -14,7 +14,7 @@ from aetcd import rpc
 
 from etcd_operator import changes
 from etcd_operator.applied import Applied, Outdated
-from etcd_operator.etcd import CHANGE_SECONDS, Endpoint, GrpcEtcd, Identity, Refused
+from etcd_operator.etcd import CHANGE_SECONDS, Ask, Endpoint, GrpcEtcd, Identity, Refused, call
 from etcd_stateful.api.auth import Access, Permission
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -108,8 +108,8 @@ class GrpcAccounts:
         return await self._etcd.read(at, _asking(method, request))
 
 
-def _asking(method: str, request: Any) -> Callable[[Any], Any]:
-    return lambda channel: getattr(rpc.AuthStub(channel), method)(request, timeout=CHANGE_SECONDS)
+def _asking(method: str, request: Any) -> Ask:
+    return call(rpc.AuthStub, method, request, CHANGE_SECONDS)
 
 
 async def change(

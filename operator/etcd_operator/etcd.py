@@ -183,7 +183,7 @@ class GrpcEtcd:
         self._turns = asyncio.Semaphore(concurrency)
 
     async def status(self, at: Endpoint, seconds: float = READ_SECONDS) -> MemberStatus:
-        reply = await self.read(at, lambda channel: _ask_status(channel, seconds))
+        reply = await self.read(at, _ask_status(seconds))
         return MemberStatus(
             member_id=reply.header.member_id,
             cluster_id=reply.header.cluster_id,
@@ -201,12 +201,8 @@ class GrpcEtcd:
 
     async def member_list(self, at: Endpoint) -> EtcdView:
         """The linearizable member list: what a quorum agrees on now."""
-
-        def ask(channel: Any) -> Any:
-            request = rpc.MemberListRequest(linearizable=True)
-            return rpc.ClusterStub(channel).MemberList(request, timeout=LIST_SECONDS)
-
-        reply = await self.read(at, ask)
+        request = rpc.MemberListRequest(linearizable=True)
+        reply = await self.read(at, call(rpc.ClusterStub, "MemberList", request, LIST_SECONDS))
         return EtcdView(
             cluster_id=reply.header.cluster_id,
             members=tuple(
@@ -216,11 +212,8 @@ class GrpcEtcd:
         )
 
     async def alarms(self, at: Endpoint) -> tuple[Alarm, ...]:
-        def ask(channel: Any) -> Any:
-            request = rpc.AlarmRequest(action=rpc.AlarmRequest.GET)
-            return rpc.MaintenanceStub(channel).Alarm(request, timeout=LIST_SECONDS)
-
-        reply = await self.read(at, ask)
+        request = rpc.AlarmRequest(action=rpc.AlarmRequest.GET)
+        reply = await self.read(at, call(rpc.MaintenanceStub, "Alarm", request, LIST_SECONDS))
         return tuple(
             Alarm("CORRUPT" if alarm.alarm == rpc.CORRUPT else "NOSPACE", alarm.memberID)
             for alarm in reply.alarms
@@ -229,69 +222,44 @@ class GrpcEtcd:
 
     async def revision(self, at: Endpoint) -> int:
         """Of the last write that the member has applied."""
-        reply = await self.read(at, lambda channel: _ask_status(channel, READ_SECONDS))
+        reply = await self.read(at, _ask_status(READ_SECONDS))
         return int(reply.header.revision)
 
     async def hash_kv(self, at: Endpoint, revision: int) -> Hash:
         """Of all that the member has up to `revision`. One that it has compacted is no answer."""
-
-        def ask(channel: Any) -> Any:
-            request = rpc.HashKVRequest(revision=revision)
-            return rpc.MaintenanceStub(channel).HashKV(request, timeout=HASH_SECONDS)
-
-        reply = await self.read(at, ask)
+        request = rpc.HashKVRequest(revision=revision)
+        reply = await self.read(at, call(rpc.MaintenanceStub, "HashKV", request, HASH_SECONDS))
         return Hash(reply.hash, reply.compact_revision)
 
     async def member_add_learner(self, at: Endpoint, *peer_urls: str) -> int:
         """Adds a learner and returns the ID that etcd gave it. Ask the leader."""
-
-        def ask(channel: Any) -> Any:
-            request = rpc.MemberAddRequest(peerURLs=peer_urls, isLearner=True)
-            return rpc.ClusterStub(channel).MemberAdd(request, timeout=CHANGE_SECONDS)
-
-        reply = await self.change(at, ask)
+        request = rpc.MemberAddRequest(peerURLs=peer_urls, isLearner=True)
+        reply = await self.change(at, call(rpc.ClusterStub, "MemberAdd", request, CHANGE_SECONDS))
         return int(reply.member.ID)
 
     async def member_update(self, at: Endpoint, member_id: int, *peer_urls: str) -> None:
         """Never of a learner: up to some patch of each minor etcd takes it for a voter then."""
-
-        def ask(channel: Any) -> Any:
-            request = rpc.MemberUpdateRequest(ID=member_id, peerURLs=peer_urls)
-            return rpc.ClusterStub(channel).MemberUpdate(request, timeout=CHANGE_SECONDS)
-
-        await self.change(at, ask)
+        request = rpc.MemberUpdateRequest(ID=member_id, peerURLs=peer_urls)
+        await self.change(at, call(rpc.ClusterStub, "MemberUpdate", request, CHANGE_SECONDS))
 
     async def member_promote(self, at: Endpoint, member_id: int) -> None:
-        def ask(channel: Any) -> Any:
-            request = rpc.MemberPromoteRequest(ID=member_id)
-            return rpc.ClusterStub(channel).MemberPromote(request, timeout=CHANGE_SECONDS)
-
-        await self.change(at, ask)
+        request = rpc.MemberPromoteRequest(ID=member_id)
+        await self.change(at, call(rpc.ClusterStub, "MemberPromote", request, CHANGE_SECONDS))
 
     async def member_remove(self, at: Endpoint, member_id: int) -> None:
-        def ask(channel: Any) -> Any:
-            request = rpc.MemberRemoveRequest(ID=member_id)
-            return rpc.ClusterStub(channel).MemberRemove(request, timeout=CHANGE_SECONDS)
-
-        await self.change(at, ask)
+        request = rpc.MemberRemoveRequest(ID=member_id)
+        await self.change(at, call(rpc.ClusterStub, "MemberRemove", request, CHANGE_SECONDS))
 
     async def move_leader(self, at: Endpoint, member_id: int) -> None:
         """Makes `member_id` the leader. Only the present leader may be asked."""
-
-        def ask(channel: Any) -> Any:
-            request = rpc.MoveLeaderRequest(targetID=member_id)
-            return rpc.MaintenanceStub(channel).MoveLeader(request, timeout=CHANGE_SECONDS)
-
-        await self.change(at, ask)
+        request = rpc.MoveLeaderRequest(targetID=member_id)
+        await self.change(at, call(rpc.MaintenanceStub, "MoveLeader", request, CHANGE_SECONDS))
 
     async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None:
-        def ask(channel: Any) -> Any:
-            request = rpc.AlarmRequest(
-                action=rpc.AlarmRequest.DEACTIVATE, memberID=member_id, alarm=rpc.CORRUPT
-            )
-            return rpc.MaintenanceStub(channel).Alarm(request, timeout=CHANGE_SECONDS)
-
-        await self.change(at, ask)
+        request = rpc.AlarmRequest(
+            action=rpc.AlarmRequest.DEACTIVATE, memberID=member_id, alarm=rpc.CORRUPT
+        )
+        await self.change(at, call(rpc.MaintenanceStub, "Alarm", request, CHANGE_SECONDS))
 
     async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
         """Tells the cluster that its members will run `minor`, one below what they do."""
@@ -301,10 +269,7 @@ class GrpcEtcd:
         await self._downgrade(at, rpc.DowngradeRequest(action=_CANCEL))
 
     async def _downgrade(self, at: Endpoint, request: Any) -> None:
-        def ask(channel: Any) -> Any:
-            return rpc.MaintenanceStub(channel).Downgrade(request, timeout=CHANGE_SECONDS)
-
-        await self.change(at, ask)
+        await self.change(at, call(rpc.MaintenanceStub, "Downgrade", request, CHANGE_SECONDS))
 
     async def read(self, at: Endpoint, ask: Ask) -> Any:
         async with self._channel(at) as channel:
@@ -318,7 +283,7 @@ class GrpcEtcd:
         Afterwards would be too late; and the reply to MoveLeader has no header.
         """
         async with self._channel(at) as channel:
-            _check_speaker(at, (await _ask_status(channel, READ_SECONDS)).header)
+            _check_speaker(at, (await _ask_status(READ_SECONDS)(channel)).header)
             return await ask(channel)
 
     @contextlib.asynccontextmanager
@@ -333,8 +298,13 @@ class GrpcEtcd:
                 await channel.close()
 
 
-def _ask_status(channel: Any, seconds: float) -> Any:
-    return rpc.MaintenanceStub(channel).Status(rpc.StatusRequest(), timeout=seconds)
+def call(stub: Callable[[Any], Any], method: str, request: Any, seconds: float) -> Ask:
+    """One question, to whoever is at the other end of a channel."""
+    return lambda channel: getattr(stub(channel), method)(request, timeout=seconds)
+
+
+def _ask_status(seconds: float) -> Ask:
+    return call(rpc.MaintenanceStub, "Status", rpc.StatusRequest(), seconds)
 
 
 def _check_speaker(at: Endpoint, header: Any) -> None:

@@ -93,9 +93,9 @@ class Observer:
         finder: Finder,
         network: Network,
         operator_image: str,
-        recoveries: Recoveries | None = None,
-        certificates: CertificateLook | None = None,
-        passwords: PasswordLook | None = None,
+        recoveries: Recoveries,
+        certificates: CertificateLook,
+        passwords: PasswordLook,
         *,
         operator: OperatorPods | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -143,22 +143,19 @@ class Observer:
         children = await self._children(cluster)
         claims = await self._claims(cluster)
         base = await self._with_backup(self._assemble(body, cluster, children, claims))
-        if self._certificates is not None:
-            base = await self._certificates.onto(base)
-        if self._passwords is not None:
-            base = await self._passwords.onto(base)
-        if self._recoveries is not None:
-            base = await self._recoveries.onto(base)
+        base = await self._certificates.onto(base)
+        base = await self._passwords.onto(base)
+        base = await self._recoveries.onto(base)
         key, now, shape = (cluster.namespace, cluster.name), self._clock(), shape_of(base)
-        last = self._sweeps.get(key)
-        same = last is not None and last.of == shape and self._passwords_since(cluster) <= last.at
+        last, since = self._sweeps.get(key), self._passwords.since(cluster)
+        same = last is not None and last.of == shape and since <= last.at
         if quiet and last and same and now - last.at < last.interval:
             left = last.interval - (now - last.at)
             return Seen(last.onto(base), fresh=False, next_sweep=left, shape=shape)
         secret = children.secret if base.secret else None
         key_of_tickets = reading.start_key(secret) if secret else None
-        identity = self._certificates.identity(cluster) if self._certificates else None
-        passwords = self._passwords.of(cluster) if self._passwords else {}
+        identity = self._certificates.identity(cluster)
+        passwords = self._passwords.of(cluster)
         sweep = await self._network.ask(base, key_of_tickets, last, identity, passwords)
         self._sweeps[key] = sweep
         return Seen(
@@ -168,9 +165,6 @@ class Observer:
             shape=shape,
             answered=sweep.answered,
         )
-
-    def _passwords_since(self, cluster: EtcdCluster) -> float:
-        return self._passwords.since(cluster) if self._passwords else float("-inf")
 
     async def confirm(self, key: Key) -> Confirmed | None:
         """The cluster as the API server itself and its members have it now, nothing remembered.

@@ -141,6 +141,8 @@ def secret(raw: Object) -> Secret:
         return Secret(version, None, f"its data has no {BOOTSTRAP!r} in base64")
     try:
         return Secret(version, records.load_bootstrap(text.decode()))
+    except records.NewerRecord as error:
+        return Secret(version, None, str(error), newer=True)
     except (records.BadRecord, UnicodeDecodeError) as error:
         return Secret(version, None, str(error))
 

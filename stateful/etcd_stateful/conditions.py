@@ -127,13 +127,16 @@ def _alarm(outcome: Outcome, seen: Observation) -> str:
     """Which alarms are raised, in words. While etcd is not asked, those that were."""
     if seen.etcd is None:
         before = outcome.kept("Degraded")
-        said = _ALARM.search(before.message) if before else None
+        said = _TOLD.search(before.message) if before else None
         return f"{said[0]}{_THEN}" if said else ""
     raised = sorted({alarm.kind for alarm in seen.alarms})
-    return f"etcd refuses writes: alarm {', '.join(raised)} is raised" if raised else ""
+    return _ALARM.format(", ".join(raised)) if raised else ""
 
 
-_ALARM: Final = re.compile(r"etcd refuses writes: alarm [A-Z, ]+ is raised")
+_ALARM: Final = "etcd refuses writes: alarm {} is raised"
+"""What is told here is found again by these very words: no other field of the status has it."""
+
+_TOLD: Final = re.compile("[A-Z, ]+".join(map(re.escape, _ALARM.split("{}"))))
 _THEN: Final = ", when it was last asked"
 
 

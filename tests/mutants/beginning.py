@@ -183,13 +183,19 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "return recorded or live or seen.cluster.version",
+        "    if seen.secret.newer:\n",
+        "    if False:\n",
+        "people are told to delete what a newer operator wrote",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "return noted or live or seen.cluster.version",
         "return seen.cluster.version",
         "an edited version goes into the template without a gate (I9)",
     ),
     Mutant(
         _BOOTSTRAP,
-        "return recorded or live or seen.cluster.version",
+        "return noted or live or seen.cluster.version",
         "return live or seen.cluster.version",
         "a StatefulSet made anew runs another version (I9)",
     ),

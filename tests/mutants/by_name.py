@@ -102,7 +102,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECORDS,
-        'chosen=_load_chosen(raw["chosen"]) if "chosen" in raw else None,',
+        'chosen=load_chosen(raw["chosen"]) if "chosen" in raw else None,',
         "chosen=None,",
         "an operator that restarts takes another backup",
     ),

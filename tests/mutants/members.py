@@ -361,7 +361,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    replicas.keep,\n    _children,\n    restore.carry_out,\n",
+        "    _Starts(replicas.keep),\n    _children,\n    restore.carry_out,\n",
         "    _children,\n    restore.carry_out,\n",
         "a StatefulSet that is lost after a shrink comes back with pods of before it",
     ),

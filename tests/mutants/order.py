@@ -138,8 +138,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    bootstrap.latch,\n    recovery.decline,\n    bootstrap.tickets,\n",
-        "    bootstrap.tickets,\n    bootstrap.latch,\n    recovery.decline,\n",
+        "    bootstrap.latch,\n    recovery.decline,\n    _Starts(bootstrap.tickets),\n",
+        "    _Starts(bootstrap.tickets),\n    bootstrap.latch,\n    recovery.decline,\n",
         "tickets before the latch: `new` although a quorum answers (I4)",
     ),
     Mutant(
@@ -244,6 +244,12 @@ MUTANTS: Final = [
         'token = f"{cluster_uid}-{attempt}"',
         'token = f"{cluster_uid}"',
         "every attempt has the same member IDs (I3)",
+    ),
+    Mutant(
+        _RECORDS,
+        "    if written > FORMAT:\n",
+        "    if False:\n",
+        "an operator that is put back by a version erases what the later one wrote",
     ),
     Mutant(
         _RECORDS,

@@ -123,7 +123,7 @@ MUTANTS: Final = [
     Mutant(
         _PLANNER,
         "    _every_pod_serves,\n    blocked.unformed,\n    switch.addresses,\n",
-        "    blocked.unformed,\n    roll.next_pod,\n    _every_pod_serves,\n",
+        "    blocked.unformed,\n    _Starts(roll.next_pod),\n    _every_pod_serves,\n",
         "the next pod is restarted before the last one serves",
     ),
     Mutant(
@@ -255,13 +255,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    upgrade.prepare,\n    shrink.highest,\n",
+        "    _Starts(upgrade.prepare),\n    shrink.highest,\n",
         "    shrink.highest,\n",
         "back from half-way after the last member of the older minor is lost (I9)",
     ),
     Mutant(
         _PLANNER,
-        "    _version_first,\n    replicas.keep,\n    _children,\n",
+        "    _Starts(_version_first),\n    _Starts(replicas.keep),\n    _children,\n",
         "    _children,\n",
         "an option that only the new version knows is given to the old",
     ),

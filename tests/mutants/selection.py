@@ -29,6 +29,7 @@ TESTS: Final = (
     "test_apply.py",
     "test_backup*.py",
     "test_restore*.py",
+    "test_record_format.py",
     "test_inplace*.py",
     "test_schedule*.py",
     "test_cron.py",

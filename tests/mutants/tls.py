@@ -105,7 +105,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "        step = None if question in _STARTS else question(seen)\n",
+        "        step = None if isinstance(question, _Starts) else question(seen)\n",
         "        step = question(seen)\n",
         "tickets go out that no pod can use, and versions change with certificates that are bad",
     ),

@@ -32,9 +32,16 @@ from etcd_operator.kube import (
 )
 from etcd_operator.store import Store
 from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import levels_in
 from etcd_stateful.membership import identity
-from etcd_stateful.membership.observation import Alarm, EtcdView, Member, MemberStatus
+from etcd_stateful.membership.observation import (
+    Alarm,
+    EtcdView,
+    Member,
+    MemberStatus,
+    Observation,
+)
 from etcd_stateful.ticket import Answer, Finding, Receipt, Ticket
 
 Name = tuple[Resource, str, str]
@@ -558,6 +565,22 @@ class Nodes:
                 ready = [{"type": "Ready", "status": "True"}]
                 if obj["status"].get("conditions") != ready:
                     self.kube.put(PODS, {**obj, "status": {**obj["status"], "conditions": ready}})
+
+
+class NoLook:
+    """In place of a look at recoveries, certificates or passwords: it has nothing to add."""
+
+    async def onto(self, base: Observation) -> Observation:
+        return base
+
+    def identity(self, _cluster: EtcdCluster) -> None:
+        """Nothing to show."""
+
+    def of(self, _cluster: EtcdCluster) -> Mapping[str, str]:
+        return {}
+
+    def since(self, _cluster: EtcdCluster) -> float:
+        return float("-inf")
 
 
 def running(container: str, address: str) -> Json:

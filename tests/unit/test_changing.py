@@ -453,3 +453,19 @@ class TestWhoServes:
         assert found.message == (
             "not serving: c-1 (not ready); etcd refuses writes: alarm CORRUPT, NOSPACE is raised"
         )
+
+    @pytest.mark.parametrize("away", [None, 1])
+    @pytest.mark.parametrize("kinds", [("CORRUPT",), ("NOSPACE",), ("CORRUPT", "NOSPACE")])
+    def test_no_alarm_is_lost_by_the_words_that_tell_it(
+        self, kinds: tuple[Any, ...], away: int | None
+    ) -> None:
+        seen = cluster(3, range(3))
+        pods = tuple(replace(pod, ready=pod.ordinal != away) for pod in seen.pods)
+        alarms = tuple(Alarm(kind, 1) for kind in kinds)
+        seen = replace(seen, pods=pods, alarms=alarms)
+        before = told(seen)["Degraded"]
+        as_stored = {"type": "Degraded", "status": before.status, "message": before.message}
+
+        found = told(as_paused(seen), PAUSED, stored={"conditions": [as_stored]})["Degraded"]
+
+        assert found.message == f"{before.message}, when it was last asked"

@@ -26,10 +26,10 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import Issuer, Link, Links
 from etcd_stateful.backup import credentials, manifest, order, outcome
 from etcd_stateful.backup.measurement import NEVER, Hash, Measured
+from etcd_stateful.backup.named import Chosen
 from etcd_stateful.backup.others import Found, Others
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.made import Accounts
-from etcd_stateful.membership.records import Chosen
 from etcd_stateful.membership.successor import Successor
 from etcd_stateful.recover import parse_order
 from etcd_stateful.ticket import NotGenuine

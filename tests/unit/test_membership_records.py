@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from etcd_stateful import naming
 from etcd_stateful.membership import records
-from etcd_stateful.membership.records import BadRecord, Bootstrap, MemberRecord
+from etcd_stateful.membership.records import BadRecord, Bootstrap, MemberRecord, NewerRecord
 
 PEERS = {f"c-{ordinal}": f"http://c-{ordinal}.c.ns.svc:2380" for ordinal in range(3)}
 FIRST = records.first_attempt("uid", PEERS, "3.7.3")
@@ -145,11 +145,30 @@ def broken(**changes: Any) -> str:
         broken(version=...),
         broken(size=...),
         broken(size="x"),
+        broken(format=0),
+        broken(format=-1),
+        broken(format="1"),
+        broken(format=1.0),
+        broken(format=True),
+        broken(format=None),
     ],
 )
 def test_a_record_that_was_tampered_with_is_bad_and_nothing_else(text: str) -> None:
     with pytest.raises(BadRecord, match="the bootstrap record cannot be read"):
         records.load_bootstrap(text)
+
+
+class TestFormat:
+    def test_a_record_of_before_there_were_formats_is_read(self) -> None:
+        assert records.load_bootstrap(broken(format=...)) == FIRST
+
+    def test_what_is_written_says_its_format(self) -> None:
+        assert json.loads(records.dump_bootstrap(FIRST))["format"] == records.FORMAT == 1
+
+    @pytest.mark.parametrize("more", [{}, {"quorum": 2}, {"members": "others"}, {"size": ...}])
+    def test_an_older_operator_refuses_what_it_would_erase(self, more: dict[str, Any]) -> None:
+        with pytest.raises(NewerRecord, match="of format 2, as a newer operator has written it"):
+            records.load_bootstrap(broken(format=2, **more))
 
 
 @given(
@@ -162,7 +181,9 @@ def test_any_text_is_a_record_or_bad(text: str) -> None:
 
 
 @given(
-    st.sampled_from(["attempt", "members", "issued", "clusterID", "latched", "version", "size"]),
+    st.sampled_from(
+        ["format", "attempt", "members", "issued", "clusterID", "latched", "version", "size"]
+    ),
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=4),
         lambda one: st.lists(one, max_size=3),

@@ -912,6 +912,18 @@ class TestI11NothingBeginsEmptyOnItsOwn:
         assert "no 'bootstrap'" in rest.message
         assert "delete it" in rest.message
 
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    def test_nobody_is_told_to_delete_what_a_newer_operator_wrote(self, storage: dict) -> None:
+        seen = formed(3, **storage).observe()
+        newer = replace(seen.secret, bootstrap=None, damage="it is of format 2", newer=True)
+
+        rest = decide(replace(seen, secret=newer))
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "SecretDamaged"
+        assert "it is of format 2. Install that newer one again" in rest.message
+        assert "delete it" not in rest.message
+
     def test_a_secret_without_a_record_is_held(self) -> None:
         world = formed(1)
         seen = world.observe()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, NoLook, cluster_body
 
 from etcd_operator.apply import Applier
 from etcd_operator.etcd import Hash
@@ -46,6 +46,7 @@ class World:
             self.finder,
             Network(self.start, self.etcd, self.clock),
             "operator:1",
+            *(NoLook(), NoLook(), NoLook()),
             operator=OperatorPods("operators", {"app": "etcd-operator"}),
             wall_clock=self.clock,
             clock=self.clock,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import replace
 
 import pytest
@@ -327,6 +328,14 @@ class TestSecret:
         seen = reading.secret(secret(data))
         assert seen.bootstrap is None
         assert words in seen.damage
+        assert not seen.newer
+
+    def test_one_of_a_newer_operator_is_told_apart_from_a_damaged_one(self):
+        raw = json.loads(records.dump_bootstrap(self.RECORD)) | {"format": 2}
+        data = {"key": coded(b"k" * 32), "bootstrap": coded(json.dumps(raw).encode())}
+        seen = reading.secret(secret(data))
+        assert (seen.bootstrap, seen.newer) == (None, True)
+        assert "format 2" in seen.damage
 
 
 class TestForeign:

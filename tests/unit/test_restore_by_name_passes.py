@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, NoLook
 from reconcile_bench import Bench
 from restore_world import FIELD, FIRST, LATER, RESTORE, backup, named, place
 from worlds import body
@@ -29,7 +29,10 @@ class TestTheLook:
         shelves = kube.store = Shelves()
         network = Network(FakeStart(clock), FakeEtcd(), clock)
         finder = Finder(kube, shelves, clock)
-        observer = Observer(shelves, finder, network, "operator:1", wall_clock=clock, clock=clock)
+        looks = (NoLook(), NoLook(), NoLook())
+        observer = Observer(
+            shelves, finder, network, "operator:1", *looks, wall_clock=clock, clock=clock
+        )
         return kube, observer, clock
 
     async def look(self, observer: Observer, **spec: Any) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from etcd_stateful.api import stores
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store, key_problem
@@ -26,6 +27,24 @@ class Awaited:
     """Begins with the EtcdBackup."""
     stuck: bool = True
     """Whether somebody has to act; else it is being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an EtcdBackup had stored when it was looked up. Later it may change, or go."""
+
+    backup: str
+    """Its name."""
+    store: Store
+
+
+def chosen_as_json(chosen: Chosen) -> dict[str, object]:
+    return {"backup": chosen.backup, "store": stores.to_json(chosen.store)}
+
+
+def load_chosen(raw: Mapping[str, Any]) -> Chosen:
+    """Raises ValueError, KeyError and TypeError."""
+    return Chosen(str(raw["backup"]), stores.from_json(raw["store"]))
 
 
 def resolved(source: Source, found: Store | Awaited | None) -> Store | Awaited:

@@ -44,6 +44,12 @@ def secret(seen: Observation) -> Step | None:
     if seen.secret is None:
         return _begin(seen, name)
     record = seen.secret.bootstrap
+    if seen.secret.newer:
+        return Hold(
+            "SecretDamaged",
+            f"Secret {name}: {seen.secret.damage}. Install that newer one again, and do not delete "
+            "the Secret: what is written there would be lost",
+        )
     if seen.secret.damage or record is None:
         return Hold(
             "SecretDamaged",
@@ -135,9 +141,9 @@ def _of_before(seen: Observation, ordinal: int) -> int | None:
 def running_version(seen: Observation) -> Version:
     """What pods run or would run next; only a version change, step by step, may move it (I9)."""
     record = seen.secret.bootstrap if seen.secret else None
-    recorded = parse_version(record.version) if record else None
+    noted = parse_version(record.version) if record else None
     live = version_of(seen.stateful_set) if seen.stateful_set else None
-    return recorded or live or seen.cluster.version
+    return noted or live or seen.cluster.version
 
 
 def as_running(seen: Observation) -> EtcdCluster:

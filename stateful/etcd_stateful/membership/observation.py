@@ -34,6 +34,9 @@ class Secret:
     damage: str = ""
     """Why it cannot be used, in words; empty for a sound one."""
 
+    newer: bool = False
+    """It is damaged for this operator alone: a newer one wrote it."""
+
 
 @dataclass(frozen=True, slots=True)
 class StartAnswer:
@@ -346,9 +349,6 @@ class Observation:
     """None where it runs outside the cluster, or makes no network policies."""
     last_cluster_id: int | None = None
     """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
-
-    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What follows from all that, kept for who asks again; `replace` begins without."""
 
     def pod(self, ordinal: int) -> Pod | None:
         return next((pod for pod in self.pods if pod.ordinal == ordinal), None)

@@ -13,10 +13,9 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.source import BackupRef, Source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.named import resolved
+from etcd_stateful.backup.named import Chosen, resolved
 from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import Observation, recorded
-from etcd_stateful.membership.records import Chosen
 from etcd_stateful.membership.steps import CreateSecret, Hold, Step, Wait, WriteBootstrap
 from etcd_stateful.restore import bump_at
 

@@ -8,6 +8,7 @@ steps of each operation, each in its own module, come out of this order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from etcd_stateful import naming
@@ -54,6 +55,17 @@ from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
 
 Question = Callable[[Observation], Step | None]
 
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """A question that leads to pods that start or are restarted, or counts on that."""
+
+    ask: Question
+
+    def __call__(self, seen: Observation) -> Step | None:
+        return self.ask(seen)
+
+
 _LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
 
@@ -69,7 +81,7 @@ def decide(seen: Observation) -> Step:
 def _without_starts(seen: Observation) -> Step:
     """The next step of all that neither start nor restart a pod."""
     for question in _QUESTIONS:
-        step = None if question in _STARTS else question(seen)
+        step = None if isinstance(question, _Starts) else question(seen)
         if step is not None and not certificates.starts_pods(seen, step):
             return step
     return Settled()
@@ -318,13 +330,13 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     bootstrap.secret,
     bootstrap.one_cluster,
     _predecessors,
-    rotation.turn,
+    _Starts(rotation.turn),
     _asked_of_issuer,
     issued.go_on,
     certificates.of_members,
     leftovers.of_removed_members,
-    _version_first,
-    replicas.keep,
+    _Starts(_version_first),
+    _Starts(replicas.keep),
     _children,
     restore.carry_out,
     replacement.go_on,
@@ -333,10 +345,10 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     leftovers.damaged,
     bootstrap.latch,
     recovery.decline,
-    bootstrap.tickets,
+    _Starts(bootstrap.tickets),
     bootstrap.another_attempt,
     blocked.cannot_form,
-    upgrade.go_back,
+    _Starts(upgrade.go_back),
     switch.go_back,
     roll.unready,
     recovery.refused,
@@ -350,7 +362,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     alarms.disarm,
     roll.crashing,
     learner.in_flight,
-    upgrade.prepare,
+    _Starts(upgrade.prepare),
     shrink.highest,
     grow.lowest,
     replace.not_replaceable,
@@ -358,12 +370,12 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _every_pod_serves,
     blocked.unformed,
     switch.addresses,
-    roll.next_pod,
-    upgrade.finish,
+    _Starts(roll.next_pod),
+    _Starts(upgrade.finish),
     authentication.go_on,
     _lesser_name_taken,
-    upgrade.go_on,
-    switch.go_on,
+    _Starts(upgrade.go_on),
+    _Starts(switch.go_on),
     upgrade.impossible,
     replacement.awaited,
     recovery.not_needed,
@@ -374,19 +386,3 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     authentication.held,
     leftovers.stopping,
 )
-
-_STARTS: Final[frozenset[Question]] = frozenset(
-    {
-        _version_first,
-        bootstrap.tickets,
-        rotation.turn,
-        upgrade.go_back,
-        upgrade.prepare,
-        roll.next_pod,
-        upgrade.finish,
-        replicas.keep,
-        upgrade.go_on,
-        switch.go_on,
-    }
-)
-"""Those that lead to pods that start or are restarted, or count on that."""

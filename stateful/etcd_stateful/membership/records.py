@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.api import stores
-from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import NO_TLS, Links, links_as_json, load_links
+from etcd_stateful.backup.named import Chosen, chosen_as_json, load_chosen
 from etcd_stateful.membership import identity, made
 from etcd_stateful.membership import successor as successors
 from etcd_stateful.membership.made import NO_ACCOUNTS, Accounts
@@ -29,9 +28,17 @@ from etcd_stateful.untrusted import loads, whole
 FIRST_EPOCH: Final = 1
 """Restore and recovery raise the epoch, which fences every volume of the one before."""
 
+FORMAT: Final = 1
+"""Of the bootstrap record. Raised with every key that is added, also to what is nested in it: an
+older operator would pass over the key, and write the record again without it."""
+
 
 class BadRecord(ValueError):
     """A record that this version cannot read. The cluster is held rather than guessed at."""
+
+
+class NewerRecord(BadRecord):
+    """One that a later version has written: sound, and not to be touched by this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +48,6 @@ class FirstMember:
     name: str
     peer_url: str
     member_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What an EtcdBackup had stored when it was looked up. Later it may change, or go."""
-
-    backup: str
-    """Its name."""
-    store: Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +230,7 @@ def dump_bootstrap(record: Bootstrap) -> str:
     return json.dumps(
         {
             **links,
+            "format": FORMAT,
             "clusterUID": record.cluster_uid,
             "attempt": record.attempt,
             "token": record.token,
@@ -251,7 +250,7 @@ def dump_bootstrap(record: Bootstrap) -> str:
             "declined": record.declined,
         }
         | ({"restoring": True} if record.restoring else {})
-        | ({"chosen": _chosen_as_json(record.chosen)} if record.chosen else {})
+        | ({"chosen": chosen_as_json(record.chosen)} if record.chosen else {})
         | _replacement_as_json(record)
         | ({"accounts": made.as_json(record.accounts)} if record.accounts != NO_ACCOUNTS else {}),
         sort_keys=True,
@@ -273,6 +272,7 @@ def load_bootstrap(text: str) -> Bootstrap:
     """Raises BadRecord."""
     try:
         raw: dict[str, Any] = loads(text)
+        _check_format(raw)
         return Bootstrap(
             cluster_uid=str(raw["clusterUID"]),
             attempt=whole(raw["attempt"]),
@@ -293,23 +293,27 @@ def load_bootstrap(text: str) -> Bootstrap:
             declined=_truth(raw.get("declined", False)),
             links=load_links(raw["links"]) if "links" in raw else NO_TLS,
             restoring=_truth(raw.get("restoring", False)),
-            chosen=_load_chosen(raw["chosen"]) if "chosen" in raw else None,
+            chosen=load_chosen(raw["chosen"]) if "chosen" in raw else None,
             bump=whole(raw.get("bump", 0)),
             successor=successors.from_json(raw["successor"]) if "successor" in raw else None,
             retired=tuple(identity.from_hex(one) for one in raw.get("retired", ())),
             restored_by=str(raw.get("restoredBy", "")),
             accounts=made.from_json(raw["accounts"]) if "accounts" in raw else NO_ACCOUNTS,
         )
+    except NewerRecord:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise BadRecord(f"the bootstrap record cannot be read: {error}") from error
 
 
-def _chosen_as_json(chosen: Chosen) -> dict[str, object]:
-    return {"backup": chosen.backup, "store": stores.to_json(chosen.store)}
-
-
-def _load_chosen(raw: Mapping[str, Any]) -> Chosen:
-    return Chosen(str(raw["backup"]), stores.from_json(raw["store"]))
+def _check_format(raw: Mapping[str, Any]) -> None:
+    """Before anything is made of the rest. The first records said nothing of a format."""
+    written = whole(raw["format"], 1) if "format" in raw else 1
+    if written > FORMAT:
+        raise NewerRecord(
+            f"the bootstrap record is of format {written}, as a newer operator has written it, "
+            f"and this one knows no more than format {FORMAT}"
+        )
 
 
 def _truth(value: object) -> bool:

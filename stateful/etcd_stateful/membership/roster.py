@@ -85,17 +85,27 @@ class Seat:
 
 
 def seats(seen: Observation) -> tuple[Seat, ...]:
-    """Every ordinal that has a member, a pod or a claim, or should have one; lowest first.
-
-    Kept, as one decision asks some 25 times: half of what it took.
-    """
-    if "seats" not in seen.derived:
-        seen.derived["seats"] = _seats(seen)
-    found: tuple[Seat, ...] = seen.derived["seats"]
-    return found
+    """Every ordinal that has a member, a pod or a claim, or should have one; lowest first."""
+    return _seats(_This(seen))
 
 
-def _seats(seen: Observation) -> tuple[Seat, ...]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _This:
+    """An observation as a key: this very one, as to compare two would take longer than to count."""
+
+    seen: Observation
+
+    def __hash__(self) -> int:
+        return id(self.seen)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _This) and other.seen is self.seen
+
+
+@lru_cache(maxsize=4)
+def _seats(this: _This) -> tuple[Seat, ...]:
+    """Kept, as one decision asks some 25 times: half of what it took."""
+    seen = this.seen
     listed = {
         ordinal: member
         for member in (seen.etcd.members if seen.etcd else ())

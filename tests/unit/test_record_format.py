@@ -1,0 +1,91 @@
+"""The format of the bootstrap record: an operator that is put back by a version, or forward."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from reconcile_bench import Bench
+
+from etcd_operator.kube import ETCD_CLUSTERS, SECRETS
+
+
+@pytest.fixture
+async def settled() -> Bench:
+    bench = Bench()
+    bench.declare()
+    await bench.run()
+    bench.forget()
+    return bench
+
+
+def record(bench: Bench) -> dict[str, Any]:
+    text = base64.b64decode(bench.kube.live(SECRETS, "a-start")["data"]["bootstrap"])
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def written_by_another_version(bench: Bench, record: dict[str, Any]) -> None:
+    secret = bench.kube.live(SECRETS, "a-start")
+    text = base64.b64encode(json.dumps(record).encode()).decode()
+    bench.kube.put(SECRETS, {**secret, "data": {**secret["data"], "bootstrap": text}})
+    bench.begin_process()
+
+
+def grow(bench: Bench) -> None:
+    bench.kube.put(ETCD_CLUSTERS, {**bench.body, "spec": {**bench.body["spec"], "size": 5}})
+
+
+class TestOfBefore:
+    """Clusters that were made before there were formats."""
+
+    @pytest.fixture
+    def old(self, settled: Bench) -> Bench:
+        was = record(settled)
+        del was["format"]
+        written_by_another_version(settled, was)
+        return settled
+
+    async def test_no_fleet_is_rewritten_only_to_say_the_format(self, old: Bench) -> None:
+        await old.run()
+
+        assert not old.kube.calls
+        assert "format" not in record(old)
+
+    async def test_the_next_write_says_it(self, old: Bench) -> None:
+        grow(old)
+        await old.run(200)
+
+        assert len(record(old)["issued"]) == 5
+        assert record(old)["format"] == 1
+
+
+class TestOfALaterVersion:
+    async def test_an_operator_that_was_put_back_does_not_erase_it(self, settled: Bench) -> None:
+        later = {**record(settled), "format": 2, "learnt": "later"}
+        written_by_another_version(settled, later)
+        grow(settled)
+        for _ in range(5):
+            await settled.once()
+            settled.nodes.turn()
+            settled.clock.now += 5.0
+
+        assert record(settled) == later
+        assert set(settled.kube.writes()) == {"apply EtcdCluster/status"}
+        blocked = settled.condition("Blocked")
+        assert blocked
+        assert blocked["reason"] == "SecretDamaged"
+        assert "Install that newer one again" in blocked["message"]
+        assert settled.condition("Available")["status"] == "True"
+
+    async def test_the_newer_one_goes_on_where_it_was(self, settled: Bench) -> None:
+        now = record(settled)
+        written_by_another_version(settled, {**now, "format": 2, "learnt": "later"})
+        await settled.once()
+        written_by_another_version(settled, now)
+        await settled.run()
+
+        assert settled.condition("Blocked") is None
+        assert settled.condition("Progressing")["reason"] == "AsDeclared"

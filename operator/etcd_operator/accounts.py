@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from aetcd import rpc
 
@@ -35,9 +35,14 @@ from etcd_stateful.membership.accounts import (
 from etcd_stateful.membership.steps import ChangeAuth
 
 _WRONG: Final = "invalid user ID or password"
+_HAS_NONE: Final = "no password user"
 
 _ACCESS: Final[Mapping[int, Access]] = {0: "Read", 1: "Write", 2: "ReadWrite"}
 _TYPES: Final = {access: number for number, access in _ACCESS.items()}
+
+
+Tried = Literal["right", "wrong", "has none"]
+"""What etcd says of a password; of a user that was made without one it never is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class Accounts(Protocol):
 
     async def permissions_of(self, at: Endpoint, role: str) -> frozenset[Permission]: ...
 
-    async def is_password(self, at: Endpoint, user: str, password: str) -> bool: ...
+    async def try_password(self, at: Endpoint, user: str, password: str) -> Tried: ...
 
     async def change(self, at: Endpoint, change: Change, password: str) -> None: ...
 
@@ -91,15 +96,17 @@ class GrpcAccounts:
             Permission(_ACCESS[one.permType], one.key, one.range_end) for one in reply.perm
         )
 
-    async def is_password(self, at: Endpoint, user: str, password: str) -> bool:
+    async def try_password(self, at: Endpoint, user: str, password: str) -> Tried:
         request = rpc.AuthenticateRequest(name=user, password=password)
         try:
             await self._read(at, "Authenticate", request)
         except Refused as error:
             if _WRONG in str(error):
-                return False
+                return "wrong"
+            if _HAS_NONE in str(error):
+                return "has none"
             raise
-        return True
+        return "right"
 
     async def change(self, at: Endpoint, change: Change, password: str) -> None:
         await self._etcd.change(at, _asking(*_request(change, password)))

@@ -6,10 +6,13 @@ import base64
 import logging
 
 import pytest
+from aetcd import rpc
 from reconcile_bench import Bench
 
+from etcd_operator.accounts import GrpcAccounts
+from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, _meaning
 from etcd_operator.kube import ETCD_CLUSTERS, SECRETS
-from etcd_stateful.membership.accounts import Enable
+from etcd_stateful.membership.accounts import AddUser, DeleteUser, Enable
 
 MANAGED = {"peer": "Managed", "client": "Managed"}
 AUTH = {
@@ -174,6 +177,57 @@ async def test_what_is_wrong_with_a_secret_is_said_and_mended_within_seconds(ben
         bench.clock.now += 1
     assert bench.accounts.enabled
     assert bench.condition("Blocked") is None
+
+
+async def test_a_user_without_a_password_is_told_of_once_and_asked_about_no_more(on):
+    on.accounts.do(DeleteUser("web"))
+    on.accounts.do(AddUser("web"), "")
+    on.accounts.passwordless.add("web")
+    minutes(on)
+    await on.run()
+    blocked = on.condition("Blocked")
+    assert blocked["reason"] == "UserWithoutPassword"
+    assert "web" in blocked["message"]
+    assert on.events.reasons().count("UserWithoutPassword") == 1
+
+    on.accounts.calls.clear()
+    await on.rest(300)
+    assert set(on.accounts.calls) == {"status"}
+    assert len(on.accounts.calls) < 10
+
+    put_password(on, "root", "root-secret-2")
+    minutes(on)
+    await on.run()
+    assert on.accounts.passwords["root"] == "root-secret-2"
+
+    on.accounts.do(DeleteUser("web"))
+    minutes(on)
+    await on.run()
+    assert on.accounts.passwords["web"] == "web-secret-1"
+    assert on.condition("Blocked") is None
+
+
+async def test_what_etcd_says_of_a_password_for_a_user_without_one_is_an_answer():
+    """It is in no table of errors of etcd's (3.5 to 3.7), so gRPC gives it the code `UNKNOWN`."""
+
+    class Says(GrpcEtcd):
+        words = ""
+
+        async def read(self, at, _ask):
+            raise _meaning(at, self)
+
+        def code(self):
+            return rpc.StatusCode.UNKNOWN
+
+        def details(self):
+            return self.words
+
+    etcd, at = Says(), Endpoint("127.0.0.1")
+    etcd.words = "auth: authentication failed, password was given for no password user"
+    assert await GrpcAccounts(etcd).try_password(at, "web", "x") == "has none"
+    etcd.words = "something else"
+    with pytest.raises(NoAnswer):
+        await GrpcAccounts(etcd).try_password(at, "web", "x")
 
 
 async def test_members_that_deny_the_operator_are_told_of_and_nothing_is_done(bench):

@@ -6,7 +6,7 @@ alone: whether a password is the one that etcd knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
@@ -123,18 +123,20 @@ async def change(
     accounts: Accounts,
     step: ChangeAuth,
     identity: Identity | None,
-    passwords: Mapping[str, str],
+    password_of: Callable[[str], Awaitable[str | None]],
 ) -> Applied:
     """
     Args:
-        passwords: by user, as their Secrets held them at the last look.
+        password_of: a user, from the Secret as it is now; None where it is not what was looked at.
     """
-    needed = step.change.user if isinstance(step.change, AddUser | SetPassword) else ""
-    if needed and needed not in passwords:
-        return Outdated(f"the password of user {needed} is not at hand any more")
+    password = ""
+    if isinstance(step.change, AddUser | SetPassword):
+        found = await password_of(step.change.user)
+        if found is None:
+            return Outdated(f"the password of user {step.change.user} has changed in between")
+        password = found
     at = changes.endpoint(step.leader, identity)
-    asked = accounts.change(at, step.change, passwords.get(needed, ""))
-    return await changes.outcome(asked, step.reason)
+    return await changes.outcome(accounts.change(at, step.change, password), step.reason)
 
 
 def _request(change: Change, password: str) -> tuple[str, Any]:

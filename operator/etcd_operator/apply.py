@@ -11,6 +11,7 @@ import base64
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from etcd_operator import accounts, changes, issuing, reading, recovery, taking
@@ -125,8 +126,9 @@ class Applier:
     async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> Applied:
         if self._auth is None:
             return Outdated("nobody here changes users and roles")
-        asked, passwords = self._auth
-        return await accounts.change(asked, step, self._identity(cluster), passwords.of(cluster))
+        asked, look = self._auth
+        identity = self._identity(cluster)
+        return await accounts.change(asked, step, identity, partial(look.unchanged, cluster))
 
     async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> Applied:
         if isinstance(step, ChangeAuth):

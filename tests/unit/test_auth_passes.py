@@ -12,7 +12,15 @@ from reconcile_bench import Bench
 from etcd_operator.accounts import GrpcAccounts
 from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, _meaning
 from etcd_operator.kube import ETCD_CLUSTERS, SECRETS
-from etcd_stateful.membership.accounts import AddUser, DeleteUser, Enable
+from etcd_stateful.api.auth import Permission
+from etcd_stateful.membership.accounts import (
+    AddUser,
+    DeleteUser,
+    Enable,
+    GrantPermission,
+    RevokePermission,
+    SetPassword,
+)
 
 MANAGED = {"peer": "Managed", "client": "Managed"}
 AUTH = {
@@ -94,6 +102,40 @@ async def test_at_rest_no_secret_is_read_and_one_that_changes_is_followed_at_onc
     for _ in range(3):
         await on.once()
     assert on.accounts.passwords["web"] == "web-secret-2"
+
+
+async def test_a_leader_that_was_stopped_for_a_while_sets_no_old_password(on):
+    """It has the Secret of before in its memory, while another operator has set the new one."""
+    on.marks = {}
+    minutes(on)
+    await on.run()
+    put_password(on, "web", "web-secret-2", "pw")
+    on.accounts.do(SetPassword("web"), "web-secret-2")
+    minutes(on)
+    await on.once()
+    assert on.accounts.passwords["web"] == "web-secret-2"
+
+    await on.run()
+    assert on.accounts.passwords["web"] == "web-secret-2"
+    assert on.condition("Progressing")["reason"] == "AsDeclared"
+
+
+async def test_a_leader_that_was_stopped_for_a_while_grants_nothing_by_an_old_spec(on):
+    on.kube.watching = False
+    body = on.body
+    body["spec"]["auth"]["roles"][0]["permissions"] = [{"access": "Read", "key": "/motd"}]
+    body["metadata"]["generation"] += 1
+    on.kube.put(ETCD_CLUSTERS, body)
+    [old] = on.accounts.permissions["web"]
+    new = Permission("Read", b"/motd")
+    on.accounts.do(RevokePermission("web", old))
+    on.accounts.do(GrantPermission("web", new))
+    minutes(on)
+    await on.once()
+    assert on.accounts.permissions["web"] == {new}
+
+    await on.run()
+    assert on.accounts.permissions["web"] == {new}
 
 
 async def test_off_by_hand_is_on_again_within_a_round(on):

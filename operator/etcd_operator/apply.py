@@ -187,8 +187,9 @@ class Applier:
 
     async def _write_bootstrap(self, cluster: EtcdCluster, step: WriteBootstrap) -> Applied:
         text = base64.b64encode(dump_bootstrap(step.record).encode()).decode()
+        labels = naming.labels(cluster.name)  # without which no watch would tell of it
         patch: Json = {
-            "metadata": {"resourceVersion": step.resource_version},
+            "metadata": {"resourceVersion": step.resource_version, "labels": labels},
             "data": {BOOTSTRAP: text},
         }
         return await self._patch(cluster, SECRETS, step.name, patch, "wrote the bootstrap record")
@@ -224,7 +225,7 @@ class Applier:
         where = cluster.namespace
         raw = await self._finder.read(PODS, where, step.pod)
         pod = reading.pod(cluster, raw, None, self._wall_clock()) if raw else None
-        secret = self._finder.known(SECRETS, where, naming.start_secret(cluster.name))
+        secret = await self._finder.find(SECRETS, where, naming.start_secret(cluster.name))
         key = reading.start_key(secret) if secret else None
         if secret is None or key is None:
             return Outdated("the key of the tickets is gone")

@@ -144,18 +144,20 @@ class Backups:
         stored: Json = body.get("status") or {}
         created = seconds(body["metadata"].get("creationTimestamp")) or self._wall_clock()
         run = plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), created)
-        name = plan.job_name(backup, run) if run else ""
-        job = await self._jobs.find(backup, name) if name else None
+        name, now = plan.job_name(backup, run) if run else "", self._wall_clock()
+        # Before it is due none was made, but by a clock that was ahead; that one is told of.
+        due = run is not None and (run.due <= now or stored.get("job") == name)
+        job = await self._jobs.find(backup, name) if due else None
         return Seen(
             backup=backup,
             stored=stored,
             run=run,
-            now=self._wall_clock(),
+            now=now,
             job=job,
             trial=await self._trial(backup, run, job),
             before=await self._before(backup, stored, name) if run else None,
             target=self._target(backup),
-            claim=run is None or job is not None or await self._has_claim(backup),
+            claim=not due or job is not None or await self._has_claim(backup),
         )
 
     async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:

@@ -23,7 +23,14 @@ from etcd_operator.metrics import Metrics
 from etcd_operator.order import by_need
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store, key_of, others, owners_of, version_of
-from etcd_operator.watches import SELECTORS, Connection, Scope, Watches, scopes
+from etcd_operator.watches import (
+    SELECTORS,
+    WATCH_SECONDS,
+    Connection,
+    Scope,
+    Watches,
+    scopes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +42,9 @@ FIRST_ROUND_SECONDS = 2.0
 """The longest that the watches wait for it: another may hold the Lease, and members not answer."""
 
 SUPERVISE_SECONDS = 10.0
+LEAVE_SECONDS = float(WATCH_SECONDS)
+"""A refusal that lasts so long is none of a moment, and no watch from before it is left."""
+
 FIRST_RETRY = 1.0
 LAST_RETRY = 30.0
 
@@ -62,8 +72,9 @@ class Informer:
         self._seconds = settings.resync_seconds
         self._scopes = scopes(settings.watch_namespaces)
         self._due: set[Scope] = set()
-        self._refused: dict[str, Scope] = {}
-        """Namespaces on the list that may not be read (by path): gone with their Role, often."""
+        self._refused: dict[str, float] = {}
+        """Namespaces on the list that may not be read (by path), and since when: gone with their
+        Role, often."""
 
         self._relist = asyncio.Event()
         self.synced = asyncio.Event()
@@ -146,10 +157,22 @@ class Informer:
         except Rejected as error:
             if error.status != 403 or scope.namespace is None:
                 raise
+            now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:
                 log.warning("not allowed, left out until it is: %s", error)
-            self._refused[scope.path] = scope
+            elif now - self._refused[scope.path] >= LEAVE_SECONDS:
+                self._leave(scope.resource, scope.namespace)
+            self._refused.setdefault(scope.path, now)
             return 0
+
+    def _leave(self, resource: Resource, namespace: str) -> None:
+        """Nobody would tell that its clusters are gone, and they would be worked on for ever."""
+        if resource.group != ETCD_CLUSTERS.group:
+            return
+        if owners := self._store.drop(resource, namespace):
+            log.warning("%s of namespace %s are left alone", resource.plural, namespace)
+        for owner in owners:
+            self._enqueue(*owner)
 
     async def _list(self, scope: Scope) -> int:
         resource, namespace = scope

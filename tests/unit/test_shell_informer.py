@@ -57,7 +57,9 @@ class Kube:
         trouble = self.trouble.get(resource) or self.trouble.get(namespace)
         if trouble is not None:
             raise trouble
-        return Listing(list(self.objects.get(resource, [])), self.version)
+        found = self.objects.get(resource, [])
+        shown = [one for one in found if namespace in (None, one["metadata"]["namespace"])]
+        return Listing(shown, self.version)
 
 
 class Watches:
@@ -434,6 +436,29 @@ async def test_watches_beyond_help_end_the_process(informer):
 
 
 FORBIDDEN = Rejected("pods is forbidden", status=403)
+
+
+@jumping
+async def test_clusters_of_a_namespace_whose_role_is_gone_are_worked_on_no_more(make, kube, keys):
+    informer = make(watch_namespaces=("x", "ns"), resync_seconds=200)
+    kube.objects = {ETCD_CLUSTERS: [thing(5)], PODS: [thing(6, "a-0")]}
+    async with running(informer):
+        await asyncio.sleep(5)
+        kube.trouble["ns"] = FORBIDDEN
+        await asyncio.sleep(400)
+        assert informer._store.get(ETCD_CLUSTERS, "ns", "a"), "it may be of a moment"
+        await asyncio.sleep(200)
+        keys.clear()
+        await asyncio.sleep(10)
+        assert informer._store.get(ETCD_CLUSTERS, "ns", "a") is None
+        assert informer._store.get(PODS, "ns", "a-0")
+
+        await asyncio.sleep(600)
+        assert keys == []
+        kube.trouble.clear()
+        await asyncio.sleep(200)
+        assert informer._store.get(ETCD_CLUSTERS, "ns", "a")
+        assert ("etcdclusters", ("ns", "a")) in keys
 
 
 @jumping

@@ -22,6 +22,7 @@ from etcd_operator.kube import (
     Json,
     Rejected,
 )
+from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
@@ -783,6 +784,27 @@ class TestWithTheObject:
         await world.backups.reconcile(KEY)
 
         assert not self.finalizers(world)
+
+    async def test_one_whose_role_went_before_it_tells_the_way_out_once(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As where the namespace of both is deleted: not even its status can be written."""
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        for call in ("get Job", "patch EtcdBackup", "apply EtcdBackup/status"):
+            world.kube.failures[call] = [Rejected("forbidden", status=403)] * 99
+        caplog.clear()
+        for _ in range(5):
+            assert await world.backups.reconcile(KEY) == REJECTED_SECONDS
+        said = [one.getMessage() for one in caplog.records]
+        assert len(said) == 1
+        assert "kubectl patch etcdbackup b --namespace default" in said[0]
+        assert self.finalizers(world)
+
+        world.kube.failures.clear()
+        await world.settle()
+        assert "b-backup-delete-g1" in world.jobs()
 
     async def test_a_spec_that_cannot_be_read_holds_nothing(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")

@@ -249,7 +249,7 @@ class Informer:
             if silent == self._silent():
                 log.error("silent watches, starting kopf anew: %s", ", ".join(silent))
                 self._metrics.watch_restarts.inc()
-                self._watches.restart()
+                self._watches.restart(silent)
 
     def _silent(self) -> list[str]:
         return [path for path in self._watches.silent() if path not in self._refused]

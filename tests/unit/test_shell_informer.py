@@ -78,7 +78,8 @@ class Watches:
     async def stop(self):
         self.stopped += 1
 
-    def restart(self):
+    def restart(self, silent):
+        assert silent == self.quiet
         self.restarted += 1
         self.quiet = []
 

@@ -41,6 +41,9 @@ AGAIN_SECONDS = 4.0
 FIRST_ROUND_SECONDS = 2.0
 """The longest that the watches wait for it: another may hold the Lease, and members not answer."""
 
+BELIEVED_SECONDS = 30.0
+"""How long LISTs have to show an earlier moment than one before them."""
+
 SUPERVISE_SECONDS = 10.0
 LEAVE_SECONDS = float(WATCH_SECONDS)
 """A refusal that lasts so long is none of a moment, and no watch from before it is left."""
@@ -75,6 +78,12 @@ class Informer:
         self._refused: dict[str, float] = {}
         """Namespaces on the list that may not be read (by path), and since when: gone with their
         Role, often."""
+
+        self._newest: dict[Scope, int] = {}
+        """The highest version of a LIST that has finished."""
+
+        self._fallen: dict[Scope, float] = {}
+        """Since when its LISTs show an earlier moment than that."""
 
         self._relist = asyncio.Event()
         self.synced = asyncio.Event()
@@ -176,8 +185,14 @@ class Informer:
 
     async def _list(self, scope: Scope) -> int:
         resource, namespace = scope
+        newest = self._newest.get(scope, -1)
         listing = await self._kube.list_at(resource, namespace, SELECTORS[resource])
         self._refused.pop(scope.path, None)
+        if listing.version < newest:
+            self._went_back(scope, listing.version, newest)
+            return 0
+        self._newest[scope] = max(listing.version, self._newest.get(scope, -1))
+        self._fallen.pop(scope, None)
         owners = self._store.replace(resource, namespace, listing.items, listing.version)
         if not self.synced.is_set():
             return len(owners)  # all are asked for once everything is known, in order of need
@@ -187,6 +202,22 @@ class Informer:
             self._metrics.ahead.labels(resource.plural).inc(len(owners))
             log.info("a LIST of %s was ahead of its watch for %d owners", scope.path, len(owners))
         return len(owners)
+
+    def _went_back(self, scope: Scope, version: int, newest: int) -> None:
+        """A LIST that names no version shows what is newest, so after one that had finished before
+        it began it is never behind: but where the API server's own etcd was restored from a
+        snapshot. The store takes nothing older than what it has, so only a new process can see what
+        is there now."""
+        now = asyncio.get_running_loop().time()
+        since = self._fallen.setdefault(scope, now)
+        if now - since >= BELIEVED_SECONDS:
+            raise RuntimeError(
+                f"{scope.path} is at version {version} and was at {newest}: the API server has lost"
+                " what came after, and the operator begins anew"
+            )
+        if now == since:
+            log.warning("%s is at version %d and was at %d", scope.path, version, newest)
+        self.on_listed(scope)
 
     async def _let_them_begin(self) -> None:
         """kopf lists everything once more and copies each object several times, which for a fleet

@@ -6,9 +6,9 @@ alone: whether a password is the one that etcd knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from aetcd import rpc
 
@@ -35,9 +35,14 @@ from etcd_stateful.membership.accounts import (
 from etcd_stateful.membership.steps import ChangeAuth
 
 _WRONG: Final = "invalid user ID or password"
+_HAS_NONE: Final = "no password user"
 
 _ACCESS: Final[Mapping[int, Access]] = {0: "Read", 1: "Write", 2: "ReadWrite"}
 _TYPES: Final = {access: number for number, access in _ACCESS.items()}
+
+
+Tried = Literal["right", "wrong", "has none"]
+"""What etcd says of a password; of a user that was made without one it never is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class Accounts(Protocol):
 
     async def permissions_of(self, at: Endpoint, role: str) -> frozenset[Permission]: ...
 
-    async def is_password(self, at: Endpoint, user: str, password: str) -> bool: ...
+    async def try_password(self, at: Endpoint, user: str, password: str) -> Tried: ...
 
     async def change(self, at: Endpoint, change: Change, password: str) -> None: ...
 
@@ -91,15 +96,17 @@ class GrpcAccounts:
             Permission(_ACCESS[one.permType], one.key, one.range_end) for one in reply.perm
         )
 
-    async def is_password(self, at: Endpoint, user: str, password: str) -> bool:
+    async def try_password(self, at: Endpoint, user: str, password: str) -> Tried:
         request = rpc.AuthenticateRequest(name=user, password=password)
         try:
             await self._read(at, "Authenticate", request)
         except Refused as error:
             if _WRONG in str(error):
-                return False
+                return "wrong"
+            if _HAS_NONE in str(error):
+                return "has none"
             raise
-        return True
+        return "right"
 
     async def change(self, at: Endpoint, change: Change, password: str) -> None:
         await self._etcd.change(at, _asking(*_request(change, password)))
@@ -116,18 +123,20 @@ async def change(
     accounts: Accounts,
     step: ChangeAuth,
     identity: Identity | None,
-    passwords: Mapping[str, str],
+    password_of: Callable[[str], Awaitable[str | None]],
 ) -> Applied:
     """
     Args:
-        passwords: by user, as their Secrets held them at the last look.
+        password_of: a user, from the Secret as it is now; None where it is not what was looked at.
     """
-    needed = step.change.user if isinstance(step.change, AddUser | SetPassword) else ""
-    if needed and needed not in passwords:
-        return Outdated(f"the password of user {needed} is not at hand any more")
+    password = ""
+    if isinstance(step.change, AddUser | SetPassword):
+        found = await password_of(step.change.user)
+        if found is None:
+            return Outdated(f"the password of user {step.change.user} has changed in between")
+        password = found
     at = changes.endpoint(step.leader, identity)
-    asked = accounts.change(at, step.change, passwords.get(needed, ""))
-    return await changes.outcome(asked, step.reason)
+    return await changes.outcome(accounts.change(at, step.change, password), step.reason)
 
 
 def _request(change: Change, password: str) -> tuple[str, Any]:

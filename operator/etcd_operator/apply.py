@@ -11,6 +11,7 @@ import base64
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from etcd_operator import accounts, changes, issuing, reading, recovery, taking
@@ -125,8 +126,9 @@ class Applier:
     async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> Applied:
         if self._auth is None:
             return Outdated("nobody here changes users and roles")
-        asked, passwords = self._auth
-        return await accounts.change(asked, step, self._identity(cluster), passwords.of(cluster))
+        asked, look = self._auth
+        identity = self._identity(cluster)
+        return await accounts.change(asked, step, identity, partial(look.unchanged, cluster))
 
     async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> Applied:
         if isinstance(step, ChangeAuth):
@@ -185,8 +187,9 @@ class Applier:
 
     async def _write_bootstrap(self, cluster: EtcdCluster, step: WriteBootstrap) -> Applied:
         text = base64.b64encode(dump_bootstrap(step.record).encode()).decode()
+        labels = naming.labels(cluster.name)  # without which no watch would tell of it
         patch: Json = {
-            "metadata": {"resourceVersion": step.resource_version},
+            "metadata": {"resourceVersion": step.resource_version, "labels": labels},
             "data": {BOOTSTRAP: text},
         }
         return await self._patch(cluster, SECRETS, step.name, patch, "wrote the bootstrap record")
@@ -222,7 +225,7 @@ class Applier:
         where = cluster.namespace
         raw = await self._finder.read(PODS, where, step.pod)
         pod = reading.pod(cluster, raw, None, self._wall_clock()) if raw else None
-        secret = self._finder.known(SECRETS, where, naming.start_secret(cluster.name))
+        secret = await self._finder.find(SECRETS, where, naming.start_secret(cluster.name))
         key = reading.start_key(secret) if secret else None
         if secret is None or key is None:
             return Outdated("the key of the tickets is gone")

@@ -64,10 +64,12 @@ async def _look(
     auth = base.cluster.auth
     if auth is not None and status.enabled and authentication.is_arranged(auth, view):
         tried = [user.name for user in auth.users if user.name in passwords]
-        wrong = [
-            user for user in tried if not await accounts.is_password(at, user, passwords[user])
-        ]
-        view = replace(view, refused=frozenset(wrong))
+        said = {user: await accounts.try_password(at, user, passwords[user]) for user in tried}
+        view = replace(
+            view,
+            refused=frozenset(user for user in tried if said[user] == "wrong"),
+            passwordless=frozenset(user for user in tried if said[user] == "has none"),
+        )
     return Looked(view, of)
 
 

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from etcd_operator.backup_jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.events import Events
@@ -56,6 +56,8 @@ from etcd_stateful.manifests.statefulset import levels_in, links_of
 from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.membership import identity
 
+FORBIDDEN: Final = 403
+
 log = logging.getLogger(__name__)
 
 Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
@@ -78,6 +80,7 @@ class Backups:
         self._operator_image = operator_image
         self._jobs = BackupJobs(kube, store, ask, wall_clock)
         self._wall_clock = wall_clock
+        self._warned: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass. Returns in how many seconds to ask again; None: when the next event comes.
@@ -86,11 +89,14 @@ class Backups:
         """
         body = self._store.get(ETCD_BACKUPS, *key)
         if body is None:
+            self._warned.pop(key, None)
             return None
         try:
-            return await self._pass(body)
+            after = await self._pass(body)
         except Rejected as error:
             return await self._refused(body, error)
+        self._warned.pop(key, None)
+        return after
 
     async def _pass(self, body: Json) -> float | None:
         deleting = "deletionTimestamp" in body["metadata"]
@@ -144,18 +150,20 @@ class Backups:
         stored: Json = body.get("status") or {}
         created = seconds(body["metadata"].get("creationTimestamp")) or self._wall_clock()
         run = plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), created)
-        name = plan.job_name(backup, run) if run else ""
-        job = await self._jobs.find(backup, name) if name else None
+        name, now = plan.job_name(backup, run) if run else "", self._wall_clock()
+        # Before it is due none was made, but by a clock that was ahead; that one is told of.
+        due = run is not None and (run.due <= now or stored.get("job") == name)
+        job = await self._jobs.find(backup, name) if due else None
         return Seen(
             backup=backup,
             stored=stored,
             run=run,
-            now=self._wall_clock(),
+            now=now,
             job=job,
             trial=await self._trial(backup, run, job),
             before=await self._before(backup, stored, name) if run else None,
             target=self._target(backup),
-            claim=run is None or job is not None or await self._has_claim(backup),
+            claim=not due or job is not None or await self._has_claim(backup),
         )
 
     async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:
@@ -262,9 +270,22 @@ class Backups:
 
     async def _refused(self, body: Json, error: Rejected) -> float:
         if words := refused_in_words(error):
-            log.warning("%s", words)
-            await self._write(body, status.failing(body, "Refused", words, self._now()))
+            if stranded := _stranded(body, error):
+                words = f"{words}. {stranded}"
+            self._warn(body, words)
+            try:
+                await self._write(body, status.failing(body, "Refused", words, self._now()))
+            except Rejected:
+                if not stranded:
+                    raise
         return REJECTED_SECONDS
+
+    def _warn(self, body: Json, words: str) -> None:
+        """Once, however often it is tried."""
+        key = (body["metadata"]["namespace"], body["metadata"]["name"])
+        if self._warned.get(key) != words:
+            self._warned[key] = words
+            log.warning("%s", words)
 
     def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
         """With the image that the cluster has its etcd from, where it is one of ours."""
@@ -332,6 +353,22 @@ class Backups:
 
 def _finalizers(body: Json) -> list[str]:
     return list(body["metadata"].get("finalizers") or ())
+
+
+def _stranded(body: Json, error: Rejected) -> str:
+    """The way out for one that is being deleted and held by our finalizer, without the right to do
+    anything about it: as where the Role went before it, with the namespace of both."""
+    metadata = body["metadata"]
+    held = "deletionTimestamp" in metadata and deletion.FINALIZER in _finalizers(body)
+    if not held or error.status != FORBIDDEN:
+        return ""
+    where = f"{metadata['name']} --namespace {metadata['namespace']}"
+    return (
+        "It is held until what it has stored is deleted. Give the operator its Role in the "
+        "namespace again, or let it go, and what is stored stays: "
+        f"kubectl patch etcdbackup {where} "
+        """--type=merge -p '{"metadata":{"finalizers":null}}'"""
+    )
 
 
 def _cluster_id(body: Json) -> int:

@@ -61,7 +61,11 @@ _REFUSALS: Final = frozenset(
 _ENABLE: Final = rpc.DowngradeRequest.ENABLE
 _CANCEL: Final = rpc.DowngradeRequest.CANCEL
 
-_REFUSED_AS_UNAVAILABLE: Final = ("unhealthy cluster", "rpc not supported for learner")
+_REFUSED_IN_WORDS: Final = (
+    "unhealthy cluster",
+    "rpc not supported for learner",
+    "password was given for no password user",
+)
 """Clear words of etcd that come with a code that otherwise says nothing about the outcome."""
 
 
@@ -323,12 +327,13 @@ def _meaning(at: Endpoint, error: Any) -> NoAnswer | Refused:
     """Whether etcd said no, or nothing is known.
 
     `Unavailable` is both: a dead endpoint, a lost leader (the change may still happen), and the
-    plain refusals of the health check and of learners.
+    plain refusals of the health check and of learners. So is `Unknown`, which has all that etcd's
+    table of errors lacks.
     """
     words = str(error.details() or "")
     code = error.code()
     if is_denial(error):
         return Denied(words.removeprefix("etcdserver: ") or code.name)
-    if code in _REFUSALS or any(phrase in words for phrase in _REFUSED_AS_UNAVAILABLE):
+    if code in _REFUSALS or any(phrase in words for phrase in _REFUSED_IN_WORDS):
         return Refused(words.removeprefix("etcdserver: ") or code.name)
     return NoAnswer(f"{at.target}: {code.name}: {words[:200]}")

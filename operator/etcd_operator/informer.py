@@ -23,7 +23,14 @@ from etcd_operator.metrics import Metrics
 from etcd_operator.order import by_need
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store, key_of, others, owners_of, version_of
-from etcd_operator.watches import SELECTORS, Connection, Scope, Watches, scopes
+from etcd_operator.watches import (
+    SELECTORS,
+    WATCH_SECONDS,
+    Connection,
+    Scope,
+    Watches,
+    scopes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +41,13 @@ AGAIN_SECONDS = 4.0
 FIRST_ROUND_SECONDS = 2.0
 """The longest that the watches wait for it: another may hold the Lease, and members not answer."""
 
+BELIEVED_SECONDS = 30.0
+"""How long LISTs have to show an earlier moment than one before them."""
+
 SUPERVISE_SECONDS = 10.0
+LEAVE_SECONDS = float(WATCH_SECONDS)
+"""A refusal that lasts so long is none of a moment, and no watch from before it is left."""
+
 FIRST_RETRY = 1.0
 LAST_RETRY = 30.0
 
@@ -62,8 +75,15 @@ class Informer:
         self._seconds = settings.resync_seconds
         self._scopes = scopes(settings.watch_namespaces)
         self._due: set[Scope] = set()
-        self._refused: dict[str, Scope] = {}
-        """Namespaces on the list that may not be read (by path): gone with their Role, often."""
+        self._refused: dict[str, float] = {}
+        """Namespaces on the list that may not be read (by path), and since when: gone with their
+        Role, often."""
+
+        self._newest: dict[Scope, int] = {}
+        """The highest version of a LIST that has finished."""
+
+        self._fallen: dict[Scope, float] = {}
+        """Since when its LISTs show an earlier moment than that."""
 
         self._relist = asyncio.Event()
         self.synced = asyncio.Event()
@@ -146,15 +166,33 @@ class Informer:
         except Rejected as error:
             if error.status != 403 or scope.namespace is None:
                 raise
+            now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:
                 log.warning("not allowed, left out until it is: %s", error)
-            self._refused[scope.path] = scope
+            elif now - self._refused[scope.path] >= LEAVE_SECONDS:
+                self._leave(scope.resource, scope.namespace)
+            self._refused.setdefault(scope.path, now)
             return 0
+
+    def _leave(self, resource: Resource, namespace: str) -> None:
+        """Nobody would tell that its clusters are gone, and they would be worked on for ever."""
+        if resource.group != ETCD_CLUSTERS.group:
+            return
+        if owners := self._store.drop(resource, namespace):
+            log.warning("%s of namespace %s are left alone", resource.plural, namespace)
+        for owner in owners:
+            self._enqueue(*owner)
 
     async def _list(self, scope: Scope) -> int:
         resource, namespace = scope
+        newest = self._newest.get(scope, -1)
         listing = await self._kube.list_at(resource, namespace, SELECTORS[resource])
         self._refused.pop(scope.path, None)
+        if listing.version < newest:
+            self._went_back(scope, listing.version, newest)
+            return 0
+        self._newest[scope] = max(listing.version, self._newest.get(scope, -1))
+        self._fallen.pop(scope, None)
         owners = self._store.replace(resource, namespace, listing.items, listing.version)
         if not self.synced.is_set():
             return len(owners)  # all are asked for once everything is known, in order of need
@@ -164,6 +202,22 @@ class Informer:
             self._metrics.ahead.labels(resource.plural).inc(len(owners))
             log.info("a LIST of %s was ahead of its watch for %d owners", scope.path, len(owners))
         return len(owners)
+
+    def _went_back(self, scope: Scope, version: int, newest: int) -> None:
+        """A LIST that names no version shows what is newest, so after one that had finished before
+        it began it is never behind: but where the API server's own etcd was restored from a
+        snapshot. The store takes nothing older than what it has, so only a new process can see what
+        is there now."""
+        now = asyncio.get_running_loop().time()
+        since = self._fallen.setdefault(scope, now)
+        if now - since >= BELIEVED_SECONDS:
+            raise RuntimeError(
+                f"{scope.path} is at version {version} and was at {newest}: the API server has lost"
+                " what came after, and the operator begins anew"
+            )
+        if now == since:
+            log.warning("%s is at version %d and was at %d", scope.path, version, newest)
+        self.on_listed(scope)
 
     async def _let_them_begin(self) -> None:
         """kopf lists everything once more and copies each object several times, which for a fleet
@@ -226,7 +280,7 @@ class Informer:
             if silent == self._silent():
                 log.error("silent watches, starting kopf anew: %s", ", ".join(silent))
                 self._metrics.watch_restarts.inc()
-                self._watches.restart()
+                self._watches.restart(silent)
 
     def _silent(self) -> list[str]:
         return [path for path in self._watches.silent() if path not in self._refused]

@@ -16,6 +16,7 @@ from etcd_operator.finder import Finder
 from etcd_operator.kube import SECRETS, Conflict, Json, Kubernetes, Resource
 from etcd_operator.moments import rfc3339
 from etcd_operator.signing import CannotSign, make
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import pinned_in
 from etcd_stateful.manifests.secret import certificate_secret
@@ -39,7 +40,8 @@ async def _issue(
     kube: Kubernetes, finder: Finder, cluster: EtcdCluster, step: IssueCertificate, now: float
 ) -> Done | Outdated:
     need = step.need
-    authority = finder.known(SECRETS, cluster.namespace, need.signed_by) if need.signed_by else None
+    above_it = (SECRETS, cluster.namespace, need.signed_by)
+    authority = await finder.find(*above_it) if need.signed_by else None
     if authority is not None and reading.foreign(cluster, "Secret", authority):
         return Outdated(f"Secret {need.signed_by} is another owner's now")
     try:
@@ -68,9 +70,9 @@ async def put(
     need, where = step.need, (SECRETS, cluster.namespace, step.need.secret)
     data, metadata = _encoded(files), {"annotations": dict(notes)} if notes else {}
     if step.resource_version:
-        unused = _unmounted(step, finder.known(*where) or {})
-        version = {"resourceVersion": step.resource_version}
-        patch: Json = {"metadata": version | metadata, "data": dict.fromkeys(unused) | data}
+        unused = _unmounted(step, await finder.find(*where) or {})
+        metadata |= _exactly(cluster, step)
+        patch: Json = {"metadata": metadata, "data": dict.fromkeys(unused) | data}
         writing = kube.merge_patch(*where, patch)
     else:
         manifest = certificate_secret(cluster, need, data)
@@ -88,7 +90,7 @@ async def _rotate(
 ) -> Done | Outdated:
     name = step.need.secret
     where = (SECRETS, cluster.namespace, name)
-    known = finder.known(*where)
+    known = await finder.find(*where)
     if known is None:
         return Outdated(f"Secret {name} is gone")
     made = make(step.need, {}, now, step.generation) if step.turn == "begin" else {}
@@ -96,10 +98,18 @@ async def _rotate(
         turned = authorities.turned(step.turn, contents(known), step.generation, made)
     except KeyError as error:
         return Outdated(f"Secret {name} lacks {error}")
-    version = {"resourceVersion": step.resource_version}
     data = dict.fromkeys(turned) | _encoded({key: one for key, one in turned.items() if one})
-    patch: Json = {"metadata": version, "data": data}
+    patch: Json = {"metadata": _exactly(cluster, step), "data": data}
     return await _write(finder, where, kube.merge_patch(*where, patch)) or Done(step.reason)
+
+
+def _exactly(
+    cluster: EtcdCluster, step: IssueCertificate | TakeCertificate | RotateAuthority
+) -> Json:
+    """Of the Secret that was looked at, whose labels come back with the write if someone took them:
+    without them no watch tells of it."""
+    labels = naming.labels(cluster.name)
+    return {"resourceVersion": step.resource_version, "labels": labels}
 
 
 async def _write(

@@ -53,6 +53,19 @@ class PasswordLook:
         """When they were first seen to be as they are; what etcd said before is of other ones."""
         return self._since.get((cluster.namespace, cluster.name), float("-inf"))
 
+    async def unchanged(self, cluster: EtcdCluster, user: str) -> str | None:
+        """The user's password, from its Secret as it is now; None where it is not that of the last
+        look. An operator that was stopped for a while would set one that was changed since."""
+        named = cluster.auth.users if cluster.auth else ()
+        where = next((one.secret for one in named if one.name == user), None)
+        if where is None:
+            return None
+        try:
+            password = _password(where, await self._secrets.read_again(cluster, where.name))
+        except _Unusable:
+            return None
+        return password if password == self.of(cluster).get(user) else None
+
     async def onto(self, base: Observation) -> Observation:
         """The observation with what is wrong with each password."""
         cluster, auth = base.cluster, base.cluster.auth

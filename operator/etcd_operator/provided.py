@@ -47,13 +47,19 @@ class ProvidedSecrets:
 
     async def read(self, cluster: EtcdCluster, name: str) -> Json | None:
         key = (cluster.namespace, cluster.name)
-        reads = self._reads.setdefault(key, {})
-        # Before it is read: what changes meanwhile has another one.
-        last, now, mark = reads.get(name), self._clock(), self._mark(SECRETS, key, name)
-        if last and last.generation == cluster.generation and _stands(last, mark, now):
-            return last.raw
+        if last := self._reads.get(key, {}).get(name):
+            mark, now = self._mark(SECRETS, key, name), self._clock()
+            if last.generation == cluster.generation and _stands(last, mark, now):
+                return last.raw
+        return await self.read_again(cluster, name)
+
+    async def read_again(self, cluster: EtcdCluster, name: str) -> Json | None:
+        """Whatever was read or heard of before."""
+        key = (cluster.namespace, cluster.name)
+        # Before it is read: what changes meanwhile has another mark.
+        now, mark = self._clock(), self._mark(SECRETS, key, name)
         raw = await self._kube.get(SECRETS, cluster.namespace, name)
-        reads[name] = _Read(now, cluster.generation, raw, mark)
+        self._reads.setdefault(key, {})[name] = _Read(now, cluster.generation, raw, mark)
         return raw
 
     def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:

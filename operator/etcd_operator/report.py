@@ -19,6 +19,7 @@ from etcd_operator.finder import Finder
 from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, Kubernetes, Rejected
 from etcd_operator.metrics import Metrics
 from etcd_operator.moments import rfc3339
+from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import timeless, write_status
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import Observation, is_latched
@@ -54,10 +55,13 @@ class Reporter:
         self._written: dict[Key, float] = {}
         self._pruned: dict[Key, tuple[Json, Json]] = {}
         self._said: dict[Key, tuple[str, str]] = {}
+        self._rejected: dict[Key, tuple[str, float]] = {}
+        """Why the last status was not taken, and until when none is written for that."""
+
         self._posting: set[asyncio.Task[None]] = set()
 
     def forget(self, key: Key) -> None:
-        for memory in (self._written, self._pruned, self._said):
+        for memory in (self._written, self._pruned, self._said, self._rejected):
             memory.pop(key, None)
         self._metrics.forget(key)
 
@@ -69,28 +73,42 @@ class Reporter:
         status = render(body, outcome, rfc3339(self._wall_clock()))
         if timeless(status) == timeless(stored) or self._is_pruned(key, status, stored):
             return 0.0
+        if (wait := self._barred(key)) > 0:
+            return wait
         if not urgent and _gist(status) == _gist(stored) and (wait := self._wait(key)) > 0:
             return wait
         await self._write(key, body, status)
-        return 0.0
+        return self._barred(key)
 
     def _wait(self, key: Key) -> float:
         due = self._written.get(key, -STATUS_SECONDS) + STATUS_SECONDS
         return due - self._clock()
+
+    def _barred(self, key: Key) -> float:
+        _, until = self._rejected.get(key, ("", float("-inf")))
+        return max(until - self._clock(), 0.0)
 
     async def _write(self, key: Key, body: Json, status: Json) -> None:
         self._written[key] = self._clock()
         try:
             written = await write_status(self._kube, ETCD_CLUSTERS, body, status)
         except Rejected as error:
-            log.warning("the status was rejected: %s", error, extra=_place(key))
+            self._reject(key, str(error))
             return
+        self._rejected.pop(key, None)
         if written is None:
             return
         self._pruned[key] = (timeless(status), timeless(written.get("status") or {}))
         self._finder.take(ETCD_CLUSTERS, written)
         if words := _newly_bare(body.get("status") or {}, status):
             self.event(body, "Warning", "Plaintext", words)
+
+    def _reject(self, key: Key, why: str) -> None:
+        """One line for each reason. A status that is not taken would be written at every pass."""
+        before, _ = self._rejected.get(key, ("", 0.0))
+        self._rejected[key] = (why, self._clock() + REJECTED_SECONDS)
+        if before != why:
+            log.warning("the status was rejected: %s", why, extra=_place(key))
 
     def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
         """The API server kept less of the same status before: an older CRD. Not to be repeated."""

@@ -98,7 +98,7 @@ class _Shelf:
             news = proven > gone if listed_at is None else proven >= gone
         if not news:
             return False
-        self._unset(key)
+        self.unset(key)
         self.objects[key] = obj
         for owner in owners_of(self.resource, obj):
             self.by_owner[owner][key] = obj
@@ -114,7 +114,7 @@ class _Shelf:
         # whose response was faster than this event) never gone.
         if version_of(known) > at or (version is None and known["metadata"].get("uid") != uid):
             return False
-        self._unset(key)
+        self.unset(key)
         self._bury(key, at)
         return True
 
@@ -127,7 +127,7 @@ class _Shelf:
             if namespace in (None, key[0]) and key not in shown and version_of(obj) <= version
         ]
         for obj in dropped:
-            self._unset(key_of(obj))
+            self.unset(key_of(obj))
         self.listed_at[namespace] = max(version, self.listed_at.get(namespace, -1))
         self.gone = {
             key: at
@@ -144,7 +144,7 @@ class _Shelf:
         if version is not None:
             self.gone[key] = max(version, self.gone.get(key, -1))
 
-    def _unset(self, key: Key) -> None:
+    def unset(self, key: Key) -> None:
         known = self.objects.pop(key, None)
         for owner in owners_of(self.resource, known) if known is not None else ():
             siblings = self.by_owner[owner]
@@ -208,6 +208,15 @@ class Store:
         different += [old for obj in different if (old := before[key_of(obj)]) is not None]
         different += shelf.absent(namespace, before, version)
         return {owner for obj in different for owner in owners_of(resource, obj)}
+
+    def drop(self, resource: Resource, namespace: str) -> set[Owner]:
+        """Forget a namespace that may not be looked into any more; whatever is read of it is news.
+        Returns the owners of what it held."""
+        shelf = self._shelf(resource)
+        dropped = [obj for key, obj in shelf.objects.items() if key[0] == namespace]
+        for obj in dropped:
+            shelf.unset(key_of(obj))
+        return {owner for obj in dropped for owner in owners_of(resource, obj)}
 
     def _shelf(self, resource: Resource) -> _Shelf:
         if resource not in self._shelves:

@@ -18,7 +18,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import aiohttp
@@ -64,6 +64,10 @@ WATCH_SECONDS = 300
 
 SILENT_SECONDS = WATCH_SECONDS + 90.0
 START_SECONDS = 30.0
+"""For every watch to begin. Twice as long each time that it was not enough: kopf lists a fleet, and
+hands over each object of it, before a watch of it begins."""
+
+LONGEST_START = 240.0
 LOGIN_SECONDS = 5.0
 END_SECONDS = 2.0
 """For kopf to end by itself. Then its tasks are cancelled until they are gone: it ignores some."""
@@ -131,6 +135,8 @@ class Watches:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
         self._asked: float | None = None
+        self._patience = START_SECONDS
+        self._late = False
 
     def start(self) -> None:
         self._main = asyncio.get_running_loop()
@@ -138,8 +144,9 @@ class Watches:
         self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
         self._thread.start()
 
-    def restart(self) -> None:
-        """End kopf; its thread starts it anew."""
+    def restart(self, silent: Iterable[str] = ()) -> None:
+        """End kopf; its thread starts it anew, with more time where one of these has not begun."""
+        self._late = any(path not in self._renewed for path in silent)
         self._asked = self._asked or self._clock()
         loop, ending = self._loop, self._ending
         if loop is not None and ending is not None and not loop.is_closed():
@@ -162,7 +169,7 @@ class Watches:
     def silent(self) -> list[str]:
         """The watches that should have been renewed by now and were not."""
         now = self._clock()
-        if now - self._started < START_SECONDS:
+        if now - self._started < self._patience:
             return []
         return [
             path
@@ -173,7 +180,7 @@ class Watches:
     def _run(self) -> None:
         delay = FIRST_DELAY
         while not self._ended.is_set():
-            self._started, self._asked = self._clock(), None
+            self._started, self._asked, self._late = self._clock(), None, False
             self._renewed.clear()
             try:
                 asyncio.run(self._kopf())
@@ -182,6 +189,10 @@ class Watches:
             self._ending = None
             steady = self._clock() - self._started > STEADY_SECONDS
             delay = FIRST_DELAY if steady else min(2 * delay, LAST_DELAY)
+            if self._late:
+                self._patience = min(2 * self._patience, LONGEST_START)
+            elif steady:
+                self._patience = START_SECONDS
             self._ended.wait(delay)
 
     async def _kopf(self) -> None:

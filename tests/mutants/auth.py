@@ -39,8 +39,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/steps.py",
-        "            return isinstance(change, _TAKES)\n",
-        "            return False\n",
+        "    ChangeAuth,\n",
+        "",
         "everybody is let in on the word of an old spec",
     ),
     Mutant(

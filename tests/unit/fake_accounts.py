@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from etcd_operator.accounts import AuthStatus
+from etcd_operator.accounts import AuthStatus, Tried
 from etcd_operator.etcd import Denied, Endpoint, NoAnswer, Refused
 from etcd_stateful.api.auth import ROOT, Permission
 from etcd_stateful.membership.accounts import (
@@ -31,6 +31,9 @@ class FakeAccounts:
     enabled: bool = False
     revision: int = 1
     passwords: dict[str, str] = field(default_factory=dict)
+    passwordless: set[str] = field(default_factory=set)
+    """Made with `--no-password`: etcd takes a new password for them, and keeps to having none."""
+
     granted: dict[str, set[str]] = field(default_factory=dict)
     permissions: dict[str, set[Permission]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
@@ -52,6 +55,7 @@ class FakeAccounts:
             case DeleteUser(user):
                 _refuse(self.enabled and user == ROOT, "invalid auth management")
                 del self.passwords[user], self.granted[user]
+                self.passwordless.discard(user)
             case GrantRole(user, role):
                 _refuse(role != ROOT and role not in self.permissions, "role name not found")
                 self.granted[user].add(role)
@@ -85,14 +89,19 @@ class FakeAccounts:
 
     def view(self, wanted: dict[str, str] | None = None) -> AuthView:
         """`wanted`: the passwords of the Secrets, where they are tried."""
+        tried = {user: self._try(user, text) for user, text in (wanted or {}).items()}
         return AuthView(
             self.enabled,
             {user: frozenset(roles) for user, roles in self.granted.items()},
             {role: frozenset(kept) for role, kept in self.permissions.items()},
-            frozenset(
-                user for user, text in (wanted or {}).items() if self.passwords[user] != text
-            ),
+            frozenset(user for user, said in tried.items() if said == "wrong"),
+            frozenset(user for user, said in tried.items() if said == "has none"),
         )
+
+    def _try(self, user: str, password: str) -> Tried:
+        if user in self.passwordless:
+            return "has none"
+        return "right" if self.passwords.get(user) == password else "wrong"
 
     async def status(self, _at: Endpoint) -> AuthStatus:
         self._asked("status")
@@ -114,10 +123,10 @@ class FakeAccounts:
         self._asked(f"role {role}")
         return frozenset(self.permissions[role])
 
-    async def is_password(self, _at: Endpoint, user: str, password: str) -> bool:
+    async def try_password(self, _at: Endpoint, user: str, password: str) -> Tried:
         self._asked(f"try {user}")
         _refuse(not self.enabled, "authentication is not enabled")
-        return self.passwords.get(user) == password
+        return self._try(user, password)
 
     async def change(self, _at: Endpoint, change: Change, password: str) -> None:
         self._asked(f"{type(change).__name__} {getattr(change, 'user', '')}".rstrip())

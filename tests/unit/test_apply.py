@@ -260,6 +260,17 @@ class TestSecret:
         assert reading.start_key(after) == reading.start_key(before)
         assert world.store.get(SECRETS, "default", "a-start") == after
 
+    async def test_record_brings_back_the_labels_that_someone_took_off(self, world):
+        secret = await world.put_secret()
+        secret["metadata"]["labels"] = {"theirs": "kept"}
+        version = world.kube.put(SECRETS, secret)["metadata"]["resourceVersion"]
+        step = WriteBootstrap("a-start", version, records.latch(BOOTSTRAP), "formed")
+
+        assert isinstance(await world.apply(step), Done)
+        after = world.kube.live(SECRETS, "a-start")
+        assert after["metadata"]["labels"] == {"theirs": "kept"} | naming.labels("a")
+        assert world.store.get(SECRETS, "default", "a-start") == after
+
     async def test_record_of_another_version_is_not_written(self, world):
         before = await world.put_secret()
         step = WriteBootstrap("a-start", "1", records.latch(BOOTSTRAP), "formed")
@@ -372,6 +383,17 @@ class TestTicket:
         await world.apply(patched)
         assert isinstance(await world.apply(step), Outdated)
         assert world.start.taken == []
+
+    async def test_is_pushed_though_its_secret_has_lost_its_labels(self, world):
+        """The watch selects by them, so the store takes the Secret for gone."""
+        step = await self.prepare(world)
+        secret = world.kube.live(SECRETS, "a-start")
+        secret["metadata"]["labels"] = {}
+        world.kube.put(SECRETS, secret)
+        assert world.store.get(SECRETS, "default", "a-start") is None
+
+        assert isinstance(await world.apply(step), Done)
+        assert world.start.taken == [self.TICKET]
 
     async def test_for_another_run_is_not_pushed(self, world):
         step = await self.prepare(world)

@@ -6,10 +6,21 @@ import base64
 import logging
 
 import pytest
+from aetcd import rpc
 from reconcile_bench import Bench
 
+from etcd_operator.accounts import GrpcAccounts
+from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, _meaning
 from etcd_operator.kube import ETCD_CLUSTERS, SECRETS
-from etcd_stateful.membership.accounts import Enable
+from etcd_stateful.api.auth import Permission
+from etcd_stateful.membership.accounts import (
+    AddUser,
+    DeleteUser,
+    Enable,
+    GrantPermission,
+    RevokePermission,
+    SetPassword,
+)
 
 MANAGED = {"peer": "Managed", "client": "Managed"}
 AUTH = {
@@ -93,6 +104,40 @@ async def test_at_rest_no_secret_is_read_and_one_that_changes_is_followed_at_onc
     assert on.accounts.passwords["web"] == "web-secret-2"
 
 
+async def test_a_leader_that_was_stopped_for_a_while_sets_no_old_password(on):
+    """It has the Secret of before in its memory, while another operator has set the new one."""
+    on.marks = {}
+    minutes(on)
+    await on.run()
+    put_password(on, "web", "web-secret-2", "pw")
+    on.accounts.do(SetPassword("web"), "web-secret-2")
+    minutes(on)
+    await on.once()
+    assert on.accounts.passwords["web"] == "web-secret-2"
+
+    await on.run()
+    assert on.accounts.passwords["web"] == "web-secret-2"
+    assert on.condition("Progressing")["reason"] == "AsDeclared"
+
+
+async def test_a_leader_that_was_stopped_for_a_while_grants_nothing_by_an_old_spec(on):
+    on.kube.watching = False
+    body = on.body
+    body["spec"]["auth"]["roles"][0]["permissions"] = [{"access": "Read", "key": "/motd"}]
+    body["metadata"]["generation"] += 1
+    on.kube.put(ETCD_CLUSTERS, body)
+    [old] = on.accounts.permissions["web"]
+    new = Permission("Read", b"/motd")
+    on.accounts.do(RevokePermission("web", old))
+    on.accounts.do(GrantPermission("web", new))
+    minutes(on)
+    await on.once()
+    assert on.accounts.permissions["web"] == {new}
+
+    await on.run()
+    assert on.accounts.permissions["web"] == {new}
+
+
 async def test_off_by_hand_is_on_again_within_a_round(on):
     on.accounts.enabled = False
     minutes(on)
@@ -174,6 +219,57 @@ async def test_what_is_wrong_with_a_secret_is_said_and_mended_within_seconds(ben
         bench.clock.now += 1
     assert bench.accounts.enabled
     assert bench.condition("Blocked") is None
+
+
+async def test_a_user_without_a_password_is_told_of_once_and_asked_about_no_more(on):
+    on.accounts.do(DeleteUser("web"))
+    on.accounts.do(AddUser("web"), "")
+    on.accounts.passwordless.add("web")
+    minutes(on)
+    await on.run()
+    blocked = on.condition("Blocked")
+    assert blocked["reason"] == "UserWithoutPassword"
+    assert "web" in blocked["message"]
+    assert on.events.reasons().count("UserWithoutPassword") == 1
+
+    on.accounts.calls.clear()
+    await on.rest(300)
+    assert set(on.accounts.calls) == {"status"}
+    assert len(on.accounts.calls) < 10
+
+    put_password(on, "root", "root-secret-2")
+    minutes(on)
+    await on.run()
+    assert on.accounts.passwords["root"] == "root-secret-2"
+
+    on.accounts.do(DeleteUser("web"))
+    minutes(on)
+    await on.run()
+    assert on.accounts.passwords["web"] == "web-secret-1"
+    assert on.condition("Blocked") is None
+
+
+async def test_what_etcd_says_of_a_password_for_a_user_without_one_is_an_answer():
+    """It is in no table of errors of etcd's (3.5 to 3.7), so gRPC gives it the code `UNKNOWN`."""
+
+    class Says(GrpcEtcd):
+        words = ""
+
+        async def read(self, at, _ask):
+            raise _meaning(at, self)
+
+        def code(self):
+            return rpc.StatusCode.UNKNOWN
+
+        def details(self):
+            return self.words
+
+    etcd, at = Says(), Endpoint("127.0.0.1")
+    etcd.words = "auth: authentication failed, password was given for no password user"
+    assert await GrpcAccounts(etcd).try_password(at, "web", "x") == "has none"
+    etcd.words = "something else"
+    with pytest.raises(NoAnswer):
+        await GrpcAccounts(etcd).try_password(at, "web", "x")
 
 
 async def test_members_that_deny_the_operator_are_told_of_and_nothing_is_done(bench):

@@ -22,12 +22,14 @@ from etcd_operator.kube import (
     Json,
     Rejected,
 )
+from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.backup import order, outcome
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
+from etcd_stateful.backup.plan import LONGEST_WAIT
 from etcd_stateful.manifests.statefulset import stateful_set
 
 KEY = ("default", "b")
@@ -509,10 +511,12 @@ class TestAtAnInterval:
     async def test_the_first_comes_after_one_interval(self) -> None:
         world = await self.start()
 
-        assert await world.settle() == pytest.approx(3600)
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
         assert world.jobs() == []
         assert world.condition()["reason"] == "Scheduled"
-        world.clock.now += 3600
+        world.clock.now += 3600 - 100
+        assert await world.settle() == pytest.approx(100)
+        world.clock.now += 100
         await world.settle()
         assert len(world.jobs()) == 1
 
@@ -526,7 +530,7 @@ class TestAtAnInterval:
         world.end_job()
         after = await world.settle()
 
-        assert after == pytest.approx(3500)
+        assert after == pytest.approx(LONGEST_WAIT)
         assert world.status["succeeded"] is True
         world.clock.now = began + 3600
         await world.settle()
@@ -556,8 +560,33 @@ class TestAtAnInterval:
         world.run_pod(message=outcome.serialise(STORED))
         world.end_job()
 
-        assert await world.settle() == pytest.approx(3600)
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
         assert len(world.jobs()) == 1
+
+    async def test_a_timer_that_stood_while_its_machine_slept_is_late_by_minutes(self) -> None:
+        """Timers go by a clock that stands then, and intervals may be of days."""
+        world = World()
+        world.declare(backupPolicy={"backupIntervalInSecond": 7 * 24 * 3600})
+
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
+
+    async def test_a_look_before_the_next_is_due_asks_the_api_server_nothing(self) -> None:
+        world = await self.start()
+        await world.settle()
+        world.kube.calls.clear()
+        world.clock.now += LONGEST_WAIT
+        await world.settle()
+        assert not world.kube.calls
+
+        world.clock.now += 3600
+        await world.settle()
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+        await world.settle()
+        world.kube.calls.clear()
+        world.clock.now += LONGEST_WAIT
+        await world.settle()
+        assert not world.kube.calls
 
     async def test_a_long_one_is_not_overtaken_by_the_next(self) -> None:
         world = await self.start()
@@ -755,6 +784,27 @@ class TestWithTheObject:
         await world.backups.reconcile(KEY)
 
         assert not self.finalizers(world)
+
+    async def test_one_whose_role_went_before_it_tells_the_way_out_once(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As where the namespace of both is deleted: not even its status can be written."""
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        await self.gone(world)
+        for call in ("get Job", "patch EtcdBackup", "apply EtcdBackup/status"):
+            world.kube.failures[call] = [Rejected("forbidden", status=403)] * 99
+        caplog.clear()
+        for _ in range(5):
+            assert await world.backups.reconcile(KEY) == REJECTED_SECONDS
+        said = [one.getMessage() for one in caplog.records]
+        assert len(said) == 1
+        assert "kubectl patch etcdbackup b --namespace default" in said[0]
+        assert self.finalizers(world)
+
+        world.kube.failures.clear()
+        await world.settle()
+        assert "b-backup-delete-g1" in world.jobs()
 
     async def test_a_spec_that_cannot_be_read_holds_nothing(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")

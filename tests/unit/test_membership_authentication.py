@@ -9,6 +9,7 @@ from fake_accounts import FakeAccounts
 from worlds import World, body, drive
 
 from etcd_stateful.api.auth import Permission
+from etcd_stateful.conditions import LONGEST
 from etcd_stateful.membership import authentication
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -282,6 +283,47 @@ class TestHeld:
         assert on.accounts.enabled
         assert isinstance(step, Hold)
         assert on.accounts.passwords["web"] == "w1"
+
+    def test_a_user_without_a_password_is_named_and_the_others_go_on(self, on) -> None:
+        on.accounts.passwordless = {"web"}
+        on.secrets = {"root": "r2", "web": "w2"}
+        step = drive(on, idle=2)
+
+        assert isinstance(step, Hold)
+        assert step.reason == "UserWithoutPassword"
+        assert "etcdctl user delete web" in step.message
+        assert "spec.paused" not in step.message
+        assert on.changes == [SetPassword("root")]
+
+        on.accounts.do(DeleteUser("web"))
+        assert drive(on, idle=2) == Settled()
+        assert on.accounts.passwords["web"] == "w2"
+        assert on.accounts.granted["web"] == {"web"}
+
+    def test_a_root_without_a_password_is_made_anew_the_way_that_is_said(self, on) -> None:
+        on.accounts.passwordless = {"root"}
+        step = drive(on, idle=2)
+        assert isinstance(step, Hold)
+        assert step.reason == "UserWithoutPassword"
+        assert "spec.paused" in step.message
+        assert "Secret o" in step.message
+
+        on.body["spec"]["paused"] = True
+        on.accounts.do(Disable())
+        on.accounts.do(DeleteUser("root"))
+        assert isinstance(decide(on.observe()), Hold)
+        del on.body["spec"]["paused"]
+        assert drive(on, idle=2) == Settled()
+        assert on.accounts.enabled
+        assert on.accounts.passwords["root"] == "r1"
+
+    def test_all_that_the_condition_says_of_both_fits_in_it(self, on) -> None:
+        on.accounts.passwordless = {"root", "web"}
+        step = drive(on, idle=2)
+
+        assert isinstance(step, Hold)
+        assert "etcdctl user delete web" in step.message
+        assert len(step.message) <= LONGEST
 
     def test_a_certificate_of_another_name_would_lock_the_operator_out(self) -> None:
         found = world()

@@ -150,6 +150,21 @@ class TestRejected:
         assert "status was rejected" in caplog.text
         assert len(bench.start.taken) == 3
 
+    async def test_status_is_logged_once_and_written_twice_a_minute(self, bench, caplog):
+        """As where the operator's Role is gone, and each second's wait would say so again."""
+        bench.kube.failures["apply EtcdCluster/status"] = [Rejected("no", status=403)] * 10
+        for _ in range(90):
+            await bench.once()
+            bench.nodes.turn()
+            bench.clock.now += 1
+        assert bench.kube.calls["apply EtcdCluster/status"] <= 4
+        assert caplog.text.count("status was rejected") == 1
+
+        bench.kube.failures.clear()
+        bench.clock.now += 30
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+
 
 class TestUnavailable:
     async def test_goes_to_the_queue_which_backs_off(self, bench):

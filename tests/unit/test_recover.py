@@ -472,12 +472,15 @@ class _Guarded(_Answers):
     """etcd with authentication on."""
 
     password = ""
+    fails = ""
 
     def do_POST(self) -> None:
         said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.status, answer = 400, {"message": "etcdserver: user name is empty"}
         if self.path == "/v3/auth/authenticate":
-            if said == {"name": "root", "password": self.password}:
+            if self.fails:
+                self.status, answer = 500, {"error": self.fails, "code": 2}
+            elif said == {"name": "root", "password": self.password}:
                 self.status, answer = 200, {"token": "t"}
         elif self.headers.get("Authorization") == "t":
             self.status, answer = 200, {"leader": "1"}
@@ -486,8 +489,9 @@ class _Guarded(_Answers):
 
 
 @contextlib.contextmanager
-def guarded(password: str) -> Iterator[int]:
-    handler = type("Handler", (_Guarded,), {"password": password})
+def guarded(password: str, fails: str = "") -> Iterator[int]:
+    """`fails`: how each try to log in ends, in etcd's words."""
+    handler = type("Handler", (_Guarded,), {"password": password, "fails": fails})
     with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -537,6 +541,18 @@ class TestTheGateway:
             Gateway(port, str(file)).call("maintenance/status", {})
 
         assert "another" not in str(said.value)
+
+    def test_of_a_root_that_was_made_without_a_password_the_way_out_is_said(
+        self, tmp_path: Path
+    ) -> None:
+        """etcd has no code for it, so to the gateway it is a 500, as what passes is."""
+        file = tmp_path / "password"
+        file.write_text("r-1")
+        words = "auth: authentication failed, password was given for no password user"
+        with guarded("r-1", words) as port, pytest.raises(Undone, match="restore a backup") as said:
+            Gateway(port, str(file)).call("maintenance/status", {})
+
+        assert "without one" in str(said.value)
 
     def test_without_a_password_what_is_missing_is_said(self, tmp_path: Path) -> None:
         with guarded("r-1") as port, pytest.raises(Undone, match=r"spec\.auth\.rootSecret"):

@@ -21,6 +21,7 @@ from etcd_operator.kube import (
     Conflict,
     Unavailable,
 )
+from etcd_stateful import naming
 
 OVERLAP = 300
 ROTATED = {"peer": 2, "client": 2, "overlapSeconds": OVERLAP}
@@ -142,6 +143,22 @@ def mounted(pod):
         if volume["name"] in ("peer-tls", "server-tls")
         for item in volume["secret"]["items"]
     }
+
+
+async def test_of_authorities_that_have_lost_their_labels():
+    """Only a read shows them then. They are labelled again with the first turn."""
+    bench = await settled()
+    for name in ("a-peer-ca", "a-client-ca"):
+        secret = bench.kube.live(SECRETS, name)
+        secret["metadata"]["labels"] = {}
+        bench.kube.put(SECRETS, secret)
+    wish(bench, **ROTATED)
+
+    await until(bench, "next-ca.crt")
+    labels = bench.kube.live(SECRETS, "a-client-ca")["metadata"]["labels"]
+    assert labels == naming.labels("a")
+    await through(bench)
+    is_done(bench)
 
 
 async def test_a_whole_rotation():

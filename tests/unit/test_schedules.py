@@ -11,6 +11,7 @@ from etcd_stateful.api.schedule import EtcdBackupSchedule, Retention
 from etcd_stateful.backup import retention, schedules
 from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.made import Made, made_by
+from etcd_stateful.backup.plan import LONGEST_WAIT
 from etcd_stateful.backup.retention import FAILED_KEPT, MOST_LEAVING, LetGo
 from etcd_stateful.backup.schedules import Create, Due, Record, Seen, Tell
 from etcd_stateful.naming import SCHEDULE_UID, scheduled_backup
@@ -58,7 +59,7 @@ class TestDue:
         assert step == Tell(replace(record, counted_until=float(NOON)), 0.0)
 
     def test_nothing_is_done_between_two(self) -> None:
-        assert schedules.decide(seen()) == Tell(RECORD, schedules.LONGEST_WAIT)
+        assert schedules.decide(seen()) == Tell(RECORD, LONGEST_WAIT)
         step = schedules.decide(seen(now=NOON + 3590.0))
         assert isinstance(step, Tell)
         assert step.after == 10.0
@@ -158,7 +159,7 @@ class TestJitter:
         step = schedules.decide(seen(schedule=self.SPREAD, now=NOON + 3599.0, upcoming=NOON + 3600))
 
         assert isinstance(step, Tell)
-        assert step.after == min(1 + later, schedules.LONGEST_WAIT)
+        assert step.after == min(1 + later, LONGEST_WAIT)
 
     def test_what_is_overdue_when_an_operator_begins_does_not_begin_everywhere_at_once(
         self,

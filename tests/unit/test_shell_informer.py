@@ -57,7 +57,9 @@ class Kube:
         trouble = self.trouble.get(resource) or self.trouble.get(namespace)
         if trouble is not None:
             raise trouble
-        return Listing(list(self.objects.get(resource, [])), self.version)
+        found = self.objects.get(resource, [])
+        shown = [one for one in found if namespace in (None, one["metadata"]["namespace"])]
+        return Listing(shown, self.version)
 
 
 class Watches:
@@ -76,7 +78,8 @@ class Watches:
     async def stop(self):
         self.stopped += 1
 
-    def restart(self):
+    def restart(self, silent):
+        assert silent == self.quiet
         self.restarted += 1
         self.quiet = []
 
@@ -433,7 +436,84 @@ async def test_watches_beyond_help_end_the_process(informer):
         assert task.exception() is not None
 
 
+@jumping
+async def test_an_api_server_that_was_put_back_to_an_older_snapshot_ends_the_process(
+    informer, kube, caplog
+):
+    """Otherwise all that it shows is too old for the store, until its versions have caught up."""
+    kube.objects = {ETCD_CLUSTERS: [thing(95)]}
+    async with running(informer) as task:
+        await asyncio.sleep(1)
+        kube.version = 50
+        informer.on_listed(Scope(ETCD_CLUSTERS, None))
+        await asyncio.sleep(20)
+        assert not task.done(), "it may be of a moment"
+        assert informer._store.get(ETCD_CLUSTERS, "ns", "a")
+        await asyncio.wait([task], timeout=60)
+
+        assert task.done()
+        assert "was at 100" in repr(task.exception())
+        assert len([r for r in caplog.records if "was at 100" in r.getMessage()]) == 1
+
+
+@jumping
+async def test_a_list_that_is_behind_for_a_moment_ends_nothing(informer, kube):
+    async with running(informer) as task:
+        await asyncio.sleep(1)
+        for _ in range(5):
+            kube.version = 50
+            informer.on_listed(Scope(PODS, None))
+            await asyncio.sleep(20)
+            kube.version = 100
+            await asyncio.sleep(20)
+        assert not task.done()
+        assert not informer._fallen
+
+
+@jumping
+async def test_of_two_lists_the_one_that_began_first_may_end_last(informer, kube):
+    """It shows the moment of its own beginning, which is earlier, and right."""
+    async with running(informer):
+        await asyncio.sleep(1)
+        slow = asyncio.create_task(informer._list(Scope(PODS, None)))
+        await asyncio.sleep(0)
+        real, kube.list_at = kube.list_at, None
+
+        async def later(*_):
+            return Listing([], 200)
+
+        kube.list_at = later
+        await informer._list(Scope(PODS, None))
+        kube.list_at = real
+        await slow
+        assert not informer._fallen
+        assert informer._newest[Scope(PODS, None)] == 200
+
+
 FORBIDDEN = Rejected("pods is forbidden", status=403)
+
+
+@jumping
+async def test_clusters_of_a_namespace_whose_role_is_gone_are_worked_on_no_more(make, kube, keys):
+    informer = make(watch_namespaces=("x", "ns"), resync_seconds=200)
+    kube.objects = {ETCD_CLUSTERS: [thing(5)], PODS: [thing(6, "a-0")]}
+    async with running(informer):
+        await asyncio.sleep(5)
+        kube.trouble["ns"] = FORBIDDEN
+        await asyncio.sleep(400)
+        assert informer._store.get(ETCD_CLUSTERS, "ns", "a"), "it may be of a moment"
+        await asyncio.sleep(200)
+        keys.clear()
+        await asyncio.sleep(10)
+        assert informer._store.get(ETCD_CLUSTERS, "ns", "a") is None
+        assert informer._store.get(PODS, "ns", "a-0")
+
+        await asyncio.sleep(600)
+        assert keys == []
+        kube.trouble.clear()
+        await asyncio.sleep(200)
+        assert informer._store.get(ETCD_CLUSTERS, "ns", "a")
+        assert ("etcdclusters", ("ns", "a")) in keys
 
 
 @jumping

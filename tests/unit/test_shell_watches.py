@@ -329,6 +329,36 @@ def test_silence():
     assert watches.missing() == []
 
 
+def test_a_fleet_whose_watches_are_long_in_beginning_is_given_more_time(monkeypatch):
+    """A start that is broken off begins at nothing, so with the same time it never comes to an
+    end."""
+    monkeypatch.setattr(watches_module, "FIRST_DELAY", 0.0)
+    now, given = [0.0], []
+    watches = Watches(
+        None, None, deliver=lambda *_: None, listed=lambda _: None, clock=lambda: now[0]
+    )
+    paths = [scope.path for scope in scopes(None)]
+    begun = [paths[:-1]] * 5 + [paths, paths]
+
+    async def kopf_ends():
+        """Once it is told to, as soon as it is silent."""
+        watches._renewed = dict.fromkeys(begun[len(given)], now[0])
+        started = now[0]
+        while not (silent := watches.silent()):
+            now[0] += 1
+        given.append(now[0] - started)
+        watches.restart(silent)
+        if len(given) == len(begun):
+            watches._ended.set()
+
+    monkeypatch.setattr(watches, "_kopf", kopf_ends)
+    watches._run()
+
+    silence = SILENT_SECONDS + 1
+    assert given == [30, 60, 120, 240, 240, silence, silence]
+    assert watches._patience == START_SECONDS
+
+
 def test_secrets_and_pods_of_others_are_filtered_by_the_api_server():
     settings = operator_settings()
     for resource in (PODS, SECRETS):

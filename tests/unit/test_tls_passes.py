@@ -14,6 +14,7 @@ from reconcile_bench import KEY, Bench
 from etcd_operator import checking, issuing, signing
 from etcd_operator.kube import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
 from etcd_operator.reading import secret as read_secret
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, managed
 
@@ -58,6 +59,12 @@ def edit(bench, **spec):
     body = bench.body
     body["spec"] |= spec
     bench.kube.put(ETCD_CLUSTERS, body)
+
+
+def take_labels(bench, name):
+    secret = bench.kube.live(SECRETS, name)
+    secret["metadata"]["labels"] = {}
+    bench.kube.put(SECRETS, secret)
 
 
 def put_secret(bench, name, files):
@@ -274,6 +281,23 @@ class TestAtRest:
         settled.kube.remove(SECRETS, "default", "a-client-tls")
         await settled.run()
         assert data(settled, "a-client-tls")["ca.crt"] == authority["ca.crt"]
+
+    async def test_an_authority_without_its_labels_signs_all_the_same(self, settled):
+        """No watch shows it then, and a read does."""
+        take_labels(settled, "a-peer-ca")
+        settled.kube.remove(SECRETS, "default", "a-peer-tls")
+        await settled.run()
+
+        assert settled.condition("Progressing")["reason"] == "AsDeclared"
+        assert data(settled, "a-peer-tls")["peer-ca.crt"] == data(settled, "a-peer-ca")["ca.crt"]
+
+    async def test_a_renewed_leaf_has_its_labels_again(self, settled):
+        take_labels(settled, "a-client-tls")
+        settled.clock.now += 300 * DAY
+        await settled.run()
+
+        labels = settled.kube.live(SECRETS, "a-client-tls")["metadata"]["labels"]
+        assert labels == naming.labels("a")
 
     async def test_a_leaf_that_was_tampered_with_is_made_anew(self, settled):
         put_secret_data = data(settled, "a-server-tls")

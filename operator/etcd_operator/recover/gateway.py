@@ -18,6 +18,10 @@ CALL_SECONDS: Final = 10.0
 
 _DENIED: Final = (400, 401, 403)
 
+_HAS_NONE: Final = "no password user"
+"""etcd's words where root was made without a password. Their code is 500, as of a failure that
+passes, but this one never does."""
+
 
 class Undone(Exception):
     """It did not come to its end; another try starts over."""
@@ -61,9 +65,15 @@ class Gateway:
         try:
             answer = self._post("auth/authenticate", {"name": "root", "password": password})
         except _Denied as error:
+            cause = "the data may have an older one"
+            if _HAS_NONE in str(error):
+                cause = (
+                    "in the data root was made without one (--no-password), so nobody can log in; "
+                    "restore a backup instead"
+                )
             raise Undone(
                 f"etcd refuses the password of root that spec.auth.rootSecret names ({error}): "
-                "the data may have an older one"
+                f"{cause}"
             ) from None
         self._token = str(answer.get("token", ""))
 
@@ -78,6 +88,7 @@ class Gateway:
         except urllib.error.HTTPError as error:
             with error:
                 words = error.read(400).decode(errors="replace")
-            raise (_Denied if error.code in _DENIED else Silent)(words) from error
+            denied = error.code in _DENIED or _HAS_NONE in words
+            raise (_Denied if denied else Silent)(words) from error
         except (OSError, ValueError) as error:
             raise Silent(str(error)) from error

@@ -19,6 +19,9 @@ from etcd_stateful.backup.outcome import Failure, Progress, Proven, Said, Stored
 
 PROGRESS_SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 10.0
+LONGEST_WAIT: Final = 600.0
+"""Timers run by another clock than the calendar, and a clock may be set, or stand while its machine
+sleeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +294,7 @@ def _running(job: Job) -> Tell:
 
 def _wait(seen: Seen, run: Run) -> Step:
     """Before the next of an interval: what is known of the one before stays."""
-    after = run.due - seen.now
+    after = min(run.due - seen.now, LONGEST_WAIT)
     if seen.stored.get("run"):
         return Tell("", "", after=after)
     return Tell("Scheduled", "the first backup is made after one interval", "Unknown", after)

@@ -18,13 +18,11 @@ from typing import Final
 from etcd_stateful.api.schedule import LONGEST_JITTER, EtcdBackupSchedule
 from etcd_stateful.backup import retention
 from etcd_stateful.backup.made import Made
+from etcd_stateful.backup.plan import LONGEST_WAIT
 from etcd_stateful.backup.retention import LetGo
 
 BUSY_SECONDS: Final = 2.0
 """While a backup is made or deleted: what the operator itself writes of it is no event."""
-
-LONGEST_WAIT: Final = 600.0
-"""Timers run by another clock than the calendar, and a clock may be set."""
 
 PARTS: Final = 10
 LONGEST_UNSAID: Final = 300

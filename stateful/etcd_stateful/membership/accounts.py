@@ -22,6 +22,9 @@ class AuthView:
     """Users whose password is not the one in their Secret. Tried only while authentication is on,
     and once all else is as declared."""
 
+    passwordless: frozenset[str] = frozenset()
+    """Users that were made without a password, which etcd gives none for ever: found by trying."""
+
 
 @dataclass(frozen=True, slots=True)
 class AddUser:

@@ -39,6 +39,7 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Step, Wait, WriteBootstrap
 
 UNUSABLE: Final = "AuthSecretUnusable"
+PASSWORDLESS: Final = "UserWithoutPassword"
 
 _NOTHING: Final = Auth((), ())
 
@@ -105,11 +106,37 @@ def held(seen: Observation) -> Hold | None:
         if (problem := seen.passwords.get(user.name))
     ]
     if not wrong:
-        return None
+        return _passwordless(seen, auth)
     return Hold(
         UNUSABLE,
         f"{'; '.join(wrong)}. Until that is mended, a user that is there keeps its password, and "
         "one that is not is not made",
+    )
+
+
+def _passwordless(seen: Observation, auth: Auth) -> Hold | None:
+    """Users that nobody can give the password of their Secret. Such a one may be all that lets an
+    application in, by a certificate of its name, so it is left to a human to delete it."""
+    without = seen.auth.passwordless if seen.auth else frozenset()
+    found = [user.name for user in auth.users if user.name in without]
+    if not found:
+        return None
+    ways = [
+        f"For {name}: etcdctl user delete {name}; it is made again with its password and roles."
+        for name in found
+        if name != ROOT
+    ]
+    if ROOT in found:
+        ways.append(
+            "Root cannot be deleted while authentication is on: set spec.paused, then, with the "
+            f"certificate in Secret {operator_secret(seen.cluster)}, etcdctl auth disable and "
+            "etcdctl user delete root, and take spec.paused out again. Until then the operator "
+            "goes on, as root by its certificate, but a recovery's Job cannot log in."
+        )
+    return Hold(
+        PASSWORDLESS,
+        f"made without a password (--no-password): {', '.join(found)}. etcd never gives such a "
+        f"user one; all else in spec.auth is carried out. {' '.join(ways)}",
     )
 
 

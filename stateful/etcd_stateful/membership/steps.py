@@ -10,14 +10,7 @@ from typing import Literal, Self
 
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
-from etcd_stateful.membership.accounts import (
-    Change,
-    DeleteRole,
-    DeleteUser,
-    Disable,
-    RevokePermission,
-    RevokeRole,
-)
+from etcd_stateful.membership.accounts import Change
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
@@ -356,9 +349,9 @@ _FINAL = (
     MemberRemove,
     MoveLeader,
     RotateAuthority,
+    ChangeAuth,
 )
-_TAKES = (Disable, DeleteUser, DeleteRole, RevokeRole, RevokePermission)
-"""What lets everybody in, or keeps somebody out."""
+"""`ChangeAuth`: who is let in by the spec of before is in, until the next pass puts it right."""
 
 
 def is_final(step: Step) -> bool:
@@ -368,8 +361,6 @@ def is_final(step: Step) -> bool:
             return final
         case PushTicket(ticket=ticket):
             return ticket.state == "existing"
-        case ChangeAuth(change=change):
-            return isinstance(change, _TAKES)
         case _:
             return isinstance(step, _FINAL)
 

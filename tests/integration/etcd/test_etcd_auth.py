@@ -18,6 +18,7 @@ from etcd_stateful.membership import authentication
 from etcd_stateful.membership.accounts import (
     AddRole,
     AddUser,
+    DeleteUser,
     Disable,
     Enable,
     GrantRole,
@@ -82,15 +83,19 @@ class Declared:
         raise AssertionError(f"no end of it: {done[-5:]}")
 
     async def next_step(self):
-        base = self.world.observe()
-        base = replace(base, passwords=dict.fromkeys(self.passwords, ""))
+        base = self.observed()
         if not authentication.is_looked_at(base):
             return None
         self.looked = await auth_look.look(
             self.accounts, self.at, base, self.passwords, self.looked
         )
         assert self.looked is not None
-        return authentication.go_on(replace(base, auth=self.looked.view))
+        return authentication.go_on(self.observed())
+
+    def observed(self):
+        base = self.world.observe()
+        base = replace(base, passwords=dict.fromkeys(self.passwords, ""))
+        return replace(base, auth=self.looked.view if self.looked else None)
 
 
 @pytest.fixture
@@ -208,6 +213,50 @@ async def test_passwords_follow_their_secrets_and_hands(secured, declared):
     assert await declared.carry_out() == [SetPassword("web")]
 
 
+async def add_without_password(at, user):
+    async with open_channel(at) as channel:
+        options = rpc.UserAddOptions(no_password=True)
+        request = rpc.AuthUserAddRequest(name=user, options=options)
+        await rpc.AuthStub(channel).UserAdd(request, timeout=5)
+
+
+async def test_a_user_without_a_password_is_told_of_and_made_anew_once_deleted(secured, declared):
+    """As `etcdctl user add web --no-password` makes it. No change of its password gives it one."""
+    declared.say(AUTH)
+    await add_without_password(declared.at, "web")
+    await declared.carry_out()
+    await declared.accounts.change(declared.at, SetPassword("web"), "w1")
+    declared.passwords["root"] = "r2"
+
+    assert await declared.carry_out() == [SetPassword("root")]
+    assert declared.looked.view.passwordless == {"web"}
+    held = authentication.held(declared.observed())
+    assert held.reason == authentication.PASSWORDLESS
+
+    await declared.accounts.change(declared.at, DeleteUser("web"), "")
+    assert (await declared.carry_out())[0] == AddUser("web")
+    assert await log_in(secured.at("x"), "web", "w1")
+    assert authentication.held(declared.observed()) is None
+
+
+async def test_a_root_without_a_password_is_made_anew_in_the_way_that_is_said(secured, declared):
+    declared.say(AUTH)
+    await add_without_password(declared.at, "root")
+    await declared.carry_out()
+    held = authentication.held(declared.observed())
+    assert held.reason == authentication.PASSWORDLESS
+    assert (await secured.etcd.member_list(secured.at("root"))).members
+
+    with pytest.raises(Refused):
+        await declared.accounts.change(declared.at, DeleteUser("root"), "")
+    await declared.accounts.change(declared.at, Disable(), "")
+    await declared.accounts.change(declared.at, DeleteUser("root"), "")
+    done = await declared.carry_out()
+    assert AddUser("root") in done
+    assert done[-1] == Enable()
+    assert await log_in(secured.at("x"), "root", "r1")
+
+
 async def test_off_by_hand_on_again_off_by_the_spec(secured, declared):
     await declared.accounts.change(declared.at, AddUser("them"), "x")
     declared.say(AUTH)
@@ -268,4 +317,20 @@ async def test_a_recovery_s_job_logs_in_through_the_gateway(cluster, data):
     assert len(listed["members"]) == 1
     (data / "password").write_text("r-0")
     with pytest.raises(Undone, match="an older one"):
+        Gateway(port, str(data / "password")).call("maintenance/status", {})
+
+
+async def test_a_recovery_s_job_says_of_a_root_without_a_password_that_nobody_can_log_in(
+    cluster, data
+):
+    port, host = free_port(), own_address()
+    urls = f"http://127.0.0.1:{port},http://{host}:2379"
+    cluster.begin(1, host, listen_client_urls=urls)
+    etcd, at = await cluster.ready(), cluster.at(cluster.first[0])
+    await add_without_password(at, "root")
+    for change in (GrantRole("root", "root"), Enable()):
+        await GrpcAccounts(etcd).change(at, change, "")
+
+    (data / "password").write_text("r-1")
+    with pytest.raises(Undone, match="restore a backup"):
         Gateway(port, str(data / "password")).call("maintenance/status", {})

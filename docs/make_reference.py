@@ -22,8 +22,8 @@ INTRODUCTION = """\
 # Reference
 
 Every field of the four kinds, as `kubectl explain etcd.spec --recursive` also shows it. Fields of
-the coreos operator keep their name and meaning; where a StatefulSet changes what they can do, the
-field says so.
+the coreos operator keep their names; [which of them mean something else](migrate-from-coreos.md)
+is on a page of its own.
 """
 
 

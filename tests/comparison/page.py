@@ -21,7 +21,7 @@ NAMES = {
     "random-fast": "random names, 1 s loop",
 }
 COLUMNS = (
-    "deed",
+    "scenario",
     "side",
     "seconds",
     "longest gap, s",
@@ -134,12 +134,12 @@ def _caveats(report: Json) -> list[str]:
     for side in EVERYWHERE:
         absent = [deed for deed in wanted if side not in deeds.get(deed, {})]
         if absent:
-            words = "no deed at all" if len(absent) == len(wanted) else ", ".join(absent)
+            words = "no scenario" if len(absent) == len(wanted) else ", ".join(absent)
             said.append(f"- **Not measured**: {NAMES[side]}: {words}.")
     fewest = min(Counter((life["scenario"], life["side"]) for life in report["lives"]).values())
     if fewest < WHOLE_RUNS:
         said.append(
-            f"- **Only {fewest} of {WHOLE_RUNS} runs** of some deeds: no range to judge by."
+            f"- **Only {fewest} of {WHOLE_RUNS} runs** of some scenarios: no range to judge by."
         )
     if max(life["at"]["load_before"] for life in report["lives"]) > QUIET_LOAD:
         said.append(
@@ -157,7 +157,7 @@ def _notes(report: Json) -> list[str]:
         absent = {side: lives for side, lives in sides.items() if "waited_for_node" in lives[0]}
         if absent:
             said.append(f"- {deed}: whole again only once the node was back: {_waited(absent)}.")
-    said += [f"- Faster than ours: {words}." for words in _faster(deeds)]
+    said += [f"- Faster than this operator: {words}." for words in _faster(deeds)]
     measured = [one for sides in deeds.values() for lives in sides.values() for one in lives]
     wrong = sum(one.get("contradictions", 0) for one in measured)
     said.append(f"- Answers that contradict a linearizable store, on all sides together: {wrong}.")
@@ -173,7 +173,7 @@ def _faster(deeds: dict[str, dict[str, list[Json]]]) -> list[str]:
         for side in ("random", "random-fast"):
             theirs = middle.get(side)
             if ours and theirs and theirs < ours:
-                found.append(f"{deed}, {NAMES[side]}: {theirs:.1f} s, ours {ours:.1f} s")
+                found.append(f"{deed}, {NAMES[side]}: {theirs:.1f} s, this operator {ours:.1f} s")
     return found
 
 

@@ -109,7 +109,7 @@ def test_the_page_says_what_it_does_not_know(report: Json):
     text = page.page(report)
 
     assert "**Not measured**: operator: power cut of a node." in text
-    assert "**Not measured**: random names, 1 s loop: no deed at all." in text
+    assert "**Not measured**: random names, 1 s loop: no scenario." in text
     assert "**Only 1 of 3 runs**" in text
     assert "machine was busy" not in text
     report["lives"][0]["at"] = {**AT, "load_before": 8.0}
@@ -121,8 +121,8 @@ def test_where_the_other_approach_is_faster_it_is_said():
 
     text = page.page({"lives": lives})
 
-    assert "Faster than ours: drain, random names: 9.0 s, ours 23.0 s." in text
-    assert "Faster than ours: create" not in text
+    assert "Faster than this operator: drain, random names: 9.0 s, this operator 23.0 s." in text
+    assert "Faster than this operator: create" not in text
 
 
 def test_the_page_is_written_with_its_plot(report: Json, tmp_path: Path):

@@ -14,10 +14,12 @@ import yaml
 from etcd_operator.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
-from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.cluster import DEFAULT_STORAGE, parse_cluster
+from etcd_stateful.api.quantity import parse_quantity
 from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.api.schedule import parse_schedule
 from etcd_stateful.manifests.statefulset import stateful_set
+from etcd_stateful.restore import too_small
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/**/README.md")})
@@ -29,6 +31,7 @@ PARSERS = {
     naming.SCHEDULE_KIND: parse_schedule,
     naming.RESTORE_KIND: parse_restore,
 }
+CORE, SHELL = ROOT / "stateful" / "etcd_stateful", ROOT / "operator" / "etcd_operator"
 NO_BLOCK = {"Paused"}
 """Held by the user's own word: a condition of its own."""
 
@@ -75,6 +78,19 @@ def test_every_manifest_of_ours_is_taken(body: dict[str, Any]) -> None:
         PARSERS[body["kind"]](body)
 
 
+@pytest.mark.parametrize(
+    "body", [one for one in manifests() if one.values[0]["kind"] == naming.CLUSTER_KIND]
+)
+def test_a_backup_as_large_as_the_quota_fits_on_each_declared_volume(body: dict[str, Any]) -> None:
+    """Restored into the same spec; the file system itself needs less than the margin."""
+    cluster = parse_cluster(body)
+    requests = ((cluster.pod.claim or {}).get("resources") or {}).get("requests") or {}
+    size = parse_quantity(str(requests.get("storage", DEFAULT_STORAGE)))
+
+    assert size is not None
+    assert not cluster.durable or not too_small(cluster.etcd.quota_bytes, int(size))
+
+
 def reasons() -> set[str]:
     """Of every step that waits for a human; some are named by a constant."""
     found: set[str] = set()
@@ -91,6 +107,35 @@ def test_every_reason_of_blocked_is_explained() -> None:
 
     assert len(explained) == len(set(explained))
     assert set(explained) == reasons() - NO_BLOCK
+
+
+@pytest.mark.parametrize(
+    ("root", "begin", "end"),
+    [(CORE, "## The core", "## The shell"), (SHELL, "## The shell", "## One pass")],
+    ids=["core", "shell"],
+)
+def test_the_map_of_the_code_names_every_module_and_no_other(
+    root: Path, begin: str, end: str
+) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`(\w+\.py)`", page.partition(begin)[2].partition(end)[0]))
+    modules = [path for path in root.rglob("*.py") if not path.stem.startswith("__")]
+    needed = {one.name for one in modules if one.parent.name not in ("api", "manifests")}
+
+    assert needed - named == set()
+    assert named - {one.name for one in modules} <= {"__main__.py"}
+
+
+def test_every_invariant_that_is_cited_is_defined() -> None:
+    text = (ROOT / "docs" / "invariants.md").read_text()
+    defined = re.findall(r"^## (I\d+): ", text, flags=re.MULTILINE)
+    pages = [ROOT / "docs" / "architecture.md", *CORE.rglob("*.py"), *SHELL.rglob("*.py")]
+    texts = [path.read_text() for path in pages]
+    cited = {one for text in texts for one in re.findall(r"\bI(?:1[0-2]|[1-9])\b", text)}
+
+    assert defined == [f"I{number}" for number in range(1, 13)]
+    assert cited
+    assert cited <= set(defined)
 
 
 def test_every_metric_of_ours_that_is_spoken_of_is_there() -> None:

@@ -1,6 +1,6 @@
 """What must be true after every test, whatever it did.
 
-The safety rules of docs/architecture.md, as far as they show from outside: every member that etcd
+The safety rules of docs/invariants.md, as far as they show from outside: every member that etcd
 counts has a claim that says so, the cluster ID is the latched one everywhere, no volume was
 deleted that should have been kept, and the operator neither crashed nor restarted by itself.
 """

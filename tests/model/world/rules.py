@@ -1,4 +1,4 @@
-"""The safety rules of the design, each a function with its number.
+"""The safety rules of docs/invariants.md, each a function with its number.
 
 `STATE_RULES` are asked of every state, `STEP_RULES` of every write at the moment that it is
 applied, with the state before it: what the operator believed then is no excuse.

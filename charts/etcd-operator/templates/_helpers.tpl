@@ -37,6 +37,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- /* A list of the chart's own labels or annotations and the user's. A key that is in both is the
+chart's: said twice, it would be no object at all. */}}
+{{- define "etcd-operator.merged" -}}
+{{- merge (dict) (first .) (default dict (last .)) | toYaml }}
+{{- end }}
+
 {{- define "etcd-operator.serviceAccount" -}}
 {{- $made := include "etcd-operator.fullname" . }}
 {{- default (ternary $made "default" .Values.serviceAccount.create) .Values.serviceAccount.name }}

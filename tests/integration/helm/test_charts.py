@@ -240,6 +240,38 @@ def test_the_services_select_the_pods() -> None:
     assert endpoint["honorLabels"] is True
 
 
+def alerts(manifests: list[Manifest]) -> dict[str, Manifest]:
+    (rule,) = of_kind(manifests, "PrometheusRule")
+    return {one["alert"]: one for group in rule["spec"]["groups"] for one in group["rules"]}
+
+
+def written() -> dict[str, Manifest]:
+    groups = yaml.safe_load((OPERATOR / "files" / "alerts.yaml").read_text())["groups"]
+    return {one["alert"]: one for group in groups for one in group["rules"]}
+
+
+def test_alerts_are_made_when_they_are_asked_for() -> None:
+    assert of_kind(render(OPERATOR), "PrometheusRule") == []
+
+    made = alerts(
+        render(OPERATOR, prometheusRule__enabled=True, metrics__serviceMonitor__enabled=True)
+    )
+
+    away = made.pop("EtcdOperatorAway")
+    expected = written()
+    assert away["annotations"] == expected.pop("EtcdOperatorAway")["annotations"]
+    assert away["expr"] == (
+        'absent(etcd_operator_leader{namespace="home",service="etcd-operator-metrics"} == 1)'
+    ), "of this release: another one's operator does not mend these clusters"
+    assert made == expected
+
+
+def test_nobody_is_told_for_ever_that_what_is_not_scraped_is_away() -> None:
+    made = alerts(render(OPERATOR, prometheusRule__enabled=True))
+
+    assert written().keys() - made.keys() == {"EtcdOperatorAway"}
+
+
 def test_crds_are_templates_that_outlive_the_release() -> None:
     rendered = {crd["metadata"]["name"]: crd for crd in of_kind(
         render(OPERATOR), "CustomResourceDefinition")}  # fmt: skip

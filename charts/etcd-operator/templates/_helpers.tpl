@@ -49,11 +49,18 @@ chart's: said twice, it would be no object at all. */}}
 {{- end }}
 
 {{- define "etcd-operator.image" -}}
+{{- $repository := required (include "etcd-operator.noImage" .) .Values.image.repository }}
 {{- if .Values.image.digest }}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- printf "%s@%s" $repository .Values.image.digest }}
 {{- else }}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) }}
 {{- end }}
+{{- end }}
+
+{{- define "etcd-operator.noImage" -}}
+image.repository is not set, as no image is published yet. Build one from the project's
+Dockerfile and push it to where your nodes can pull it from (README.md, "Install it in your cluster"),
+then say --set image.repository=registry.example.com/etcd-operator
 {{- end }}
 
 {{- /* The namespaces that are served, separated by commas; * is all of them. */}}

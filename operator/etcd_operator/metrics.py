@@ -1,4 +1,4 @@
-"""What an operator's operator measures: the queue, the passes, the API calls, the clusters.
+"""What an operator's operator measures: the queue, the passes, the API calls, clusters, schedules.
 
 The queue's metrics bear client-go's names, so that existing dashboards and alerts for controllers
 fit. Everything hangs on an own registry: nothing is registered at import, and two operators can
@@ -65,6 +65,7 @@ class Metrics:
         self._operator(registry)
         self._informer(registry)
         self._clusters(registry)
+        self._schedules(registry)
 
     def _operator(self, registry: CollectorRegistry) -> None:
         self.passes = Counter(
@@ -140,6 +141,28 @@ class Metrics:
             registry=registry,
         )
 
+    def _schedules(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str) -> Gauge:
+            labels = ["namespace", "name"]
+            return Gauge(f"etcd_backup_schedule_{name}", text, labels, registry=registry)
+
+        self.schedule_on = gauge(
+            "scheduled", "1 while runs are begun; 0: suspended, not accepted, or refused"
+        )
+        self.schedule_last_run = gauge(
+            "last_run_succeeded", "1 if the last run that is over was stored; 0: failed, or missed"
+        )
+        self.schedule_succeeded = gauge(
+            "last_success_timestamp_seconds", "When a backup of the schedule last succeeded"
+        )
+        self.schedule_verified = gauge(
+            "last_verified_timestamp_seconds",
+            "When the newest that was verified succeeded, of the backups that are there",
+        )
+        self.schedule_missed = gauge(
+            "missed_runs", "Runs that were missed since the schedule was made"
+        )
+
     def queue(self, name: str) -> QueueMetrics:
         return QueueMetrics(self._queues, name)
 
@@ -165,6 +188,38 @@ class Metrics:
         self.cluster_ready.labels(*key).set(ready)
         self.cluster_available.labels(*key).set(available)
 
+    def schedule(
+        self,
+        key: Key,
+        *,
+        on: bool,
+        last_run: bool | None,
+        succeeded: float | None,
+        verified: float | None,
+        missed: int,
+    ) -> None:
+        """What is None has no series: there was nothing yet that it could tell of."""
+        _put(self.schedule_on, key, on)
+        _put(self.schedule_last_run, key, last_run)
+        _put(self.schedule_succeeded, key, succeeded)
+        _put(self.schedule_verified, key, verified)
+        _put(self.schedule_missed, key, missed)
+
+    def schedule_stopped(self, key: Key) -> None:
+        """No run is begun. What is known of those before stands."""
+        _put(self.schedule_on, key, value=False)
+
+    def forget_schedule(self, key: Key) -> None:
+        """One that is gone must not go on being reported."""
+        for gauge in (
+            self.schedule_on,
+            self.schedule_last_run,
+            self.schedule_succeeded,
+            self.schedule_verified,
+            self.schedule_missed,
+        ):
+            gauge.remove(*key)
+
     def forget(self, key: Key) -> None:
         """A cluster that is gone must not go on being reported."""
         for gauge in (
@@ -176,3 +231,10 @@ class Metrics:
             self.authority_ends,
         ):
             gauge.remove(*key)
+
+
+def _put(gauge: Gauge, key: Key, value: float | None) -> None:
+    if value is None:
+        gauge.remove(*key)
+    else:
+        gauge.labels(*key).set(value)

@@ -75,7 +75,7 @@ def make_work(
         ETCD_CLUSTERS: reconciler.reconcile,
         ETCD_BACKUPS: backups.reconcile,
         ETCD_RESTORES: restores.reconcile,
-        ETCD_SCHEDULES: Schedules(kube, store, events).reconcile,
+        ETCD_SCHEDULES: Schedules(kube, store, events, metrics).reconcile,
     }
     return Work(workers, reconciler.drain)
 

@@ -23,10 +23,11 @@ from etcd_operator.kube import (
     Rejected,
     refused_in_words,
 )
+from etcd_operator.metrics import Metrics
 from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
-from etcd_operator.store import Owner, Store
+from etcd_operator.store import Owner, Store, key_of
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import schedule_status, schedules
@@ -46,12 +47,14 @@ class Schedules:
         kube: Kubernetes,
         store: Store,
         events: Events,
+        metrics: Metrics,
         *,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._kube = kube
         self._store = store
         self._events = events
+        self._metrics = metrics
         self._wall_clock = wall_clock
         self._began: float | None = None
 
@@ -64,6 +67,7 @@ class Schedules:
             self._began = self._wall_clock()
         body = self._store.get(ETCD_SCHEDULES, *key)
         if body is None or "deletionTimestamp" in body["metadata"]:
+            self._metrics.forget_schedule(key)
             return None
         try:
             schedule = parse_schedule(body)
@@ -71,6 +75,7 @@ class Schedules:
             schedule = schedules.spread(schedule, calendar.period)
         except RefusedSchedule as refused:
             told = schedule_status.refused(body, str(refused), rfc3339(self._wall_clock()))
+            self._metrics.schedule_stopped(key)
             await self._write(body, told)
             return None
         try:
@@ -152,6 +157,7 @@ class Schedules:
         if words := refused_in_words(error):
             log.warning("%s", words)
             told = schedule_status.failing(body, words, rfc3339(self._wall_clock()))
+            self._metrics.schedule_stopped(key_of(body))
             await self._write(body, told)
         return REJECTED_SECONDS
 
@@ -179,6 +185,7 @@ class Schedules:
     async def _tell(self, body: Json, seen: Seen, said: Tell) -> float:
         now = rfc3339(self._wall_clock())
         told = schedule_status.render(body, seen, said.record, said.miss, rfc3339, now)
+        self._measure(key_of(body), seen, said.record, told)
         if said.miss is not None:
             log.warning("%s: %s", said.miss.reason, said.miss.message)
             about = ETCD_SCHEDULES.named(body)
@@ -186,6 +193,16 @@ class Schedules:
         if await self._write(body, told) or said.after:
             return said.after
         return AGAIN_SECONDS
+
+    def _measure(self, key: Key, seen: Seen, record: Record, told: Json) -> None:
+        self._metrics.schedule(
+            key,
+            on=not seen.schedule.suspend,
+            last_run=schedule_status.last_succeeded(record, seen.made),
+            succeeded=seconds(told.get("lastSuccessfulTime")),
+            verified=seconds(schedule_status.last_verified(seen.made)),
+            missed=record.missed,
+        )
 
     async def _write(self, body: Json, told: Json) -> bool:
         return await write_news(self._kube, self._store, ETCD_SCHEDULES, body, told)

@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from localkube import dockerfile, oci, operator_image
 from localkube.shell import ClusterError
@@ -60,6 +62,21 @@ def test_our_dockerfile_is_understood_whole() -> None:
     assert set(recipe.copies) == {operator_image.DEPENDENCIES, operator_image.CODE}
     assert recipe.config["Entrypoint"]
     assert recipe.config["User"] not in ("", "0", "root")
+
+
+def test_the_image_says_what_it_is_as_the_project_and_the_chart_do() -> None:
+    labels = dockerfile.read(operator_image.DOCKERFILE.read_text()).config["Labels"]
+    root = operator_image.REPOSITORY
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    chart = yaml.safe_load((root / "charts" / "etcd-operator" / "Chart.yaml").read_text())
+
+    assert labels == {
+        "org.opencontainers.image.title": project["name"],
+        "org.opencontainers.image.description": project["description"],
+        "org.opencontainers.image.licenses": project["license"],
+        "org.opencontainers.image.version": project["version"],
+    }
+    assert chart["appVersion"] == project["version"]
 
 
 def test_a_word_that_would_be_lost_is_refused() -> None:

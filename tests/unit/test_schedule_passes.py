@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeClock, FakeKube
+from prometheus_client.exposition import generate_latest
 
 from etcd_operator.events import Events
 from etcd_operator.kube import (
@@ -18,6 +19,7 @@ from etcd_operator.kube import (
     Rejected,
     Unavailable,
 )
+from etcd_operator.metrics import Metrics
 from etcd_operator.schedules import AGAIN_SECONDS, REJECTED_SECONDS, Schedules
 from etcd_operator.store import Store
 from etcd_stateful import naming
@@ -52,7 +54,10 @@ class World:
     def begin(self) -> None:
         """An operator that knows only what is stored."""
         events = Events(self.kube, instance="test", clock=self.clock)
-        self.schedules = Schedules(self.kube, self.kube.store, events, wall_clock=self.clock)
+        self.metrics = Metrics()
+        self.schedules = Schedules(
+            self.kube, self.kube.store, events, self.metrics, wall_clock=self.clock
+        )
 
     def declare(self, uid: str = UID, **changes: Any) -> None:
         known = self.kube.find(ETCD_SCHEDULES, "s") or {}
@@ -114,6 +119,10 @@ class World:
     @property
     def status(self) -> Json:
         return self.kube.live(ETCD_SCHEDULES, "s").get("status") or {}
+
+    def gauge(self, name: str) -> float | None:
+        labels = {"namespace": "default", "name": "s"}
+        return self.metrics.registry.get_sample_value(f"etcd_backup_schedule_{name}", labels)
 
     def condition(self, kind: str = "LastRun") -> Json:
         return next(one for one in self.status["conditions"] if one["type"] == kind)
@@ -546,3 +555,106 @@ async def test_one_that_is_being_deleted_does_nothing(world: World) -> None:
 
     assert await world.schedules.reconcile(KEY) is None
     assert world.backups() == []
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(f"2026-11-21T{text}Z").timestamp()
+
+
+async def test_before_the_first_run_there_is_nothing_to_measure_but_that_it_runs(
+    world: World,
+) -> None:
+    """A zero would be an alert: the last success in 1970."""
+    await world.until("02:59:59")
+
+    assert (world.gauge("scheduled"), world.gauge("missed_runs")) == (1, 0)
+    for name in ("last_run_succeeded", "last_success_timestamp_seconds"):
+        assert world.gauge(name) is None, name
+    assert world.gauge("last_verified_timestamp_seconds") is None
+
+
+async def test_what_a_run_came_to_is_measured(world: World) -> None:
+    await world.runs("03:00")
+    assert world.gauge("last_run_succeeded") == 1
+    assert world.gauge("last_success_timestamp_seconds") == at("03:00:00")
+    assert world.gauge("last_verified_timestamp_seconds") == at("03:00:00")
+
+    await world.runs("03:01", verified=False)
+    assert world.gauge("last_success_timestamp_seconds") == at("03:01:00")
+    assert world.gauge("last_verified_timestamp_seconds") == at("03:00:00"), "that was not verified"
+
+    await world.runs("03:02", good=False)
+    assert world.gauge("last_run_succeeded") == 0
+    assert world.gauge("last_success_timestamp_seconds") == at("03:01:00")
+
+
+async def test_while_a_run_goes_on_the_one_before_is_measured(world: World) -> None:
+    await world.runs("03:00", good=False)
+    await world.until("03:01:00")
+
+    assert world.condition()["reason"] == "Running"
+    assert world.gauge("last_run_succeeded") == 0
+
+
+async def test_a_run_that_is_missed_is_no_success(world: World) -> None:
+    await world.runs("03:00")
+    await world.until("03:02:00")
+
+    assert (world.gauge("last_run_succeeded"), world.gauge("missed_runs")) == (0, 1)
+    world.end("03:01")
+    await world.until("03:03:00")
+    assert world.gauge("last_run_succeeded") == 1, "03:01, and the next one has begun"
+
+
+async def test_an_operator_that_has_just_begun_measures_the_same(world: World) -> None:
+    await world.runs("03:00", "03:01")
+    names = ("scheduled", "last_run_succeeded", "last_success_timestamp_seconds", "missed_runs",
+             "last_verified_timestamp_seconds")  # fmt: skip
+    before = {name: world.gauge(name) for name in names}
+
+    world.begin()
+    await world.settle()
+
+    assert {name: world.gauge(name) for name in names} == before
+    assert None not in before.values()
+
+
+@pytest.mark.parametrize("changes", [{"suspend": True}, {"schedule": "every day"}])
+async def test_one_that_begins_no_runs_is_measured_so_and_keeps_what_it_had(
+    world: World, changes: Json
+) -> None:
+    await world.runs("03:00")
+    world.declare(**changes)
+    await world.settle()
+
+    assert world.gauge("scheduled") == 0
+    assert world.gauge("last_success_timestamp_seconds") == at("03:00:00")
+
+
+async def test_one_whose_backups_are_refused_is_measured_so_until_they_are_not(
+    world: World,
+) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [Rejected("exceeded quota", status=403)]
+    world.clock.now += 1
+    assert await world.settle() == REJECTED_SECONDS
+    assert world.gauge("scheduled") == 0
+
+    world.clock.now += REJECTED_SECONDS
+    await world.settle()
+    assert world.gauge("scheduled") == 1
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_one_that_is_gone_or_about_to_be_is_not_measured(world: World, gone: bool) -> None:
+    await world.runs("03:00")
+    body = world.kube.live(ETCD_SCHEDULES, "s")
+    if gone:
+        world.kube.remove(ETCD_SCHEDULES, "default", "s")
+    else:
+        leaving = body["metadata"] | {"deletionTimestamp": "2026-11-21T03:00:30Z"}
+        world.kube.put(ETCD_SCHEDULES, body | {"metadata": leaving})
+    await world.schedules.reconcile(KEY)
+
+    page = generate_latest(world.metrics.registry).decode()
+    assert 'name="s"' not in page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from etcd_stateful.api.schedule import EtcdBackupSchedule, Retention
-from etcd_stateful.backup import retention, schedules
+from etcd_stateful.backup import retention, schedule_status, schedules
 from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.made import Made, made_by
 from etcd_stateful.backup.plan import LONGEST_WAIT
@@ -355,3 +355,38 @@ class TestWhose:
         assert not made_by(HOURLY, self.body() | policy).deletes_stored  # type: ignore[union-attr]
         assert not made_by(HOURLY, self.body(**held)).deletes_stored  # type: ignore[union-attr]
         assert made_by(HOURLY, self.body(**held) | policy).deletes_stored  # type: ignore[union-attr]
+
+
+class TestMeasured:
+    @pytest.mark.parametrize(
+        ("made_at", "missed_at", "there", "expected"),
+        [
+            (None, None, (), None),
+            (None, NOON, (), False),
+            (10, None, (made(10, state="running"),), None),
+            (10, None, (made(10),), True),
+            (20, None, (made(10), made(20, state="failed")), False),
+            (20, None, (made(10, state="failed"), made(20)), True),
+            (20, None, (made(10, state="failed"), made(20, state="running")), False),
+            (20, 30, (made(20),), False),
+            (30, 20, (made(10), made(30, state="running")), True),
+            (30, 20, (), None),
+        ],
+    )
+    def test_how_the_last_run_that_is_over_went(
+        self, made_at: int | None, missed_at: int | None, there: Any, expected: bool | None
+    ) -> None:
+        record = replace(RECORD, last_made=made_at, last_missed=missed_at)
+
+        assert schedule_status.last_succeeded(record, there) is expected
+        assert schedule_status.last_succeeded(record, reversed(there)) is expected
+
+    def test_the_newest_that_was_verified_and_none_that_was_not(self) -> None:
+        there = [
+            made(10, verified=True, over="2026-11-21T03:10:00Z"),
+            made(20, verified=True, over="2026-11-21T03:20:00Z"),
+            made(30, over="2026-11-21T03:30:00Z"),
+        ]
+
+        assert schedule_status.last_verified(there) == "2026-11-21T03:20:00Z"
+        assert schedule_status.last_verified(there[2:]) == ""

@@ -62,6 +62,26 @@ def test_a_cluster_is_reported_until_it_is_gone(name, expected):
     assert value(metrics, name, namespace="ns", cluster="b") == expected
 
 
+def test_a_schedule_is_reported_until_it_is_gone():
+    metrics = Metrics()
+    told = {"on": True, "last_run": True, "succeeded": 20.0, "verified": 10.0, "missed": 2}
+    for key in (A, B):
+        metrics.schedule(key, **told)
+    place = {"namespace": "ns", "name": "a"}
+    assert value(metrics, "etcd_backup_schedule_missed_runs", **place) == 2
+    verified = "etcd_backup_schedule_last_verified_timestamp_seconds"
+    assert value(metrics, verified, **place) == 10
+
+    metrics.schedule(A, **told | {"verified": None})
+    assert value(metrics, verified, **place) is None, "what is no longer there is not told of"
+    metrics.forget_schedule(A)
+    metrics.forget_schedule(A)
+
+    page = generate_latest(metrics.registry).decode()
+    assert 'name="a"' not in page
+    assert page.count('namespace="ns",name="b"') + page.count('name="b",namespace="ns"') == 5
+
+
 def test_requests_are_measured_by_verb_resource_and_status():
     metrics = Metrics()
     metrics.request("apply", PODS, 200, 0.02)

@@ -37,17 +37,30 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- /* A list of the chart's own labels or annotations and the user's. A key that is in both is the
+chart's: said twice, it would be no object at all. */}}
+{{- define "etcd-operator.merged" -}}
+{{- merge (dict) (first .) (default dict (last .)) | toYaml }}
+{{- end }}
+
 {{- define "etcd-operator.serviceAccount" -}}
 {{- $made := include "etcd-operator.fullname" . }}
 {{- default (ternary $made "default" .Values.serviceAccount.create) .Values.serviceAccount.name }}
 {{- end }}
 
 {{- define "etcd-operator.image" -}}
+{{- $repository := required (include "etcd-operator.noImage" .) .Values.image.repository }}
 {{- if .Values.image.digest }}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- printf "%s@%s" $repository .Values.image.digest }}
 {{- else }}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) }}
 {{- end }}
+{{- end }}
+
+{{- define "etcd-operator.noImage" -}}
+image.repository is not set, as no image is published yet. Build one from the project's
+Dockerfile and push it to where your nodes can pull it from (README.md, "Install it in your cluster"),
+then say --set image.repository=registry.example.com/etcd-operator
 {{- end }}
 
 {{- /* The namespaces that are served, separated by commas; * is all of them. */}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from etcd_stateful.backup import retention, schedules, status
@@ -85,6 +85,28 @@ def others(body: Mapping[str, Any], newest: list[Made]) -> dict[str, Any]:
     return {"otherBackups": found} if found else {}
 
 
+def last_succeeded(record: Record, made: Iterable[Made]) -> bool | None:
+    """Whether the last run that is over has stored a backup; one that was missed since has not.
+    None where there is none to tell of."""
+    if _missed_last(record):
+        return False
+    over = max((one for one in made if one.state != "running"), key=_moment, default=None)
+    return None if over is None else over.state == "stored"
+
+
+def last_verified(made: Iterable[Made]) -> str:
+    """When the newest that was proven was stored, RFC 3339; empty where none is."""
+    return max((one.over for one in made if one.verified), default="")
+
+
+def _missed_last(record: Record) -> bool:
+    return (record.last_missed or 0) > (record.last_made or 0)
+
+
+def _moment(one: Made) -> int:
+    return one.moment
+
+
 def _listed(one: Made) -> dict[str, Any]:
     told: dict[str, Any] = {"name": one.name, "scheduledTime": one.written}
     if one.state != "running":
@@ -114,7 +136,7 @@ def _last(record: Record, newest: list[Made], miss: Miss | None) -> Iterator[Con
     if miss is not None:
         yield "LastRun", "False", miss.reason, miss.message
         return
-    if (record.last_missed or 0) > (record.last_made or 0):
+    if _missed_last(record):
         return  # what was said of it stays
     if not newest:
         if record.last_made is None:

@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import dataclass, field
+from string import Template
 from typing import Any
 
 from localkube.shell import ClusterError
@@ -17,22 +18,31 @@ class Recipe:
 
 
 def read(text: str) -> Recipe:
-    recipe = Recipe()
+    """With the arguments' own defaults."""
+    recipe, arguments = Recipe(), dict[str, str]()
     for line in text.splitlines():
         word, _, rest = line.strip().partition(" ")
-        if not word or word.startswith("#") or word in ("ARG", "FROM"):
+        if not word or word.startswith("#") or word == "FROM":
             continue
-        _apply(recipe, word, rest.strip())
+        if word == "ARG":
+            name, _, default = rest.strip().partition("=")
+            arguments[name] = default
+            continue
+        _apply(recipe, word, rest.strip(), arguments)
     return recipe
 
 
-def _apply(recipe: Recipe, word: str, rest: str) -> None:
+def _apply(recipe: Recipe, word: str, rest: str, arguments: dict[str, str]) -> None:
     match word:
         case "COPY":
             source, destination = rest.split()
             recipe.copies[source] = destination.strip("/")
         case "ENV":
             recipe.config.setdefault("Env", []).extend(shlex.split(rest))
+        case "LABEL":
+            words = shlex.split(Template(rest).substitute(arguments))
+            labels = (each.partition("=") for each in words)
+            recipe.config.setdefault("Labels", {}).update({key: to for key, _, to in labels})
         case "USER":
             recipe.config["User"] = rest
         case "ENTRYPOINT" | "CMD":

@@ -56,6 +56,8 @@ def helm(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def render(chart: Path, release: str = "etcd-operator", **values: Any) -> list[Manifest]:
+    if chart == OPERATOR:
+        values = {"image__repository": "reg/op"} | values
     sets = [f"--set-json={key.replace('__', '.')}={json.dumps(val)}" for key, val in values.items()]
     done = helm("template", release, chart, "--namespace=home", *sets)
     assert done.returncode == 0, done.stderr
@@ -197,6 +199,15 @@ def test_the_operator_is_told_what_it_must_know() -> None:
     }
 
 
+def test_without_an_image_it_says_what_to_do_instead_of_what_nobody_can_pull() -> None:
+    """The default was a name that no registry has, and ended in ImagePullBackOff."""
+    done = helm("template", "etcd-operator", OPERATOR)
+
+    assert done.returncode != 0
+    assert "image.repository is not set" in done.stderr
+    assert "--set image.repository=" in done.stderr
+
+
 def test_network_policies_let_in_the_pods_that_the_release_makes() -> None:
     manifests = render(OPERATOR, release="other", podLabels={"more": "labels"})
     (deployment,) = of_kind(manifests, "Deployment")
@@ -238,6 +249,139 @@ def test_the_services_select_the_pods() -> None:
     assert deployment["metadata"]["name"] == "other-etcd-operator"
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["honorLabels"] is True
+
+
+def deployment_of(manifests: list[Manifest]) -> Manifest:
+    (deployment,) = of_kind(manifests, "Deployment")
+    return deployment
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_one_copy_is_recreated_and_stands_in_no_drains_way(replicas: int) -> None:
+    manifests = render(OPERATOR, replicas=replicas)
+
+    assert of_kind(manifests, "PodDisruptionBudget") == []
+    assert deployment_of(manifests)["spec"]["strategy"] == {"type": "Recreate"}
+    assert "topologySpreadConstraints" not in pod_of(manifests)
+
+
+def test_of_several_copies_one_is_always_there() -> None:
+    manifests = render(OPERATOR, replicas=2)
+    deployment = deployment_of(manifests)
+    (budget,) = of_kind(manifests, "PodDisruptionBudget")
+    (spread,) = pod_of(manifests)["topologySpreadConstraints"]
+    selector = deployment["spec"]["selector"]
+
+    assert deployment["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
+    assert (budget["spec"]["maxUnavailable"], budget["spec"]["selector"]) == (1, selector)
+    assert spread["labelSelector"] == selector
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one node is enough for both"
+
+
+def test_what_is_said_of_strategy_and_spreading_counts() -> None:
+    zones = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    manifests = render(
+        OPERATOR, replicas=2, strategy={"type": "Recreate"}, topologySpreadConstraints=[zones]
+    )
+
+    assert deployment_of(manifests)["spec"]["strategy"] == {"type": "Recreate"}
+    assert pod_of(manifests)["topologySpreadConstraints"] == [zones]
+
+
+def test_volumes_and_variables_may_be_added() -> None:
+    volume = {"name": "ca", "secret": {"secretName": "ca"}}
+    mount = {"name": "ca", "mountPath": "/ca"}
+    manifests = render(
+        OPERATOR,
+        extraVolumes=[volume],
+        extraVolumeMounts=[mount],
+        extraEnv=[{"name": "WORKERS", "value": "4"}],
+    )
+    (container,) = pod_of(manifests)["containers"]
+
+    assert (pod_of(manifests)["volumes"], container["volumeMounts"]) == ([volume], [mount])
+    assert environment(manifests)["WORKERS"] == "4"
+
+
+class OnlyOnce(yaml.SafeLoader):
+    """Refuses a key that is there twice, as the API server's decoder may."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep) for key, _ in node.value]
+        assert len(keys) == len(set(keys)), keys
+        return super().construct_mapping(node, deep)
+
+
+@pytest.mark.parametrize(
+    ("chart", "values", "kind"),
+    [
+        (OPERATOR, "podLabels", "Deployment"),
+        (OPERATOR, "metrics.serviceMonitor.labels", "ServiceMonitor"),
+        (OPERATOR, "prometheusRule.labels", "PrometheusRule"),
+        (CLUSTER, "labels", "EtcdCluster"),
+    ],
+)
+def test_labels_of_ones_own_are_added_and_the_charts_stay(
+    chart: Path, values: str, kind: str
+) -> None:
+    clash = {"app.kubernetes.io/name": "mine", "team": "db"}
+    more = ("image.repository=reg/op", "metrics.serviceMonitor.enabled=true",
+            "prometheusRule.enabled=true") if chart == OPERATOR else ()  # fmt: skip
+    sets = [f"--set={one}" for one in more] + [f"--set-json={values}={json.dumps(clash)}"]
+    done = helm("template", "etcd-operator", chart, *sets)
+    assert done.returncode == 0, done.stderr
+    found = [one for one in yaml.load_all(done.stdout, OnlyOnce) if one]
+
+    (manifest,) = of_kind(found, kind)
+    made = manifest["spec"]["template"] if values == "podLabels" else manifest
+    labels = made["metadata"]["labels"]
+    assert labels["team"] == "db"
+    assert labels["app.kubernetes.io/name"] == chart.name.replace("etcd-cluster", "etcd")
+
+
+def test_the_pods_annotations_are_merged_too() -> None:
+    clash = {"kubectl.kubernetes.io/default-container": "mine", "more": "words"}
+    template = deployment_of(render(OPERATOR, podAnnotations=clash))["spec"]["template"]
+
+    assert template["metadata"]["annotations"] == {
+        "kubectl.kubernetes.io/default-container": "operator",
+        "more": "words",
+    }
+
+
+def alerts(manifests: list[Manifest]) -> dict[str, Manifest]:
+    (rule,) = of_kind(manifests, "PrometheusRule")
+    return {one["alert"]: one for group in rule["spec"]["groups"] for one in group["rules"]}
+
+
+def written() -> dict[str, Manifest]:
+    groups = yaml.safe_load((OPERATOR / "files" / "alerts.yaml").read_text())["groups"]
+    return {one["alert"]: one for group in groups for one in group["rules"]}
+
+
+def test_alerts_are_made_when_they_are_asked_for() -> None:
+    assert of_kind(render(OPERATOR), "PrometheusRule") == []
+
+    made = alerts(
+        render(OPERATOR, prometheusRule__enabled=True, metrics__serviceMonitor__enabled=True)
+    )
+
+    away = made.pop("EtcdOperatorAway")
+    expected = written()
+    assert away["annotations"] == expected.pop("EtcdOperatorAway")["annotations"]
+    assert away["expr"] == (
+        'absent(etcd_operator_leader{namespace="home",service="etcd-operator-metrics"} == 1)'
+    ), "of this release: another one's operator does not mend these clusters"
+    assert made == expected
+
+
+def test_nobody_is_told_for_ever_that_what_is_not_scraped_is_away() -> None:
+    made = alerts(render(OPERATOR, prometheusRule__enabled=True))
+
+    assert written().keys() - made.keys() == {"EtcdOperatorAway"}
 
 
 def test_crds_are_templates_that_outlive_the_release() -> None:
@@ -303,6 +447,9 @@ def test_every_value_has_a_comment_and_a_schema(chart: Path) -> None:
         ({"resyncSeconds": 1}, "resyncSeconds"),
         ({"metrics__port": 0}, "port"),
         ({"podLabels": {"a": 1}}, "podLabels"),
+        ({"strategy": {"rollingUpdate": {}}}, "strategy"),
+        ({"strategy": {"type": "Slowly"}}, "strategy"),
+        ({"extraVolumes": [{"secret": {}}]}, "extraVolumes"),
     ],
 )
 def test_a_wrong_value_is_refused(values: dict[str, Any], words: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from etcd_operator.events import Events
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_SCHEDULES
+from etcd_operator.metrics import Metrics
 from etcd_operator.schedules import AGAIN_SECONDS, Schedules
 from etcd_operator.store import Store
 from etcd_stateful import naming
@@ -49,7 +50,11 @@ class Operator:
         self.client, self.namespace, self.now = client, namespace, now
         self.store = Unsuspended()
         self.schedules = Schedules(
-            client, self.store, Events(client, instance="test"), wall_clock=lambda: self.now
+            client,
+            self.store,
+            Events(client, instance="test"),
+            Metrics(),
+            wall_clock=lambda: self.now,
         )
 
     async def rests(self, passes=20):

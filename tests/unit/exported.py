@@ -1,0 +1,28 @@
+"""What the operator exports, whoever registers it."""
+
+from __future__ import annotations
+
+from fakes import FakeKube
+from prometheus_client.metrics_core import Metric
+
+from etcd_operator.metrics import Metrics
+from etcd_operator.name_changes import unheard
+from etcd_operator.run import make_work
+from etcd_operator.settings import Settings
+from etcd_operator.store import Store
+
+
+def metrics() -> Metrics:
+    """With those of the passes, which register some of their own."""
+    made = Metrics()
+    make_work(FakeKube(), Store(), made, Settings(operator_image="operator"), unheard)
+    return made
+
+
+def families() -> set[str]:
+    """By the names that are scraped."""
+    return {_scraped(family) for family in metrics().registry.collect()}
+
+
+def _scraped(family: Metric) -> str:
+    return f"{family.name}_total" if family.type == "counter" else family.name

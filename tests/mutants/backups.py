@@ -46,6 +46,12 @@ MUTANTS: Final = [
         "return text",
         "a backup lies elsewhere than its path says: the kubelet expands variables in it",
     ),
+    Mutant(
+        _COMMON,
+        ', {"action": "Ignore", "onPodConditions": evicted}]',
+        "]",
+        "a long restore fails because nodes are drained",
+    ),
     # What is stored.
     Mutant(
         _INTEGRITY,

@@ -97,7 +97,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/measurement.py": _BACKUPS,
     "backup/trial.py": _BACKUPS,
     "manifests/backup_job.py": _BACKUPS,
-    "manifests/common.py": ("test_hostile_backups.py",),
+    "manifests/common.py": ("test_hostile_backups.py", "test_restore_plan.py", *_BACKUPS),
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
     "membership/inplace.py": _IN_PLACE,

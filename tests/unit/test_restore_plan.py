@@ -330,6 +330,15 @@ class TestTheManifests:
         assert mounts == {"fetch": ["data", "store"], "etcdutl": ["data"], "finish": ["data"]}
         assert pod["automountServiceAccountToken"] is False
 
+    def test_evictions_do_not_use_up_its_tries(self) -> None:
+        """Nodes were drained one after another, and a long restore had failed."""
+        rules = self.job()["spec"]["podFailurePolicy"]["rules"]
+
+        disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+        assert {"action": "Ignore", "onPodConditions": disrupted} in rules
+        [refused] = [one["onExitCodes"] for one in rules if one["action"] == "FailJob"]
+        assert (refused["containerName"], refused["values"]) == ("fetch", [3])
+
     def test_what_the_file_streams_through_uses_its_memory_again(self) -> None:
         pod = self.job()["spec"]["template"]["spec"]
 

@@ -20,7 +20,13 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
 from etcd_stateful.backup.restores import description
-from etcd_stateful.manifests.common import REUSING, Manifest, identity_labels, unexpanded
+from etcd_stateful.manifests.common import (
+    REUSING,
+    Manifest,
+    identity_labels,
+    pod_failure_policy,
+    unexpanded,
+)
 from etcd_stateful.manifests.statefulset import CONFINED, USER
 
 LABEL: Final = "etcd-backup"
@@ -69,8 +75,6 @@ def description_job(restore: EtcdRestore, store: Store, *, operator_image: str) 
 
 
 def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manifest:
-    refused = {"containerName": CONTAINER, "operator": "In", "values": [FINAL_EXIT]}
-    evicted = [{"type": "DisruptionTarget", "status": "True"}]
     described = _labelled(backup, told)
     return {
         "apiVersion": "batch/v1",
@@ -86,12 +90,7 @@ def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manif
             "completions": 1,
             "parallelism": 1,
             "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {
-                "rules": [
-                    {"action": "FailJob", "onExitCodes": refused},
-                    {"action": "Ignore", "onPodConditions": evicted},
-                ]
-            },
+            "podFailurePolicy": pod_failure_policy(FINAL_EXIT, CONTAINER),
             "template": {
                 "metadata": {
                     "labels": dict(backup.pod.labels)

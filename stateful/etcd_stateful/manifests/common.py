@@ -50,6 +50,17 @@ def owner_reference(cluster: EtcdCluster) -> Manifest:
     }
 
 
+def pod_failure_policy(final: int, *containers: str) -> Manifest:
+    """A Job is over once one of `containers` ends with the code `final`: another try would meet the
+    same. An eviction, as by a drain, is none of its tries."""
+    codes = {"operator": "In", "values": [final]}
+    refused = [
+        {"action": "FailJob", "onExitCodes": {"containerName": one, **codes}} for one in containers
+    ]
+    evicted = [{"type": "DisruptionTarget", "status": "True"}]
+    return {"rules": [*refused, {"action": "Ignore", "onPodConditions": evicted}]}
+
+
 def unexpanded(text: str) -> str:
     """JSON for a container's variable, in which the kubelet expands `$(NAME)` and halves `$$`."""
     return text.replace("$", "\\u0024")

@@ -21,6 +21,7 @@ from etcd_stateful.manifests.common import (
     Manifest,
     identity_labels,
     metadata,
+    pod_failure_policy,
     unexpanded,
 )
 from etcd_stateful.manifests.recovery_job import SURVIVOR, labels
@@ -60,7 +61,6 @@ def restore_job(
         naming.SPEC_HASH: made_of(cluster, store),
         naming.CLAIM_UID: claim_uid,
     }
-    refused = {"containerName": "fetch", "operator": "In", "values": [restore.REFUSED_EXIT]}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -71,7 +71,7 @@ def restore_job(
             "parallelism": 1,
             # Never two pods on the volume.
             "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": refused}]},
+            "podFailurePolicy": pod_failure_policy(restore.REFUSED_EXIT, "fetch"),
             "template": {
                 "metadata": {
                     "labels": dict(cluster.pod.labels)

@@ -238,6 +238,18 @@ MUTANTS: Final = [
     ),
     Mutant(
         _JOB,
+        "_each_once(*pod.image_pull_secrets, *pull_secrets)",
+        "_each_once(*pod.image_pull_secrets)",
+        "no backup of a cluster from a private registry is ever begun",
+    ),
+    Mutant(
+        "api/restore.py",
+        "pod=self.pod.or_else(pod),",
+        "pod=self.pod,",
+        "the manifest cannot be read where the backup could be made",
+    ),
+    Mutant(
+        _JOB,
         '"automountServiceAccountToken": False',
         '"automountServiceAccountToken": True',
         "the Job may do what its account may",

@@ -77,6 +77,7 @@ _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/access.py": ("test_manifests_network_policy.py",),
     "api/affinity.py": ("test_crds.py",),
+    "api/restore.py": _RESTORES,
     "api/schedule.py": _SCHEDULES,
     "api/source.py": (*_BY_NAME, "test_restore_identity.py"),
     "api/stores.py": ("test_api_backup.py", "test_restore_identity.py"),

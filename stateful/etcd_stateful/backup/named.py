@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
+from etcd_stateful.api.backup import EtcdBackup, JobPod, RefusedBackup, parse_backup
 from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store, key_problem
 
@@ -54,6 +54,14 @@ def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
         return Awaited(f"EtcdBackup {name} is not accepted: {str(refused)[:400]}")
     status: Mapping[str, Any] = body.get("status") or {}
     return _unfinished(backup, status) or _place(backup, str(status.get("location") or ""))
+
+
+def pod_of(body: Mapping[str, Any] | None) -> JobPod:
+    """What its own pods are given, which is also what is given to who reads what it has stored."""
+    try:
+        return parse_backup(body).pod if body is not None else JobPod()
+    except RefusedBackup:
+        return JobPod()
 
 
 def _unfinished(backup: EtcdBackup, status: Mapping[str, Any]) -> Awaited | None:

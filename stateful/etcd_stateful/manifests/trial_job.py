@@ -57,7 +57,7 @@ def trial_job(
         action="prove",
         expected=stored.sha256,
     )
-    made = job(backup, trial_of(run), told, operator_image)
+    made = job(backup, trial_of(run), told, operator_image, pull_secrets)
     pod: dict[str, Any] = made["spec"]["template"]["spec"]
     made["spec"]["podFailurePolicy"] = pod_failure_policy(FINAL_EXIT, FETCH, CONTAINER)
     [ours] = pod["containers"]
@@ -65,8 +65,6 @@ def trial_job(
     pod["initContainers"] = _before(backup, told, ours, etcd_image)
     pod["containers"] = [ours | {"volumeMounts": [_mount()]}]
     pod["volumes"] = [*pod.get("volumes", ()), {"name": _VOLUME, "emptyDir": {}}]
-    if secrets := [*pod.get("imagePullSecrets", ()), *pull_secrets]:
-        pod["imagePullSecrets"] = list({one["name"]: one for one in secrets}.values())
     return made
 
 

@@ -52,6 +52,12 @@ MUTANTS: Final = [
         "]",
         "a long restore fails because nodes are drained",
     ),
+    Mutant(
+        _COMMON,
+        '        "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],\n',
+        "",
+        "the private key beside a store's authority is in the pod",
+    ),
     # What is stored.
     Mutant(
         _INTEGRITY,
@@ -235,6 +241,30 @@ MUTANTS: Final = [
         "    if store.checksum:\n",
         "    if False:\n",
         "a store that asks for checksums refuses each backup",
+    ),
+    Mutant(
+        _STORES,
+        'if name and endpoint and not endpoint.startswith("https://"):',
+        "if False:",
+        "credentials go in plaintext to a store whose authority the spec names",
+    ),
+    Mutant(
+        _STORES,
+        'ca_secret=str(given.get(_CA, "")),',
+        "",
+        "a store's authority is forgotten on the way to the Job",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        " | self._trust",
+        "",
+        "a store's authority is read and not used",
+    ),
+    Mutant(
+        "backup/trouble.py",
+        'if why != _UNKNOWN or store.kind != "S3":',
+        "if True:",
+        "who needs the field for a store's authority is not told of it",
     ),
     Mutant(
         _JOB,

@@ -95,6 +95,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/retention.py": _SCHEDULES,
     "backup/schedules.py": _SCHEDULES,
     "backup/status.py": _BACKUPS,
+    "backup/trouble.py": _BACKUPS,
     "backup/measurement.py": _BACKUPS,
     "backup/trial.py": _BACKUPS,
     "manifests/backup_job.py": _BACKUPS,

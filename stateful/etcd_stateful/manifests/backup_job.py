@@ -22,8 +22,10 @@ from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
 from etcd_stateful.backup.restores import description
 from etcd_stateful.manifests.common import (
+    AUTHORITIES_MOUNT,
     REUSING,
     Manifest,
+    authorities_volume,
     identity_labels,
     pod_failure_policy,
     unexpanded,
@@ -257,6 +259,9 @@ def _volumes(backup: EtcdBackup, told: Order) -> tuple[list[Manifest], list[Mani
             source = {"secretName": secret, "optional": True, "defaultMode": 0o440}
             volumes.append({"name": name, "secret": source})
             mounts.append({"name": name, "mountPath": path, "readOnly": True})
+    if backup.store.ca_secret:
+        volumes.append(authorities_volume(backup.store))
+        mounts.append(dict(AUTHORITIES_MOUNT))
     if backup.store.kind == VOLUME:
         claim = {"claimName": backup.store.bucket}
         volumes.append({"name": "volume", "persistentVolumeClaim": claim})

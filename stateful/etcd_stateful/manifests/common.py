@@ -7,6 +7,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import order as orders
 
 Manifest = dict[str, Any]
 
@@ -28,6 +29,21 @@ def identity_labels(store: Store) -> dict[str, str]:
     """By which Azure's webhook knows that a pod is to have its service account's identity. Those
     of the other clouds go by the account alone."""
     return {_AZURE: "true"} if store.storage_account else {}
+
+
+AUTHORITIES_MOUNT: Final[Manifest] = {"name": "ca", "mountPath": orders.CA_FOLDER, "readOnly": True}
+
+
+def authorities_volume(store: Store) -> Manifest:
+    """What the store's certificate is checked by, and nothing else of that Secret. Optional, so
+    that one that is missing is said in words by the pod."""
+    source = {
+        "secretName": store.ca_secret,
+        "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],
+        "optional": True,
+        "defaultMode": 0o440,
+    }
+    return {"name": AUTHORITIES_MOUNT["name"], "secret": source}
 
 
 def metadata(cluster: EtcdCluster, name: str) -> Manifest:

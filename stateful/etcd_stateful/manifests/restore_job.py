@@ -17,8 +17,10 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.manifests.common import (
+    AUTHORITIES_MOUNT,
     REUSING,
     Manifest,
+    authorities_volume,
     identity_labels,
     metadata,
     pod_failure_policy,
@@ -169,6 +171,8 @@ def _store_volumes(store: Store) -> list[Manifest]:
     if store.secret:
         source = {"secretName": store.secret, "optional": True, "defaultMode": 0o440}
         volumes.append({"name": "store", "secret": source})
+    if store.ca_secret:
+        volumes.append(authorities_volume(store))
     if store.kind == VOLUME:
         claim = {"claimName": store.bucket, "readOnly": True}
         volumes.append({"name": "volume", "persistentVolumeClaim": claim})
@@ -179,6 +183,8 @@ def _store_mounts(store: Store) -> list[Manifest]:
     mounts: list[Manifest] = []
     if store.secret:
         mounts.append({"name": "store", "mountPath": orders.STORE_FOLDER, "readOnly": True})
+    if store.ca_secret:
+        mounts.append(dict(AUTHORITIES_MOUNT))
     if store.kind == VOLUME:
         mounts.append({"name": "volume", "mountPath": orders.VOLUME, "readOnly": True})
     return mounts

@@ -254,7 +254,8 @@ class Backups:
                 case CreateTrial(run=run, stored=stored):
                     await self._create(self._trial_job(backup, run, stored))
                 case CreateDeletion():
-                    await self._create(deletion_job(backup, operator_image=image))
+                    of = self._recorded(backup)
+                    await self._create(deletion_job(backup, operator_image=image, cluster=of))
                 case DeleteJob():
                     await self._delete(backup, step)
                 case SetFinalizers():
@@ -289,15 +290,15 @@ class Backups:
 
     def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
         """With the image that the cluster has its etcd from, where it is one of ours."""
-        spec = (self._recorded(backup) or {}).get("spec") or {}
-        repository = spec.get("repository") or DEFAULT_REPOSITORY
+        of = self._recorded(backup)
+        repository = ((of or {}).get("spec") or {}).get("repository") or DEFAULT_REPOSITORY
         return trial_job(
             backup,
             run,
             stored,
             etcd_image=f"{repository}:v{stored.version}",
             operator_image=self._operator_image,
-            pull_secrets=(spec.get("pod") or {}).get("imagePullSecrets") or (),
+            pull_secrets=recorded.pull_secrets(of),
         )
 
     async def _create(self, manifest: Json) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from etcd_operator.backup_jobs import BackupJobs
@@ -29,9 +30,7 @@ from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
-from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import named, restores, status
-from etcd_stateful.backup.named import Awaited
 from etcd_stateful.backup.restores import (
     Born,
     CreateCluster,
@@ -91,25 +90,27 @@ class Restores:
         stored: Json = body.get("status") or {}
         cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
         if cluster is not None:
-            return Seen(restore, stored, _born(cluster), backup=await self._backup(restore))
+            return await self._with_backup(Seen(restore, stored, _born(cluster)))
         name = naming.backup_job(restore.name, restores.description(restore).id)
         job = await self._jobs.find(restore, name)
-        backup = await self._backup(restore) if job is None else None
-        return Seen(restore, stored, job=job, backup=backup)
+        seen = Seen(restore, stored, job=job)
+        return await self._with_backup(seen) if job is None else seen
 
-    async def _backup(self, restore: EtcdRestore) -> Place | Awaited | None:
+    async def _with_backup(self, seen: Seen) -> Seen:
+        """With the EtcdBackup that the spec names, if it names one."""
+        restore = seen.restore
         if not isinstance(restore.source, BackupRef):
-            return None
+            return seen
         name = restore.source.name
         body = await self._finder.find(ETCD_BACKUPS, restore.namespace, name)
-        return named.stored_last(name, body)
+        return replace(seen, backup=named.stored_last(name, body), pod=named.pod_of(body))
 
     async def _do(self, seen: Seen, step: CreateDescription | CreateCluster) -> float:
         image, restore = self._operator_image, seen.restore
         try:
             match step:
-                case CreateDescription(store=store):
-                    manifest = description_job(restore, store, operator_image=image)
+                case CreateDescription(store=store, pod=pod):
+                    manifest = description_job(restore, store, operator_image=image, pod=pod)
                     await self._kube.create(JOBS, manifest)
                 case CreateCluster(manifest=manifest):
                     await self._kube.create(ETCD_CLUSTERS, manifest)

@@ -47,6 +47,18 @@ MUTANTS: Final = [
         "return text",
         "a backup lies elsewhere than its path says: the kubelet expands variables in it",
     ),
+    Mutant(
+        _COMMON,
+        ', {"action": "Ignore", "onPodConditions": evicted}]',
+        "]",
+        "a long restore fails because nodes are drained",
+    ),
+    Mutant(
+        _COMMON,
+        '        "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],\n',
+        "",
+        "the private key beside a store's authority is in the pod",
+    ),
     # What is stored.
     Mutant(
         _INTEGRITY,
@@ -241,6 +253,42 @@ MUTANTS: Final = [
         "    if store.checksum:\n",
         "    if False:\n",
         "a store that asks for checksums refuses each backup",
+    ),
+    Mutant(
+        _STORES,
+        'if name and endpoint and not endpoint.startswith("https://"):',
+        "if False:",
+        "credentials go in plaintext to a store whose authority the spec names",
+    ),
+    Mutant(
+        _STORES,
+        'ca_secret=str(given.get(_CA, "")),',
+        "",
+        "a store's authority is forgotten on the way to the Job",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        " | self._trust",
+        "",
+        "a store's authority is read and not used",
+    ),
+    Mutant(
+        "backup/trouble.py",
+        'if why != _UNKNOWN or store.kind != "S3":',
+        "if True:",
+        "who needs the field for a store's authority is not told of it",
+    ),
+    Mutant(
+        _JOB,
+        "_each_once(*pod.image_pull_secrets, *pull_secrets)",
+        "_each_once(*pod.image_pull_secrets)",
+        "no backup of a cluster from a private registry is ever begun",
+    ),
+    Mutant(
+        "api/restore.py",
+        "pod=self.pod.or_else(pod),",
+        "pod=self.pod,",
+        "the manifest cannot be read where the backup could be made",
     ),
     Mutant(
         _JOB,

@@ -22,7 +22,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SOURCE,
-        'if spec.has("pod"):',
+        'if pod.has("serviceAccountName"):',
         "if False:",
         "a service account that is named is not the one that is used",
     ),

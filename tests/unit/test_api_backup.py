@@ -147,6 +147,8 @@ def test_a_store_survives_the_way_to_the_job() -> None:
 
     assert from_json(to_json(store)) == store
     assert from_json(to_json(replace(store, checksum=""))) == replace(store, checksum="")
+    private = replace(store, ca_secret="ca")
+    assert from_json(to_json(private)) == private
 
 
 ABS = {"storageType": "ABS", "s3": None}
@@ -183,6 +185,23 @@ def test_a_checksum_is_sent_where_it_is_asked_for(checksum: str) -> None:
     assert backup.store.checksum == checksum
     assert to_spec(backup.store)["s3"] == S3 | {"checksum": checksum}
     assert parse_backup(body()).store.checksum == "", "what a store speaks is not known"
+
+
+def test_the_authorities_of_a_store_are_named_beside_its_address() -> None:
+    private = S3 | {"caSecret": "ca", "endpoint": "https://minio:9000"}
+    backup = parse_backup(body(s3=private))
+
+    assert backup.store.ca_secret == "ca"
+    assert to_spec(backup.store)["s3"] == private
+    assert "spec.s3.caSecret" in refusal(s3=private | {"caSecret": "kube-system/ca"})
+
+
+@pytest.mark.parametrize("endpoint", ["http://minio:9000", "minio:9000"])
+def test_authorities_of_a_store_that_is_asked_in_plaintext_are_a_mistake(endpoint: str) -> None:
+    """Everybody on the way would read the credentials, and the spec looked as if nobody could."""
+    told = refusal(s3=S3 | {"caSecret": "ca", "endpoint": endpoint})
+
+    assert "spec.s3.endpoint: must begin with https:// where caSecret is set" in told
 
 
 @pytest.mark.parametrize("checksum", ["sha256", "CRC32", "MD5", " "])

@@ -14,7 +14,7 @@ from obstore.store import AzureStore
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names, order, outcome, trouble
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
-from etcd_stateful.backup.credentials import BadSecret, access
+from etcd_stateful.backup.credentials import BadSecret, access, authorities
 from etcd_stateful.backup.integrity import Checked, Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest
 from etcd_stateful.backup.order import BadOrder, Order
@@ -219,6 +219,25 @@ class TestCredentials:
         assert styled["endpoint"] == "http://minio:9000"
         assert styled["virtual_hosted_style_request"] is False
 
+    def test_of_a_secret_with_authorities_the_certificates_alone_are_taken(self) -> None:
+        one = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
+        key = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----"
+        bundle = f"# Müller's\n{one}\r\n{key}\n{one}"
+
+        assert authorities({"ca.crt": bundle}) == f"{one}\n{one}\n"
+
+    @pytest.mark.parametrize(
+        ("files", "words"),
+        [({}, "no key ca.crt, or there is no such Secret"), ({"ca.crt": " "}, "no key ca.crt"),
+         ({"ca.crt": "hidden"}, "key ca.crt holds no certificate in PEM")],
+    )  # fmt: skip
+    def test_a_secret_without_authorities_is_told_by_its_key(
+        self, files: dict[str, str], words: str
+    ) -> None:
+        with pytest.raises(BadSecret, match=words) as caught:
+            authorities(files)
+        assert "hidden" not in str(caught.value)
+
     def test_azures_account_and_cloud(self) -> None:
         store = Store("ABS", "c", "k", secret="azure")
         files = {"storage-account": "acc\n", "storage-key": "a2V5"}
@@ -269,6 +288,16 @@ class TestCredentials:
         assert given["region"] == region
 
 
+UNTRUSTED = """HTTP error: error sending request
+
+Debug source:
+Generic {{
+    error: InvalidCertificate(
+        {},
+    ),
+}}"""
+
+
 class TestTrouble:
     @pytest.mark.parametrize(
         ("raw", "words"),
@@ -300,6 +329,48 @@ class TestTrouble:
 
         assert told.reason == "StoreUnreachable"
         assert "spec.s3.endpoint: http://minio:9000 cannot be reached" in told.message
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({}, "the certificate of the store is of no public authority; name a Secret with its"),
+            ({"endpoint": "https://minio:9000"}, "the certificate of https://minio:9000 is of no"),
+            ({"ca_secret": "ca"}, "is of no authority in Secret ca, and of no public one"),
+        ],
+    )
+    def test_an_authority_that_nobody_knows_is_told_by_the_field_for_it(
+        self, changes: dict[str, str], words: str
+    ) -> None:
+        """It was told as an address that cannot be reached."""
+        told = trouble.store_failure(replace(S3, **changes), UNTRUSTED.format("UnknownIssuer"))
+
+        assert told.reason == "StoreUnreachable"
+        assert told.message.startswith("spec.s3.caSecret: the certificate of ")
+        assert words in told.message
+
+    @pytest.mark.parametrize(
+        ("said", "why"),
+        [
+            ("NotValidForNameContext {\n expected: DnsName(\n", "NotValidForName"),
+            ("ExpiredContext {\n time: UnixTime(", "Expired"),
+            ("Other(\n OtherError(\n CaUsedAsEndEntity,", "CaUsedAsEndEntity"),
+        ],
+    )
+    def test_what_else_is_wrong_with_its_certificate_is_told_by_its_address(
+        self, said: str, why: str
+    ) -> None:
+        told = trouble.store_failure(
+            replace(S3, endpoint="https://minio:9000"), UNTRUSTED.format(said)
+        )
+
+        wanted = f"spec.s3.endpoint: https://minio:9000: its certificate is not accepted ({why})"
+        assert told.message == wanted
+
+    def test_a_store_without_that_field_is_not_told_of_it(self) -> None:
+        told = trouble.store_failure(Store("GCS", "b", "a"), UNTRUSTED.format("UnknownIssuer"))
+
+        assert "caSecret" not in told.message
+        assert "its certificate is not accepted (UnknownIssuer)" in told.message
 
     def test_the_clients_own_structures_are_not_for_people(self) -> None:
         assert "Debug" not in trouble.store_failure(S3, "a\n\nDebug source:\nGeneric").message

@@ -17,7 +17,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.plan import Run, Target
-from etcd_stateful.manifests.backup_job import RECEIVING, backup_job, order
+from etcd_stateful.manifests.backup_job import RECEIVING, backup_job, deletion_job, order
 
 GOLDEN = Path(__file__).parent / "golden" / "backups"
 METADATA = {"namespace": "ns", "name": "b", "uid": "uid-b", "generation": 1}
@@ -162,6 +162,23 @@ def test_a_host_is_a_host_whatever_it_is_called(host: str, monkeypatch: pytest.M
     open_channel(told, told.endpoints[0])
 
     assert opened == [f"dns:///{host}:2379"]
+
+
+def test_of_the_stores_authorities_no_more_than_their_certificates_is_in_the_pod() -> None:
+    """cert-manager puts a private key beside them."""
+    place = {"path": "b/a", "awsSecret": "aws", "caSecret": "ca", "endpoint": "https://minio:9000"}
+    spec = CASES["coreos"] | {"s3": place}
+    backup = parse_backup({"metadata": METADATA, "spec": spec})
+    run, of = Run("g1", 0.0), {"operator_image": "operator:1"}
+    for made in (backup_job(backup, run, None, **of), deletion_job(backup, **of)):
+        pod = made["spec"]["template"]["spec"]
+        [volume] = [one["secret"] for one in pod["volumes"] if one["name"] == "ca"]
+        assert (volume["secretName"], volume["optional"]) == ("ca", True)
+        assert volume["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+        [mount] = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "ca"]
+        assert mount == {"name": "ca", "mountPath": orders.CA_FOLDER, "readOnly": True}
+        told = orders.parse(pod["containers"][0]["env"][0]["value"])
+        assert told.store.ca_secret == "ca"
 
 
 def test_a_secret_is_named_and_nothing_of_it_is_said() -> None:

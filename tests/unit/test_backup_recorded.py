@@ -34,6 +34,12 @@ def test_tls_is_kept_as_it_is_said_and_its_absence_where_it_is_not() -> None:
     assert kept(NO_TLS, TLS={"peer": "Managed"})["peer"] == "Managed", "the edit counts anew"
 
 
+@pytest.mark.parametrize("spec", [{}, {"pod": None}, {"pod": {"imagePullSecrets": None}}])
+def test_a_cluster_of_a_public_registry_has_no_credentials_for_it(spec: Any) -> None:
+    assert recorded.pull_secrets(None) == []
+    assert recorded.pull_secrets(recorded.record("c", spec)) == []
+
+
 @pytest.mark.parametrize(
     ("endpoint", "names"),
     [

@@ -12,10 +12,12 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from etcd_operator import signing
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_stateful.api.stores import CHECKSUMS, Store
+from etcd_stateful.certificates import AUTHORITY_FILES, Need
 
 KEY = "etcd.db"
 PIECE = 8192
@@ -120,6 +122,46 @@ def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
 
     assert made
     assert all(one.get("checksum_algorithm", "") == checksum for one in made)
+
+
+def test_the_authorities_of_the_store_reach_its_client_beside_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[dict[str, Any]] = []
+    real = sinks.S3Store
+
+    def kept(bucket: str, *, client_options: Any, **options: Any) -> Any:
+        made.append(client_options)
+        return real(bucket, client_options=client_options, **options)
+
+    monkeypatch.setattr(sinks, "S3Store", kept)
+    need = Need("authority", "ca", AUTHORITY_FILES, subject="ca")
+    found = signing.make(need, {}, 0.0)["ca.crt"].decode()
+    Sink(Store("S3", "mybucket", KEY, ca_secret="ca"), None, {"ca.crt": found})
+
+    [options] = made
+    assert options["root_certificate"] == found
+    assert options["allow_http"] is True, "also of what is said of every client"
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (None, "Secret ca: it has no key ca.crt"),
+        ("nothing", "Secret ca: key ca.crt holds no certificate in PEM"),
+        ("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+         "Secret ca: key ca.crt holds a certificate that cannot be read"),
+    ],
+)  # fmt: skip
+def test_authorities_that_cannot_be_read_are_told_by_their_key(
+    found: str | None, words: str
+) -> None:
+    """All that the client says is `builder error`."""
+    store = Store("S3", "mybucket", KEY, ca_secret="ca")
+
+    with pytest.raises(StoreFailed, match=f"^spec.s3.caSecret: {words}") as caught:
+        Sink(store, None, {"ca.crt": found} if found else {})
+    assert caught.value.failure.reason == "InvalidSecret"
 
 
 async def test_one_that_is_not_there_is_said_so(sink: Sink) -> None:

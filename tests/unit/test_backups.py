@@ -502,6 +502,51 @@ class TestByTheNameOfACluster:
         assert told.cluster["spec"]["TLS"] == PLAINTEXT, "made again, its clients find it as it was"
 
 
+class TestAPrivateRegistry:
+    """The README named the cluster's own credentials alone, and no backup's pod had its image."""
+
+    def cluster(self, world: World) -> None:
+        spec = {"size": 1, "pod": {"imagePullSecrets": [{"name": "mirror"}, {"name": "both"}]}}
+        metadata = {"namespace": "default", "name": "c"}
+        world.kube.put(ETCD_CLUSTERS, {"metadata": metadata, "spec": spec})
+
+    def pulled(self, world: World, job: str) -> list[str]:
+        pod = world.kube.live(JOBS, job)["spec"]["template"]["spec"]
+        return [one["name"] for one in pod.get("imagePullSecrets", ())]
+
+    @pytest.mark.parametrize(
+        "of",
+        [{"clusterRef": {"name": "c"}, "etcdEndpoints": None},
+         {"etcdEndpoints": ["https://c-client:2379"]}],
+        ids=["by name", "by endpoints"],
+    )  # fmt: skip
+    async def test_its_pod_has_the_clusters_credentials_beside_its_own(
+        self, world: World, of: Json
+    ) -> None:
+        self.cluster(world)
+        world.declare(**of, pod={"imagePullSecrets": [{"name": "own"}, {"name": "both"}]})
+        await world.settle()
+
+        assert self.pulled(world, "b-backup-g1") == ["own", "both", "mirror"]
+
+    async def test_so_has_the_pod_that_deletes_what_is_stored(self, world: World) -> None:
+        self.cluster(world)
+        world.declare(clusterRef={"name": "c"}, etcdEndpoints=None, deletionPolicy="Delete")
+        await made(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+        world.kube.put(ETCD_BACKUPS, body)
+        await world.settle()
+
+        assert self.pulled(world, "b-backup-delete-g1") == ["mirror", "both"]
+
+    async def test_of_a_cluster_that_is_gone_its_own_are_left(self, world: World) -> None:
+        world.declare(pod={"imagePullSecrets": [{"name": "own"}]})
+        await world.settle()
+
+        assert self.pulled(world, "b-backup-g1") == ["own"]
+
+
 class TestAtAnInterval:
     async def start(self) -> World:
         world = World()

@@ -200,7 +200,7 @@ def test_the_environment_of_start_and_recover(environment: dict[str, str]) -> No
 
 STORE = Store(
     "S3", "bucket", "a/b", "aws", "http://minio:9000", path_style=True, storage_account="etcd",
-    checksum="SHA256", service_account="backups",
+    checksum="SHA256", service_account="backups", ca_secret="ca",
 )  # fmt: skip
 STORED = outcome.Stored(
     "s3://bucket/a/b", "00ab", 7, "3.7.3", 5, "9f", 1.5, "a/b", pruned=1, notes=("a note",),

@@ -31,7 +31,9 @@ LONGEST_WORDS = 2000
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 STORE_ADDRESS = re.compile(r"https?://[^/?#@\s]+(/[^?#@\s]*)?")
-MOUNTS = {orders.STORE_FOLDER, orders.CLIENT_FOLDER, orders.VOLUME, "/var/etcd-trial"}
+MOUNTS = {
+    orders.STORE_FOLDER, orders.CA_FOLDER, orders.CLIENT_FOLDER, orders.VOLUME, "/var/etcd-trial",
+}  # fmt: skip
 
 
 def jobs_of_backup(body: Json) -> list[Json]:

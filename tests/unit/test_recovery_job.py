@@ -88,6 +88,15 @@ class TestTheManifest:
         assert spec["podReplacementPolicy"] == "Failed"
         assert spec["template"]["spec"]["restartPolicy"] == "Never"
 
+    def test_evictions_do_not_use_up_its_tries(self) -> None:
+        """Nodes were drained one after another, and the recovery had failed."""
+        rules = job()["spec"]["podFailurePolicy"]["rules"]
+
+        disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+        assert {"action": "Ignore", "onPodConditions": disrupted} in rules
+        [refused] = [one["onExitCodes"] for one in rules if one["action"] == "FailJob"]
+        assert (refused["containerName"], refused["values"]) == ("prepare", [3])
+
     def test_it_fits_the_restricted_level(self) -> None:
         spec = job()["spec"]["template"]["spec"]
 

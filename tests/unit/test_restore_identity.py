@@ -179,9 +179,9 @@ class TestWhatASpecSays:
         """Two would say as who, and the one that has stored is known to work."""
         said = {"backupRef": {"name": "b"}, "pod": POD}
 
-        with pytest.raises(Refused, match=r"spec\.bootstrap\.restore\.pod: is set beside"):
+        with pytest.raises(Refused, match=r"restore\.pod\.serviceAccountName: is set beside"):
             parse_cluster(body(1, bootstrap={"restore": said}))
-        with pytest.raises(RefusedRestore, match=r"spec\.pod: is set beside backupRef"):
+        with pytest.raises(RefusedRestore, match=r"spec\.pod\.serviceAccountName: is set beside"):
             parse_restore(restoring(**said))
 
     @pytest.mark.parametrize("pod", [3, [], {"serviceAccountName": 3}])

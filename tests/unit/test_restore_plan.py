@@ -314,8 +314,8 @@ class TestTheManifests:
         assert claim["metadata"]["labels"] == template["metadata"]["labels"]
         assert claim["metadata"]["annotations"] == template["metadata"]["annotations"]
 
-    def job(self) -> Any:
-        cluster = parse_cluster(body(3, bootstrap={"restore": RESTORE}))
+    def job(self, **source: Any) -> Any:
+        cluster = parse_cluster(body(3, bootstrap={"restore": source or RESTORE}))
         record = records.restoring("uid", "c-0", cluster.peer_url(0), "3.7.3", 3)
         assert cluster.restore is not None
         return restore_job(
@@ -330,6 +330,24 @@ class TestTheManifests:
         mounts = {one["name"]: [m["name"] for m in one["volumeMounts"]] for one in every}
         assert mounts == {"fetch": ["data", "store"], "etcdutl": ["data"], "finish": ["data"]}
         assert pod["automountServiceAccountToken"] is False
+
+    def test_evictions_do_not_use_up_its_tries(self) -> None:
+        """Nodes were drained one after another, and a long restore had failed."""
+        rules = self.job()["spec"]["podFailurePolicy"]["rules"]
+
+        disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+        assert {"action": "Ignore", "onPodConditions": disrupted} in rules
+        [refused] = [one["onExitCodes"] for one in rules if one["action"] == "FailJob"]
+        assert (refused["containerName"], refused["values"]) == ("fetch", [3])
+
+    def test_the_stores_authorities_are_for_the_container_that_asks_it(self) -> None:
+        place = {"path": "b/etcd", "caSecret": "ca", "endpoint": "https://minio:9000"}
+        pod = self.job(storageType="S3", s3=place)["spec"]["template"]["spec"]
+        every = [*pod["initContainers"], *pod["containers"]]
+
+        assert [volume["name"] for volume in pod["volumes"]] == ["data", "ca"]
+        mounts = {one["name"]: [m["name"] for m in one["volumeMounts"]] for one in every}
+        assert mounts == {"fetch": ["data", "ca"], "etcdutl": ["data"], "finish": ["data"]}
 
     def test_what_the_file_streams_through_uses_its_memory_again(self) -> None:
         pod = self.job()["spec"]["template"]["spec"]

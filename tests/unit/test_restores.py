@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from fakes import FakeClock, FakeKube
@@ -404,6 +404,68 @@ class TestABackupByName:
 
         assert world.condition()["reason"] == "JobUnreadable"
         assert world.kube.find(ETCD_CLUSTERS, "c") is None
+
+
+class TestAPrivateRegistry:
+    """The pod that reads the manifest knew no credentials, and nobody could give it any."""
+
+    OWN: ClassVar[Json] = {
+        "imagePullSecrets": [{"name": "own"}],
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "own", "operator": "Exists"}],
+        "resources": {"limits": {"memory": "1Gi"}},
+    }
+
+    async def pod(self, spec: Json, of_backup: Json | None = None) -> Json:
+        world = World()
+        body = world.kube.live(ETCD_RESTORES, "c")
+        world.kube.put(ETCD_RESTORES, body | {"spec": spec})
+        stored = backup()
+        stored["spec"]["pod"] = of_backup or {}
+        world.kube.put(ETCD_BACKUPS, stored)
+        await world.settle()
+        pod: Json = world.kube.live(JOBS, "c-backup-d1")["spec"]["template"]["spec"]
+        return pod
+
+    def is_own(self, pod: Json) -> bool:
+        [container] = pod["containers"]
+        said = {key: pod.get(key) for key in self.OWN if key != "resources"}
+        return said | {"resources": container["resources"]} == self.OWN
+
+    @pytest.mark.parametrize("spec", [SPEC, BY_NAME], ids=["by place", "by name"])
+    async def test_a_restore_says_where_its_pod_runs_and_by_what_it_is_pulled(
+        self, spec: Json
+    ) -> None:
+        others = {key: [] if isinstance(value, list) else {} for key, value in self.OWN.items()}
+
+        assert self.is_own(await self.pod({**spec, "pod": self.OWN}, others))
+
+    async def test_what_it_does_not_say_is_as_with_the_backup_that_it_names(self) -> None:
+        assert self.is_own(await self.pod(BY_NAME, self.OWN))
+        partly = {"imagePullSecrets": [{"name": "another"}]}
+        pod = await self.pod({**BY_NAME, "pod": partly}, self.OWN)
+        assert pod["imagePullSecrets"] == [{"name": "another"}]
+        assert pod["nodeSelector"] == {"disk": "ssd"}
+
+    async def test_the_labels_of_the_backups_pods_are_not_its(self) -> None:
+        """They say whose pod it is, to budgets and policies of the user's own."""
+        world = World()
+        world.kube.put(ETCD_RESTORES, world.kube.live(ETCD_RESTORES, "c") | {"spec": BY_NAME})
+        stored = backup()
+        stored["spec"]["pod"] = {"labels": {"team": "a"}, "annotations": {"team": "a"}}
+        world.kube.put(ETCD_BACKUPS, stored)
+        await world.settle()
+
+        described = world.kube.live(JOBS, "c-backup-d1")["spec"]["template"]["metadata"]
+        assert "team" not in {*described["labels"], *described["annotations"]}
+
+    async def test_a_place_that_is_none_is_refused_by_its_field(self) -> None:
+        world = World()
+        world.edit({**BY_NAME, "pod": {"tolerations": ["all"]}})
+        await world.settle()
+
+        [accepted] = [one for one in world.status["conditions"] if one["type"] == "Accepted"]
+        assert "spec.pod.tolerations[0]: must be an object" in accepted["message"]
 
 
 class TestInPlace:

@@ -15,7 +15,7 @@ from etcd_operator.backup.describing import describe
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter, served
 from etcd_operator.backup.removal import remove
-from etcd_operator.backup.sink import Sink, StoreFailed, read_secret
+from etcd_operator.backup.sink import Sink, StoreFailed, open_sink
 from etcd_operator.leaving import leave
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import BadOrder, Order
@@ -53,13 +53,16 @@ def main(environment: Mapping[str, str]) -> int:
 
 
 async def back_up(
-    order: Order, *, secret: str = orders.STORE_FOLDER, root: str = orders.VOLUME
+    order: Order,
+    *,
+    secret: str = orders.STORE_FOLDER,
+    ca: str = orders.CA_FOLDER,
+    root: str = orders.VOLUME,
 ) -> Outcome:
     if order.action == "prove":
         return await _prove(order)
     try:
-        files = read_secret(secret) if order.store.secret else None
-        sink = Sink(order.store, files, root=root, owner_uid=order.owner_uid)
+        sink = open_sink(order.store, secret, ca, root=root, owner_uid=order.owner_uid)
     except StoreFailed as error:
         return error.failure
     if order.action != "store":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +24,7 @@ from etcd_operator.moments import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import names, trouble
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.credentials import Access, BadSecret, access
+from etcd_stateful.backup.credentials import Access, BadSecret, access, authorities
 from etcd_stateful.backup.others import File
 from etcd_stateful.backup.outcome import Failure
 
@@ -76,6 +77,7 @@ class Sink:
         self,
         store: Store,
         files: dict[str, str] | None,
+        trusted: dict[str, str] | None = None,
         *,
         root: str = orders.VOLUME,
         owner_uid: str = "",
@@ -83,6 +85,8 @@ class Sink:
         """Raises StoreFailed.
 
         Args:
+            files: of the Secret with the credentials; None where the store has none.
+            trusted: of the Secret with the authorities of its certificate.
             owner_uid: of the object that writes, if any does.
         """
         self._store = store
@@ -94,6 +98,7 @@ class Sink:
         except BadSecret as error:
             words = f"{store.secret_field}: Secret {store.secret}: {error}"
             raise StoreFailed(Failure("InvalidSecret", words)) from error
+        self._trust = _trust(store, trusted or {})
         self._client = self._made(_PATIENT)
 
     @property
@@ -238,7 +243,7 @@ class Sink:
         store, config = self._store, cast("Any", self._access.config)
         silent = timedelta(seconds=SILENT_SECONDS)
         common: dict[str, Any] = {
-            "client_options": {"read_timeout": silent} | (client or _CLIENT),
+            "client_options": {"read_timeout": silent} | (client or _CLIENT) | self._trust,
             "retry_config": {"retry_timeout": silent} | retry,
         }
         try:
@@ -261,6 +266,37 @@ class Sink:
         raw = str(error)
         failure = trouble.store_failure(self._store, raw)
         return StoreFailed(failure, forbidden=trouble.is_forbidden(raw))
+
+
+def open_sink(
+    store: Store, secret: str, ca: str, *, root: str = orders.VOLUME, owner_uid: str = ""
+) -> Sink:
+    """By what the pod has of the store's Secrets; raises StoreFailed and OSError.
+
+    Args:
+        secret: the folder with the credentials.
+        ca: the folder with the authorities of its certificate.
+    """
+    files = read_secret(secret) if store.secret else None
+    trusted = read_secret(ca) if store.ca_secret else None
+    return Sink(store, files, trusted, root=root, owner_uid=owner_uid)
+
+
+def _trust(store: Store, files: dict[str, str]) -> dict[str, Any]:
+    """For the client, which knows the public authorities by itself and trusts them as well."""
+    if not store.ca_secret:
+        return {}
+    where = f"{store.ca_field}: Secret {store.ca_secret}:"
+    try:
+        found = authorities(files)
+        # The client names no field where it cannot read one.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
+    except BadSecret as error:
+        raise StoreFailed(Failure("InvalidSecret", f"{where} {error}")) from error
+    except ssl.SSLError as error:
+        words = f"{where} key {orders.CA_FILE} holds a certificate that cannot be read"
+        raise StoreFailed(Failure("InvalidSecret", words)) from error
+    return {"root_certificate": found}
 
 
 def _file(found: Mapping[str, Any]) -> File:

@@ -36,11 +36,12 @@ def run(
     journal: Journal,
     *,
     secret: str = orders.STORE_FOLDER,
+    ca: str = orders.CA_FOLDER,
     stores: str = orders.VOLUME,
 ) -> int:
     try:
         if what == "fetch":
-            return _fetch(order, root, journal, secret, stores)
+            return _fetch(order, root, journal, secret, ca, stores)
         finish(order, root, journal)
     except NotMade as error:
         journal.conclude(f"not restored yet: {error}")
@@ -51,16 +52,16 @@ def run(
     return 0
 
 
-def _fetch(order: Order, root: Path, journal: Journal, secret: str, stores: str) -> int:
+def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, stores: str) -> int:
     # Loaded here alone: `finish` needs none of it.
     import asyncio  # noqa: PLC0415
 
-    from etcd_operator.backup.sink import Sink, StoreFailed, read_secret  # noqa: PLC0415
+    from etcd_operator.backup.sink import StoreFailed, open_sink  # noqa: PLC0415
     from etcd_operator.restore.fetch import Refused, Undone, fetch  # noqa: PLC0415
 
     try:
-        files = read_secret(secret) if order.store.secret else None
-        asyncio.run(fetch(order, Sink(order.store, files, root=stores), root))
+        sink = open_sink(order.store, secret, ca, root=stores)
+        asyncio.run(fetch(order, sink, root))
     except Refused as error:
         journal.conclude(f"refused: {error}")
         return REFUSED_EXIT

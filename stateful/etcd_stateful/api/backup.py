@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
@@ -39,7 +39,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class JobPod:
-    """What the pod that makes the backup is given, beside what it needs."""
+    """What a pod that talks to a store is given, beside what it needs."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -47,6 +47,16 @@ class JobPod:
     tolerations: tuple[Mapping[str, Any], ...] = ()
     image_pull_secrets: tuple[Mapping[str, Any], ...] = ()
     resources: Mapping[str, Any] | None = None
+
+    def or_else(self, other: JobPod) -> JobPod:
+        """Where and from which registry it runs, by the other's word where it says nothing."""
+        return replace(
+            self,
+            node_selector=self.node_selector or other.node_selector,
+            tolerations=self.tolerations or other.tolerations,
+            image_pull_secrets=self.image_pull_secrets or other.image_pull_secrets,
+            resources=self.resources or other.resources,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +164,12 @@ def _pod(reader: Reader) -> JobPod:
             reader.problem(
                 f"labels[{key[:60]}]", "is a label of the operator's own; choose another"
             )
+    return replace(read_job_pod(reader), labels=labels, annotations=reader.texts("annotations"))
+
+
+def read_job_pod(reader: Reader) -> JobPod:
+    """What an EtcdBackup and an EtcdRestore say alike."""
     return JobPod(
-        labels=labels,
-        annotations=reader.texts("annotations"),
         node_selector=reader.texts("nodeSelector"),
         tolerations=tuple(dict(item.raw) for item in reader.items("tolerations")),
         image_pull_secrets=tuple(dict(item.raw) for item in reader.items("imagePullSecrets")),

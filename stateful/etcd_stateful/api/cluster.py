@@ -232,7 +232,8 @@ def _restore(reader: Reader, pod: PodPolicy) -> Source | None:
         return None
     if pod.empty_dir is not None:
         reader.problem("restore", "needs claims: with pod.emptyDir the data would go with the pod")
-    return read_source(reader.object("restore"), "storageType")
+    restore = reader.object("restore")
+    return read_source(restore, "storageType", restore.object("pod"))
 
 
 def _spec_hash(spec: Mapping[str, Any]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from etcd_stateful.api.backup import EtcdBackup, JobPod, Policy
+from etcd_stateful.api.backup import EtcdBackup, JobPod, Policy, read_job_pod
 from etcd_stateful.api.reading import Reader, RefusedObject
 from etcd_stateful.api.source import Source, read_source
 from etcd_stateful.api.stores import Store
@@ -29,13 +29,19 @@ class EtcdRestore:
     source: Source
     replaces: int | None = None
     """ID of the etcd cluster that is there and whose place the restored one may take."""
+    pod: JobPod = field(default_factory=JobPod)
+    """Of the Job that looks into the store. The one that fills a volume is the cluster's."""
 
     @property
     def kind(self) -> str:
         return RESTORE_KIND
 
-    def reader(self, store: Store) -> EtcdBackup:
-        """As what a Job looks into the store for it."""
+    def reader(self, store: Store, pod: JobPod) -> EtcdBackup:
+        """As what a Job looks into the store for it.
+
+        Args:
+            pod: of the EtcdBackup that it names, for what it does not say itself.
+        """
         return EtcdBackup(
             namespace=self.namespace,
             name=self.name,
@@ -43,7 +49,7 @@ class EtcdRestore:
             generation=self.generation,
             store=store,
             policy=Policy(),
-            pod=JobPod(),
+            pod=self.pod.or_else(pod),
             kind=self.kind,
         )
 
@@ -56,8 +62,9 @@ def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
     if cluster.text("name") != metadata.get("name"):
         found = cluster.text("name")
         cluster.problem("name", f"must be the name of this object itself, found {found[:60]!r}")
-    source = read_source(spec, "backupStorageType")
-    replaces = _read_replace(spec)
+    pod = spec.object("pod")
+    source = read_source(spec, "backupStorageType", pod)
+    replaces, job_pod = _read_replace(spec), read_job_pod(pod)
     if spec.problems or source is None:
         raise RefusedRestore(tuple(spec.problems))
     return EtcdRestore(
@@ -67,6 +74,7 @@ def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
         generation=int(metadata.get("generation", 0)),
         source=source,
         replaces=replaces,
+        pod=job_pod,
     )
 
 

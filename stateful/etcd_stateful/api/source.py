@@ -18,27 +18,29 @@ class BackupRef:
 Source = Store | BackupRef
 
 
-def read_source(spec: Reader, kind_field: str) -> Source | None:
+def read_source(spec: Reader, kind_field: str, pod: Reader) -> Source | None:
     """What a spec names, by exactly one of both; None where problems were found.
 
     Args:
         kind_field: `storageType`, or `backupStorageType` in an EtcdRestore.
+        pod: what the spec says of the pods that talk to the store.
     """
     if spec.has("backupRef"):
-        return _read_ref(spec, kind_field)
+        return _read_ref(spec, kind_field, pod)
     if not spec.has(kind_field):
         spec.problem(kind_field, "or backupRef.name must say what to restore, one of them")
         return None
-    return read_store(spec, kind_field, spec.object("pod"))
+    return read_store(spec, kind_field, pod)
 
 
-def _read_ref(spec: Reader, kind_field: str) -> BackupRef | None:
+def _read_ref(spec: Reader, kind_field: str, pod: Reader) -> BackupRef | None:
     found = len(spec.problems)
     for key in (kind_field, *SECTIONS.values()):
         if spec.has(key):
             spec.problem(key, "is set beside backupRef; say by one of them what to restore")
-    if spec.has("pod"):
-        spec.problem("pod", "is set beside backupRef; leave it out, the EtcdBackup's own is used")
+    if pod.has("serviceAccountName"):
+        words = "is set beside backupRef; leave it out, the EtcdBackup's own is used"
+        pod.problem("serviceAccountName", words)
     ref = spec.object("backupRef")
     name = ref.text("name")
     if ref.has("namespace"):

@@ -20,6 +20,7 @@ LONGEST_KEY: Final = 900
 
 SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
 _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
+_CA: Final = "caSecret"
 _AZURE_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 CHECKSUMS: Final = ("SHA256", "CRC64NVME")
 _OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
@@ -49,6 +50,8 @@ class Store:
     """Service account of the Jobs' pods: whose identity that is, where there is no Secret."""
     sha256: str = ""
     """Of the one backup that is meant; empty: whatever lies there."""
+    ca_secret: str = ""
+    """Name of the Secret with the authorities of the store's certificate; empty: public ones."""
 
     @property
     def section(self) -> str:
@@ -58,6 +61,10 @@ class Store:
     @property
     def secret_field(self) -> str:
         return f"spec.{self.section}.{_SECRETS.get(self.kind, '')}"
+
+    @property
+    def ca_field(self) -> str:
+        return f"spec.{self.section}.{_CA}"
 
     @property
     def path_field(self) -> str:
@@ -99,6 +106,7 @@ def read_store(
         storage_account=_azure_account(inner) if kind == "ABS" else "",
         checksum=checksum,
         service_account=pod.name("serviceAccountName", "a ServiceAccount"),
+        ca_secret=_ca(inner, endpoint) if kind == "S3" else "",
     )
     if kind == "OSS" and not store.secret:
         inner.problem("ossSecret", "is missing: name the Secret with accessKeyID, accessKeySecret")
@@ -121,6 +129,14 @@ def _checksum(inner: Reader) -> str:
     if found and found not in CHECKSUMS:
         inner.problem("checksum", f"must be one of {', '.join(CHECKSUMS)}, found {found[:60]!r}")
     return found
+
+
+def _ca(inner: Reader, endpoint: str) -> str:
+    name = inner.name(_CA, "a Secret")
+    if name and endpoint and not endpoint.startswith("https://"):
+        words = f"must begin with https:// where {_CA} is set, found {endpoint[:60]!r}"
+        inner.problem("endpoint", words)
+    return name
 
 
 def _endpoint(inner: Reader) -> str:
@@ -184,6 +200,8 @@ def _section(store: Store) -> dict[str, object]:
         inner["storageAccount"] = store.storage_account
     if store.checksum:
         inner["checksum"] = store.checksum
+    if store.ca_secret:
+        inner[_CA] = store.ca_secret
     return inner
 
 
@@ -193,6 +211,7 @@ def to_json(store: Store) -> dict[str, object]:
         "checksum": store.checksum,
         "serviceAccountName": store.service_account,
         "sha256": store.sha256,
+        _CA: store.ca_secret,
     }
     return {
         "kind": store.kind,
@@ -217,4 +236,5 @@ def from_json(given: Mapping[str, object]) -> Store:
         checksum=str(given.get("checksum", "")),
         service_account=str(given.get("serviceAccountName", "")),
         sha256=str(given.get("sha256", "")),
+        ca_secret=str(given.get(_CA, "")),
     )

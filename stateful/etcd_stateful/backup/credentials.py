@@ -6,15 +6,20 @@ A pure function of the Secret's files: names of keys and formats are told to peo
 from __future__ import annotations
 
 import configparser
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.order import CA_FILE
 from etcd_stateful.untrusted import loads
 
 DEFAULT_REGION: Final = "us-east-1"
 
+_CERTIFICATE: Final = re.compile(
+    r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----"
+)
 _CLOUDS: Final = {
     "": "",
     "AzurePublicCloud": "",
@@ -56,6 +61,15 @@ def access(store: Store, files: Mapping[str, str] | None) -> Access:
             return _gcs(files)
         case _:
             return Access({})
+
+
+def authorities(files: Mapping[str, str]) -> str:
+    """The certificates of a `caSecret`, in PEM and nothing beside them; raises BadSecret."""
+    if not files.get(CA_FILE, "").strip():
+        raise BadSecret(f"it has no key {CA_FILE}, or there is no such Secret in this namespace")
+    if not (found := _CERTIFICATE.findall(files[CA_FILE])):
+        raise BadSecret(f"key {CA_FILE} holds no certificate in PEM (BEGIN CERTIFICATE)")
+    return "\n".join(found) + "\n"
 
 
 def _s3(store: Store, files: Mapping[str, str] | None) -> Access:

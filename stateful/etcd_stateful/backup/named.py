@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from etcd_stateful.api import stores
-from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
+from etcd_stateful.api.backup import EtcdBackup, JobPod, RefusedBackup, parse_backup
 from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store, key_problem
 
@@ -76,6 +76,14 @@ def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
     if isinstance(found, Awaited):
         return found
     return replace(found, sha256=str(status.get("sha256") or ""))
+
+
+def pod_of(body: Mapping[str, Any] | None) -> JobPod:
+    """What its own pods are given, which is also what is given to who reads what it has stored."""
+    try:
+        return parse_backup(body).pod if body is not None else JobPod()
+    except RefusedBackup:
+        return JobPod()
 
 
 def _unfinished(backup: EtcdBackup, status: Mapping[str, Any]) -> Awaited | None:

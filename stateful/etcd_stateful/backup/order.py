@@ -14,9 +14,13 @@ from etcd_stateful.untrusted import loads, whole
 VARIABLE: Final = "BACKUP"
 
 STORE_FOLDER: Final = "/etc/etcd-backup/store"
+CA_FOLDER: Final = "/etc/etcd-backup/ca"
 CLIENT_FOLDER: Final = "/etc/etcd-backup/client"
 VOLUME: Final = "/var/etcd-backup"
-"""Where the pod finds the two Secrets, and the claim of a store of the kind Volume."""
+"""Where the pod finds the Secrets, and the claim of a store of the kind Volume."""
+
+CA_FILE: Final = "ca.crt"
+"""The one key of a store's `caSecret` that its pods get."""
 
 ENDPOINTS_FIELD: Final = "spec.etcdEndpoints"
 CLUSTER_FIELD: Final = "spec.clusterRef.name"

@@ -32,6 +32,12 @@ def _bare(cluster: EtcdCluster) -> dict[str, str]:
     return {key: "Plaintext" for key, wish, link in both if not (wish or link.is_encrypted)}
 
 
+def pull_secrets(kept: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """By which the cluster's own pods have their images, the operator's among them."""
+    spec = (kept or {}).get("spec") or {}
+    return [dict(one) for one in (spec.get("pod") or {}).get("imagePullSecrets") or ()]
+
+
 def possible_names(endpoints: Iterable[str], namespace: str) -> list[str]:
     """Names of the EtcdCluster that these endpoints may be of: its Service's, or its pods'."""
     found: dict[str, None] = {}

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api import stores
+from etcd_stateful.api.backup import JobPod
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
@@ -59,6 +60,8 @@ class Seen:
     job: Job | None = None
     backup: Store | Awaited | None = None
     """Where the EtcdBackup has stored that the spec names; None where that was not looked up."""
+    pod: JobPod = field(default_factory=JobPod)
+    """What that EtcdBackup says of its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class CreateDescription:
     """Make the Job that reads the manifest."""
 
     store: Store
+    pod: JobPod = field(default_factory=JobPod)
+    """Of the EtcdBackup that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +213,7 @@ def _describe(seen: Seen) -> Step:
 def _begin(seen: Seen) -> Step:
     found = resolved(seen.restore.source, seen.backup)
     if isinstance(found, Store):
-        return CreateDescription(found)
+        return CreateDescription(found, seen.pod)
     said = f"spec.backupRef.name: {found.why}. Nothing is made until then"
     return Say("BackupAwaited", said, "False" if found.stuck else "Unknown", after=AWAIT_SECONDS)
 

@@ -6,10 +6,18 @@ import re
 from typing import Final
 
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.order import CA_FILE
 from etcd_stateful.backup.outcome import Failure
 
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>|\"(?:code|reason)\":\s*\"(\w+)\"")
 _STATUS: Final = re.compile(r"\b([45]\d\d) [A-Z][a-z]")
+
+_CERTIFICATE: Final = re.compile(
+    r"InvalidCertificate\(\s*(?:Other\(\s*OtherError\(\s*)?(\w+?)(?:Context)?\b"
+)
+"""What the client says of the store's certificate, in a structure behind its sentence."""
+
+_UNKNOWN: Final = "UnknownIssuer"
 
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName", "ResourceNotFound")
 _UNAUTHENTICATED: Final = "Server failed to authenticate the request"
@@ -43,7 +51,9 @@ def store_failure(store: Store, raw: str) -> Failure:
     """What the store's client said, with the field that is most likely to blame."""
     reason = "StoreRefused"
     words, code, statuses = first_line(raw), code_of(raw), set(_STATUS.findall(raw))
-    if code in _NO_BUCKET or (not code and "404" in statuses):
+    if untrusted := _untrusted(store, raw):
+        reason, told = "StoreUnreachable", untrusted
+    elif code in _NO_BUCKET or (not code and "404" in statuses):
         what = "container" if store.kind == "ABS" else "bucket"
         told = f"{store.path_field}: there is no {what} {store.bucket!r}"
     elif code in _KEYS or "401" in statuses or _UNAUTHENTICATED in raw:
@@ -84,6 +94,20 @@ def _address(store: Store) -> str:
     if store.endpoint:
         return f"spec.{store.section}.endpoint: {store.endpoint}"
     return f"{store.path_field}: the store of {store.bucket!r}"
+
+
+def _untrusted(store: Store, raw: str) -> str:
+    """What is wrong with the store's certificate; empty where nothing is said of it."""
+    found = _CERTIFICATE.search(raw)
+    if found is None:
+        return ""
+    why = found[1]
+    if why != _UNKNOWN or store.kind != "S3":
+        return f"{_address(store)}: its certificate is not accepted ({why})"
+    of = f"{store.ca_field}: the certificate of {store.endpoint or 'the store'}"
+    if store.ca_secret:
+        return f"{of} is of no authority in Secret {store.ca_secret}, and of no public one"
+    return f"{of} is of no public authority; name a Secret with its own as {CA_FILE}"
 
 
 def _identity(store: Store) -> str:

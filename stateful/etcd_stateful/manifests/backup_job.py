@@ -6,21 +6,30 @@ is said in words by the pod and not waited for in silence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.api.backup import LONGEST, EtcdBackup
+from etcd_stateful.api.backup import LONGEST, EtcdBackup, JobPod
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
+from etcd_stateful.backup import recorded
 from etcd_stateful.backup.deletion import deletion_of
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
 from etcd_stateful.backup.restores import description
-from etcd_stateful.manifests.common import REUSING, Manifest, identity_labels, unexpanded
+from etcd_stateful.manifests.common import (
+    AUTHORITIES_MOUNT,
+    REUSING,
+    Manifest,
+    authorities_volume,
+    identity_labels,
+    pod_failure_policy,
+    unexpanded,
+)
 from etcd_stateful.manifests.statefulset import CONFINED, USER
 
 LABEL: Final = "etcd-backup"
@@ -52,25 +61,46 @@ def backup_job(
     """
     spare = last.removeprefix(backup.store.location("")) if backup.policy.keep else ""
     told = replace(order(backup, target), cluster=cluster, spare=spare)
-    return job(backup, run, told, operator_image)
+    return job(backup, run, told, operator_image, recorded.pull_secrets(cluster))
 
 
-def deletion_job(backup: EtcdBackup, *, operator_image: str) -> Manifest:
-    """Deletes what the backup has stored, and asks nothing of etcd."""
+def deletion_job(
+    backup: EtcdBackup, *, operator_image: str, cluster: Mapping[str, Any] | None = None
+) -> Manifest:
+    """Deletes what the backup has stored, and asks nothing of etcd.
+
+    Args:
+        cluster: as for `backup_job`.
+    """
     told = replace(order(backup, None), endpoints=(), action="delete")
-    return job(backup, deletion_of(backup), told, operator_image)
+    pulled = recorded.pull_secrets(cluster)
+    return job(backup, deletion_of(backup), told, operator_image, pulled)
 
 
-def description_job(restore: EtcdRestore, store: Store, *, operator_image: str) -> Manifest:
-    """Reads what the manifest says of the cluster, for an EtcdRestore."""
-    reader = restore.reader(store)
+def description_job(
+    restore: EtcdRestore, store: Store, *, operator_image: str, pod: JobPod | None = None
+) -> Manifest:
+    """Reads what the manifest says of the cluster, for an EtcdRestore.
+
+    Args:
+        pod: of the EtcdBackup that it names.
+    """
+    reader = restore.reader(store, pod or JobPod())
     told = replace(order(reader, None), endpoints=(), action="describe")
     return job(reader, description(restore), told, operator_image)
 
 
-def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manifest:
-    refused = {"containerName": CONTAINER, "operator": "In", "values": [FINAL_EXIT]}
-    evicted = [{"type": "DisruptionTarget", "status": "True"}]
+def job(
+    backup: EtcdBackup,
+    run: Run,
+    told: Order,
+    operator_image: str,
+    pull_secrets: Sequence[Manifest] = (),
+) -> Manifest:
+    """
+    Args:
+        pull_secrets: of the cluster, beside the backup's own.
+    """
     described = _labelled(backup, told)
     return {
         "apiVersion": "batch/v1",
@@ -86,12 +116,7 @@ def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manif
             "completions": 1,
             "parallelism": 1,
             "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {
-                "rules": [
-                    {"action": "FailJob", "onExitCodes": refused},
-                    {"action": "Ignore", "onPodConditions": evicted},
-                ]
-            },
+            "podFailurePolicy": pod_failure_policy(FINAL_EXIT, CONTAINER),
             "template": {
                 "metadata": {
                     "labels": dict(backup.pod.labels)
@@ -99,7 +124,7 @@ def job(backup: EtcdBackup, run: Run, told: Order, operator_image: str) -> Manif
                     | described["labels"],
                     "annotations": dict(backup.pod.annotations) | described["annotations"],
                 },
-                "spec": _pod(backup, told, operator_image),
+                "spec": _pod(backup, told, operator_image, pull_secrets),
             },
         }
         | _limits(backup),
@@ -171,7 +196,9 @@ def _limits(backup: EtcdBackup) -> dict[str, int]:
     return {"ttlSecondsAfterFinished": 86400, "activeDeadlineSeconds": deadline}
 
 
-def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
+def _pod(
+    backup: EtcdBackup, told: Order, image: str, pull_secrets: Sequence[Manifest]
+) -> dict[str, Any]:
     pod = backup.pod
     volumes, mounts = _volumes(backup, told)
     spec: dict[str, Any] = {
@@ -207,9 +234,17 @@ def _pod(backup: EtcdBackup, told: Order, image: str) -> dict[str, Any]:
         "volumes": volumes,
         "nodeSelector": dict(pod.node_selector),
         "tolerations": [dict(one) for one in pod.tolerations],
-        "imagePullSecrets": [dict(one) for one in pod.image_pull_secrets],
+        "imagePullSecrets": _each_once(*pod.image_pull_secrets, *pull_secrets),
     }
     return {key: value for key, value in spec.items() if value or value is False}
+
+
+def _each_once(*secrets: Mapping[str, Any]) -> list[Manifest]:
+    found: list[Manifest] = []
+    for one in secrets:
+        if one not in found:
+            found.append(dict(one))
+    return found
 
 
 def _volumes(backup: EtcdBackup, told: Order) -> tuple[list[Manifest], list[Manifest]]:
@@ -224,6 +259,9 @@ def _volumes(backup: EtcdBackup, told: Order) -> tuple[list[Manifest], list[Mani
             source = {"secretName": secret, "optional": True, "defaultMode": 0o440}
             volumes.append({"name": name, "secret": source})
             mounts.append({"name": name, "mountPath": path, "readOnly": True})
+    if backup.store.ca_secret:
+        volumes.append(authorities_volume(backup.store))
+        mounts.append(dict(AUTHORITIES_MOUNT))
     if backup.store.kind == VOLUME:
         claim = {"claimName": backup.store.bucket}
         volumes.append({"name": "volume", "persistentVolumeClaim": claim})

@@ -7,6 +7,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import order as orders
 
 Manifest = dict[str, Any]
 
@@ -30,6 +31,21 @@ def identity_labels(store: Store) -> dict[str, str]:
     return {_AZURE: "true"} if store.storage_account else {}
 
 
+AUTHORITIES_MOUNT: Final[Manifest] = {"name": "ca", "mountPath": orders.CA_FOLDER, "readOnly": True}
+
+
+def authorities_volume(store: Store) -> Manifest:
+    """What the store's certificate is checked by, and nothing else of that Secret. Optional, so
+    that one that is missing is said in words by the pod."""
+    source = {
+        "secretName": store.ca_secret,
+        "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],
+        "optional": True,
+        "defaultMode": 0o440,
+    }
+    return {"name": AUTHORITIES_MOUNT["name"], "secret": source}
+
+
 def metadata(cluster: EtcdCluster, name: str) -> Manifest:
     """Name, labels and the owner that garbage collection follows."""
     return {
@@ -48,6 +64,17 @@ def owner_reference(cluster: EtcdCluster) -> Manifest:
         "uid": cluster.uid,
         "controller": True,
     }
+
+
+def pod_failure_policy(final: int, *containers: str) -> Manifest:
+    """A Job is over once one of `containers` ends with the code `final`: another try would meet the
+    same. An eviction, as by a drain, is none of its tries."""
+    codes = {"operator": "In", "values": [final]}
+    refused = [
+        {"action": "FailJob", "onExitCodes": {"containerName": one, **codes}} for one in containers
+    ]
+    evicted = [{"type": "DisruptionTarget", "status": "True"}]
+    return {"rules": [*refused, {"action": "Ignore", "onPodConditions": evicted}]}
 
 
 def unexpanded(text: str) -> str:

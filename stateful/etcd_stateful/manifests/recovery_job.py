@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests.common import Manifest, metadata
+from etcd_stateful.manifests.common import Manifest, metadata, pod_failure_policy
 from etcd_stateful.manifests.statefulset import (
     CONFINED,
     STOP_SECONDS,
@@ -51,7 +51,6 @@ def recovery_job(
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: cluster.template_hash,
     }
-    refused = {"containerName": "prepare", "operator": "In", "values": [REFUSED_EXIT]}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -62,7 +61,7 @@ def recovery_job(
             "parallelism": 1,
             # Never two pods on the volume.
             "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": refused}]},
+            "podFailurePolicy": pod_failure_policy(REFUSED_EXIT, "prepare"),
             "template": {
                 "metadata": {
                     "labels": dict(cluster.pod.labels) | labels(cluster.name),

@@ -17,10 +17,13 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.manifests.common import (
+    AUTHORITIES_MOUNT,
     REUSING,
     Manifest,
+    authorities_volume,
     identity_labels,
     metadata,
+    pod_failure_policy,
     unexpanded,
 )
 from etcd_stateful.manifests.recovery_job import SURVIVOR, labels
@@ -60,7 +63,6 @@ def restore_job(
         naming.SPEC_HASH: made_of(cluster, store),
         naming.CLAIM_UID: claim_uid,
     }
-    refused = {"containerName": "fetch", "operator": "In", "values": [restore.REFUSED_EXIT]}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -71,7 +73,7 @@ def restore_job(
             "parallelism": 1,
             # Never two pods on the volume.
             "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": refused}]},
+            "podFailurePolicy": pod_failure_policy(restore.REFUSED_EXIT, "fetch"),
             "template": {
                 "metadata": {
                     "labels": dict(cluster.pod.labels)
@@ -169,6 +171,8 @@ def _store_volumes(store: Store) -> list[Manifest]:
     if store.secret:
         source = {"secretName": store.secret, "optional": True, "defaultMode": 0o440}
         volumes.append({"name": "store", "secret": source})
+    if store.ca_secret:
+        volumes.append(authorities_volume(store))
     if store.kind == VOLUME:
         claim = {"claimName": store.bucket, "readOnly": True}
         volumes.append({"name": "volume", "persistentVolumeClaim": claim})
@@ -179,6 +183,8 @@ def _store_mounts(store: Store) -> list[Manifest]:
     mounts: list[Manifest] = []
     if store.secret:
         mounts.append({"name": "store", "mountPath": orders.STORE_FOLDER, "readOnly": True})
+    if store.ca_secret:
+        mounts.append(dict(AUTHORITIES_MOUNT))
     if store.kind == VOLUME:
         mounts.append({"name": "volume", "mountPath": orders.VOLUME, "readOnly": True})
     return mounts

@@ -21,8 +21,8 @@ from etcd_stateful.backup import trial
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
 from etcd_stateful.backup.plan import Run, trial_of
-from etcd_stateful.manifests.backup_job import job, order
-from etcd_stateful.manifests.common import REUSING, Manifest, unexpanded
+from etcd_stateful.manifests.backup_job import CONTAINER, job, order
+from etcd_stateful.manifests.common import REUSING, Manifest, pod_failure_policy, unexpanded
 from etcd_stateful.manifests.statefulset import CONFINED
 
 FETCH: Final = "fetch"
@@ -57,18 +57,14 @@ def trial_job(
         action="prove",
         expected=stored.sha256,
     )
-    made = job(backup, trial_of(run), told, operator_image)
+    made = job(backup, trial_of(run), told, operator_image, pull_secrets)
     pod: dict[str, Any] = made["spec"]["template"]["spec"]
-    refused = {"containerName": FETCH, "operator": "In", "values": [FINAL_EXIT]}
-    rules = made["spec"]["podFailurePolicy"]["rules"]
-    rules.insert(0, {"action": "FailJob", "onExitCodes": refused})
+    made["spec"]["podFailurePolicy"] = pod_failure_policy(FINAL_EXIT, FETCH, CONTAINER)
     [ours] = pod["containers"]
     ours.pop("ports", None)
     pod["initContainers"] = _before(backup, told, ours, etcd_image)
     pod["containers"] = [ours | {"volumeMounts": [_mount()]}]
     pod["volumes"] = [*pod.get("volumes", ()), {"name": _VOLUME, "emptyDir": {}}]
-    if secrets := [*pod.get("imagePullSecrets", ()), *pull_secrets]:
-        pod["imagePullSecrets"] = list({one["name"]: one for one in secrets}.values())
     return made
 
 

@@ -18,6 +18,13 @@ class S3Server(Server):
     region: str = "us-east-1"
     domain: str = ""
     """Where buckets are names below a domain."""
+    certificate: tuple[Path, Path] | None = None
+    """It and its key; none: plain HTTP."""
+
+    @property
+    def endpoint(self) -> str:
+        scheme = "https" if self.certificate else "http"
+        return f"{scheme}://{self.host}:{self.port}"
 
     @property
     def secret(self) -> dict[str, str]:
@@ -35,7 +42,9 @@ class S3Server(Server):
         backend = ("posix", "--sidecar", str(self.folder / "meta"), str(self.folder / "data"))
         place = ("--port", f":{self.port}", "--region", self.region)
         names = ("--virtual-domain", self.domain) if self.domain else ()
-        return ("versitygw", "--quiet", *place, *names, *backend)
+        shown = self.certificate
+        tls = ("--cert", str(shown[0]), "--key", str(shown[1])) if shown else ()
+        return ("versitygw", "--quiet", *place, *names, *tls, *backend)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -126,6 +126,19 @@ def test_backup_and_restore_know_the_same_stores(crds: CRDS) -> None:
         assert store("EtcdBackup", name) == store("EtcdRestore", name)
 
 
+def test_backup_and_restore_place_their_pods_alike(crds: CRDS) -> None:
+    def fields(kind: str) -> dict[str, Any]:
+        found = schema_of(crds[kind])["properties"]["spec"]["properties"]["pod"]["properties"]
+        return {
+            name: {key: value for key, value in node.items() if key != "description"}
+            for name, node in found.items()
+        }
+
+    backup, restore = fields("EtcdBackup"), fields("EtcdRestore")
+    assert {name: backup[name] for name in restore} == restore
+    assert backup.keys() - restore.keys() == {"labels", "annotations"}
+
+
 def test_subresources_columns_and_short_name(crds: CRDS) -> None:
     def columns(kind: str) -> list[str]:
         (version,) = crds[kind]["spec"]["versions"]

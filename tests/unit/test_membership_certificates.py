@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from worlds import World, body, drive, labels, until
+from worlds import World, body, drive, is_write, labels, until
 
-from etcd_stateful.membership.certificates import needed_of_users, unusable
-from etcd_stateful.membership.observation import Certificate, Certificates, Observation
+from etcd_stateful.membership import planner
+from etcd_stateful.membership.certificates import needed_of_users, starts_pods, unusable
+from etcd_stateful.membership.observation import Certificate, Certificates, Observation, recorded
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import Hold, Settled, Step
+from etcd_stateful.membership.steps import Hold, Settled, Step, WriteBootstrap
 
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
 
@@ -135,6 +136,27 @@ class TestARunningCluster:
                        for one in labels(world.history))  # fmt: skip
         world.problem = ""
         assert drive(world, idle=2) == Settled()
+
+    @pytest.mark.parametrize("happens", [emptied, edited, grown, upgraded, without_stateful_set])
+    def test_no_question_that_leads_to_a_start_lacks_its_mark(
+        self, happens: Callable[[TlsWorld], None]
+    ) -> None:
+        """Tickets are written down, and versions, before any pod starts by them."""
+        world = spoiled()
+        world.problem = ""
+        happens(world)
+        for _ in range(150):
+            seen = world.observe()
+            asked = ((one, step) for one in planner._QUESTIONS if (step := one(seen)) is not None)
+            question, step = next(asked, (None, Settled()))
+            if isinstance(step, WriteBootstrap):
+                was, will = recorded(seen), step.record
+                leads = (was.issued, was.version) != (will.issued, will.version)
+                held = isinstance(question, planner._Starts) or starts_pods(seen, step)
+                assert held or not leads, question
+            world.apply(step) if is_write(step) else world.turn()
+
+        assert step == Settled()
 
     def test_a_learner_in_flight_gets_no_ticket(self) -> None:
         world = spoiled()

@@ -1,4 +1,4 @@
-"""What `start` decides: run, wait, take a ticket, refuse one (design, section 3).
+"""What `start` decides: run, wait, take a ticket, refuse one (docs/concepts.md).
 
 A volume with data just runs; an empty volume waits for a ticket. `start` goes through these states:
 

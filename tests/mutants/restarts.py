@@ -230,6 +230,12 @@ MUTANTS: Final = [
         "with the Secret the way back from a broken image is lost",
     ),
     Mutant(
+        _PLANNER,
+        "return bool(fewer or version_of(live) != version_of(manifest))",
+        "return fewer",
+        "a template goes to a version that an old view of the record asks for (I9)",
+    ),
+    Mutant(
         _APPLY,
         '        if (live is not None) != ("resourceVersion" in _metadata(manifest)):\n',
         '        if live is not None and "resourceVersion" not in _metadata(manifest):\n',
@@ -323,8 +329,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        'return bool(manifest["spec"]["replicas"] < live["spec"]["replicas"])',
-        "return False",
+        'fewer = manifest["spec"]["replicas"] < live["spec"]["replicas"]',
+        "fewer = False",
         "nobody knows that replicas are lowered: below a member that was added since (I5)",
     ),
     Mutant(

@@ -32,12 +32,12 @@ class TestBootstrap:
         assert FIRST.initial_cluster == ",".join(f"{name}={url}" for name, url in PEERS.items())
 
     def test_another_attempt_shares_nothing_with_the_one_before(self) -> None:
-        second = records.next_attempt(
-            records.issue(FIRST, {FIRST.members[0].member_id: "r"}), PEERS
-        )
+        spent = records.issue(FIRST, {FIRST.members[0].member_id: "r"})
+        second = records.next_attempt(spent, PEERS, "3.6.14", FIRST.links)
 
         assert second.attempt == 2
         assert second.token == "uid-2"
+        assert (second.version, second.oldest) == ("3.6.14", "3.6.14")
         assert second.cluster_id != FIRST.cluster_id
         assert second.issued == ()
         assert not {one.member_id for one in second.members} & {

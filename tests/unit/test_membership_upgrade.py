@@ -11,6 +11,7 @@ from worlds import World, drive, formed, is_write, labels, until
 from etcd_stateful.membership import upgrade
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
+    ApplyChild,
     DeletePod,
     EnableDowngrade,
     Hold,
@@ -61,6 +62,13 @@ class TestUp:
         assert labels(world.history)[:2] == [f"version {after}", "StatefulSet c"]
         assert sorted(restarts(world)) == [f"c-{one}" for one in range(size)]
         assert world.etcd.minor == after.rpartition(".")[0]
+
+    def test_the_template_follows_the_record_after_a_second_look_alone(self) -> None:
+        """By an old view of the record it would bring back another version."""
+        step = until(changing(MIDDLE, NEW), "StatefulSet c")
+
+        assert isinstance(step, ApplyChild)
+        assert step.final
 
     def test_at_most_one_change_of_leader_by_our_choice(self) -> None:
         world = changing(MIDDLE, NEW)

@@ -149,10 +149,11 @@ def first_attempt(
     )
 
 
-def next_attempt(record: Bootstrap, peers: Mapping[str, str]) -> Bootstrap:
-    """The attempt after one that never formed a cluster."""
-    attempt = record.attempt + 1
-    return first_attempt(record.cluster_uid, peers, record.version, attempt, record.links)
+def next_attempt(
+    record: Bootstrap, peers: Mapping[str, str], version: str, links: Links
+) -> Bootstrap:
+    """The attempt after one that never formed a cluster, as the spec says by then."""
+    return first_attempt(record.cluster_uid, peers, version, record.attempt + 1, links)
 
 
 def adopted(

@@ -225,9 +225,27 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        '        record = replace(record, before=min(said - {version}, default=""))\n',
-        "",
+        'before=min(said - {version}, default=""), untried=not said',
+        "untried=not said",
         "with the Secret the way back from a broken image is lost",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        'default=""), untried=not said',
+        'default=""), untried=False',
+        "data that was adopted with another version than its own stays down for good",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    if not record.untried or record.survivor or wanted == now or not _none_can_run(seen):",
+        "    if record.survivor or wanted == now or not _none_can_run(seen):",
+        "an edit jumps over the gates where all members fail for a moment (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    if seen.etcd is not None or seen.statuses or any(pod.ready for pod in seen.pods):\n",
+        "    if seen.etcd is not None or seen.statuses:\n",
+        "an operator that is cut off tries another version on members that serve (I9)",
     ),
     Mutant(
         _PLANNER,

@@ -55,6 +55,12 @@ class TestBootstrap:
         assert record.size == 5
         assert records.load_bootstrap(records.dump_bootstrap(record)) == record
 
+    def test_that_a_version_is_untried_is_kept_and_of_others_nothing_is_said(self) -> None:
+        record = replace(records.adopted("uid", 0xBB, "3.7.3", 5), untried=True)
+
+        assert records.load_bootstrap(records.dump_bootstrap(record)) == record
+        assert "untried" not in records.dump_bootstrap(FIRST)
+
     def test_members_are_found_by_name(self) -> None:
         assert FIRST.member("c-1") == FIRST.members[1]
         assert FIRST.member("c-3") is None
@@ -142,6 +148,7 @@ def broken(**changes: Any) -> str:
         broken(latched="true"),
         broken(latched=1),
         broken(latched=None),
+        broken(untried="yes"),
         broken(version=...),
         broken(size=...),
         broken(size="x"),

@@ -75,7 +75,7 @@ def _begin(seen: Observation, name: str) -> Step:
         record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch, links)
         # What a change of the version has not reached yet is a way back from it (see `upgrade`).
         said = {one.version for one in seen.statuses.values() if one.cluster_id == cluster_id}
-        record = replace(record, before=min(said - {version}, default=""))
+        record = replace(record, before=min(said - {version}, default=""), untried=not said)
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(

@@ -21,6 +21,7 @@ from etcd_stateful.manifests.statefulset import epoch_in, levels_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
+from etcd_stateful.start import FOUND_DATA
 
 Object = Mapping[str, Any]
 
@@ -69,6 +70,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         damage=last_words.of_damage(etcd),
         node_gone=trouble.is_node_gone(status),
         ran_as=_ran_as(start),
+        has_data=_said(start).startswith(FOUND_DATA),
         overdue=is_overdue(raw, now),
         trust=trust_in(raw.get("spec") or {}),
         labelled=_labels(raw).get(naming.MEMBER_ID, ""),
@@ -79,9 +81,14 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
 
 def _ran_as(start: Object) -> int:
     """The member that `start` named as it ended; 0 where it has not ended, or named none."""
-    ended = (start.get("state") or {}).get("terminated") or {}
-    found = _MEMBER.search(str(ended.get("message") or ""))
+    found = _MEMBER.search(_said(start))
     return int(found[1], 16) if found else 0
+
+
+def _said(start: Object) -> str:
+    """The last words of `start`; empty where it has not ended."""
+    ended = (start.get("state") or {}).get("terminated") or {}
+    return str(ended.get("message") or "")
 
 
 def _image(raw: Object) -> str:

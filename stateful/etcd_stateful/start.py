@@ -20,6 +20,9 @@ from typing import Final
 from etcd_stateful import marker, ticket, wal
 from etcd_stateful.start_config import Settings, own_entry, run_config, ticket_config
 
+FOUND_DATA: Final = "running with the data of"
+"""How its last words begin where a volume just runs."""
+
 _MAX_DETAIL: Final = 300
 
 

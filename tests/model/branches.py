@@ -147,6 +147,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     "blocked.cannot_form": "most volumes emptied while it forms, and not all: tests/unit",
     "bootstrap._begin: Hold SplitBrain": "claims of two etcd clusters: tests/unit",
     "roll._in_turn: Wait": "a guard; a vacancy is filled before anyone is restarted: tests/unit",
+    "upgrade.try_another": "all records lost but those on claims, of a version that none can run: "
+    "tests/unit",
     "upgrade.go_on: Wait": "a member that runs neither version: tests/unit",
     "upgrade._without_old_entries: WriteBootstrap": "logs with entries of etcd 3.5: tests/unit",
 }

@@ -26,6 +26,11 @@ LABELS: Final = ('{"pod": {"emptyDir": {}, "labels": {"a": "b"}}}',)
 VERSIONS: Final = tuple(
     f'{{"version": "{version}"}}' for version in ("3.6.17", "3.7.3", "3.6.16", "3.5.35", "3.7.99")
 )
+UNBORN: Final[dict[str, object]] = {"size": 3, "version": "3.7.99"}
+"""Of an image that is in no registry."""
+
+UNBORN1: Final = UNBORN | {"size": 1}
+BIRTHS: Final = ('{"version": "3.7.3"}', '{"version": "3.5.35"}', '{"size": 1}')
 PAUSE: Final = ('{"paused": true}', '{"paused": null}')
 LOSSES: Final = (
     "claim_deleted",
@@ -97,6 +102,9 @@ QUICK: Final[tuple[Scenario, ...]] = (
     Scenario("templates", 3, SPEC3, REST, edits=TEMPLATES, left=(0, 2, 1)),
     Scenario("emptyDir of 1", 1, {"size": 1} | EMPTY_DIR, REST, at(ALL, 0), LABELS, (1, 1, 0)),
     Scenario("versions", 3, OLD, REST, edits=VERSIONS, left=(0, 2, 0)),
+    Scenario("create 3, edits", 3, UNBORN, edits=BIRTHS, left=(0, 2, 0), eager=True),
+    Scenario("create 3, an edit", 3, UNBORN, edits=BIRTHS, left=(0, 1, 0)),
+    Scenario("create 1, an edit", 1, UNBORN1, (), at(ALL, 0), BIRTHS[:2], left=(1, 1, 1)),
     Scenario("pause", 5, SPEC3, REST, edits=(*SIZES[2:], *PAUSE), left=(0, 3, 0)),
     Scenario(
         "emptyDir", 3, SPEC3 | EMPTY_DIR, REST, at(ALL, 0, 1), SIZES[:2], left=(1, 1, 0), eager=True
@@ -140,6 +148,16 @@ QUICK: Final[tuple[Scenario, ...]] = (
 WHOLE: Final[tuple[Scenario, ...]] = (
     *QUICK,
     Scenario("sizes, no fault, a late step", 5, SPEC3, REST, edits=SIZES, left=(0, 2, 1)),
+    Scenario("create 1, edits", 1, UNBORN1, (), at(ALL, 0), BIRTHS[:2], left=(1, 2, 1)),
+    Scenario(
+        "create 3, an edit, one fault",
+        3,
+        UNBORN,
+        faults=at(ALL, 0, 2),
+        edits=BIRTHS,
+        left=(1, 1, 0),
+        eager=True,
+    ),
     Scenario("create 5, one fault", 5, {"size": 5}, faults=at(ALL, 0, 2, 4), left=(1, 0, 0)),
     Scenario("create 3, two faults", 3, SPEC3, faults=at(ALL, 0, 2), left=(2, 0, 0), eager=True),
     Scenario("3, two faults, any speed", 3, SPEC3, REST, at(ALL, 0, 1, 2), left=(2, 0, 0)),

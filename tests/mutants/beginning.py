@@ -6,37 +6,80 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
+_BEGINNING = "membership/beginning.py"
 _BOOTSTRAP = "membership/bootstrap.py"
 _REPLICAS = "membership/replicas.py"
 
 MUTANTS: Final = [
     # How a cluster begins.
     Mutant(
-        _BOOTSTRAP,
+        _BEGINNING,
         "    if bootstrap.latched or seen.etcd is not None:\n        return None",
         "    if bootstrap.latched:\n        return None",
         "another attempt while etcd answers",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _BEGINNING,
         "if not all(pod and waits_empty(pod) for pod in pods):",
         "if not any(pod and waits_empty(pod) for pod in pods):",
         "another attempt beside a member with data (I11)",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "if not any(pod and has_spent_ticket(seen, pod) for pod in pods):",
-        "if False:",
+        _BEGINNING,
+        "    if not spent and (bootstrap.issued or not _differs(seen, following)):\n",
+        "    if False:\n",
         "attempts without end while a claim is being deleted",
     ),
     Mutant(
+        _BEGINNING,
+        "if not _is_open(record) or record.issued or _has_left_traces(seen):",
+        "if not _is_open(record) or _has_left_traces(seen):",
+        "an edit begins anew beside tickets that may be under way (I4)",
+    ),
+    Mutant(
+        _BEGINNING,
+        "if not _is_open(record) or record.issued or _has_left_traces(seen):",
+        "if not _is_open(record) or record.issued:",
+        "an edit begins anew beside the data of an attempt before (I11)",
+    ),
+    Mutant(
+        _BEGINNING,
+        "    on_claims = any(claim.record or claim.damage for claim in seen.claims)\n",
+        "    on_claims = False\n",
+        "an edit begins anew beside a claim that is recorded as a member's (I11)",
+    ),
+    Mutant(
+        _BEGINNING,
+        "following = _following(seen, max(seen.replicas, seen.cluster.size))",
+        "following = _following(seen, seen.cluster.size)",
+        "an edited size leaves pods without a member until it has formed",
+    ),
+    Mutant(
+        _BEGINNING,
+        " or any(_may_have_data(pod) for pod in seen.pods):",
+        ":",
+        "a pod with data is made again for ever, for the want of an image",
+    ),
+    Mutant(
+        _BEGINNING,
+        "(following.version, following.links, len(following.members)) != now",
+        "(following.version, following.links) != now[:2]",
+        "an edited size is not taken before anything is made",
+    ),
+    Mutant(
         _BOOTSTRAP,
+        "    return pod.spec_hash == as_running(seen).template_hash\n",
+        "    return True\n",
+        "a first ticket for a pod of another version than is on record (I9)",
+    ),
+    Mutant(
+        _BEGINNING,
         "size = max(len(pods), seen.cluster.size)",
         "size = seen.cluster.size",
         "an edited size leaves pods that can never start",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _BEGINNING,
         "return bool(run and waits_empty(pod) and pod.answer and pod.answer.challenge != run)",
         "return bool(run and waits_empty(pod))",
         "a run that may still have its ticket counts as one that has spent it",

@@ -169,7 +169,7 @@ MUTANTS: Final = [
         "F12: each pod that stops costs its member the place",
     ),
     Mutant(
-        _BOOTSTRAP,
+        "membership/beginning.py",
         "    if bootstrap.latched or seen.etcd is not None:\n        return None",
         "    if seen.etcd is not None:\n        return None",
         "F13: after the loss of all volumes an empty cluster is begun (I4, I11)",

@@ -162,13 +162,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "        if _kind_and_name(manifest) not in taken\n",
-        "",
+        " if _kind_and_name(manifest) not in taken\n",
+        "\n",
         "another cluster's Service is taken over (I10)",
     ),
     Mutant(
         _PLANNER,
-        '        final = formed and kind == "StatefulSet"\n',
+        '        final = kind == "StatefulSet"\n',
         "        final = False\n",
         "a StatefulSet is made again with the replicas of an old view (I5)",
     ),

@@ -225,9 +225,33 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "        record = replace(record, before=_version_before(seen))\n",
-        "",
+        "before=_version_before(seen), untried=untried",
+        "untried=untried",
         "with the Secret the way back from a broken image is lost",
+    ),
+    Mutant(
+        _BOOTSTRAP,
+        "untried = not any(pod.ready for pod in seen.pods)",
+        "untried = False",
+        "data that was adopted with another version than its own stays down for good",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    if not record.untried or record.survivor or wanted == now or not _none_can_run(seen):",
+        "    if record.survivor or wanted == now or not _none_can_run(seen):",
+        "an edit jumps over the gates where all members fail for a moment (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    if seen.etcd is not None or seen.statuses or any(pod.ready for pod in seen.pods):\n",
+        "    if seen.etcd is not None or seen.statuses:\n",
+        "an operator that is cut off tries another version on members that serve (I9)",
+    ),
+    Mutant(
+        _PLANNER,
+        "return bool(fewer or version_of(live) != version_of(manifest))",
+        "return fewer",
+        "a template goes to a version that an old view of the record asks for (I9)",
     ),
     Mutant(
         _APPLY,
@@ -323,8 +347,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        'return bool(manifest["spec"]["replicas"] < live["spec"]["replicas"])',
-        "return False",
+        'fewer = manifest["spec"]["replicas"] < live["spec"]["replicas"]',
+        "fewer = False",
         "nobody knows that replicas are lowered: below a member that was added since (I5)",
     ),
     Mutant(

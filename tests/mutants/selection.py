@@ -166,6 +166,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_membership_rules.py",
         _REPLACE,
     ),
+    "membership/beginning.py": ("test_membership_beginning.py", "test_membership_rules.py"),
     "membership/bootstrap.py": (
         "test_restore_plan.py",
         "test_membership_birth.py",

@@ -12,6 +12,7 @@ from fake_cert_manager import WAITS, FakeCertManager
 from fakes import PLAINTEXT, cluster_body
 from reconcile_bench import KEY, Bench
 from test_rotation_passes import LEAVES, RollingNodes, bundle, leaf, signed
+from test_tls_passes import MANAGED, STATIC, user_secrets
 
 from etcd_operator import checking, issuing, taking
 from etcd_operator.applied import Outdated
@@ -33,6 +34,12 @@ from etcd_stateful.membership.steps import TakeCertificate
 
 OVERLAP = 300
 ISSUED = {"issuerRef": {"name": "ca"}, "rotation": {"overlapSeconds": OVERLAP}}
+WAYS: dict[str, Any] = {
+    "issued": ISSUED,
+    "managed": MANAGED,
+    "provided": STATIC,
+    "plaintext": PLAINTEXT,
+}
 NAMES = ("a-client-issued", "a-operator-issued", "a-peer-issued", "a-server-issued")
 
 
@@ -250,6 +257,34 @@ class TestCreation:
         assert made(bench, CERTIFICATES) == [one for one in NAMES if "peer" not in one]
         assert bench.kube.find(SECRETS, "a-peer-ca") is not None
         assert bench.status["phase"] == "Running"
+
+    @pytest.mark.parametrize("passes", [2, 12])
+    @pytest.mark.parametrize("after", WAYS)
+    @pytest.mark.parametrize("before", [*WAYS, "typo"])
+    async def test_until_it_has_begun_the_links_are_those_that_the_spec_has_come_to_say(
+        self, bench, before, after, passes
+    ):
+        """Whatever Secrets and Certificates are there of what it said first."""
+        bench.declare(size=3, TLS=WAYS.get(before, {"issuerRef": {"name": "typo"}}))
+        user_secrets(bench)
+        bench.nodes.issuer.running = before != "typo"
+        for _ in range(passes):
+            bench.clock.now += await bench.once() or 0.0
+            bench.nodes.issuer.turn()
+        body = bench.body
+        body["spec"]["TLS"] = WAYS[after]
+        bench.kube.put(ETCD_CLUSTERS, body)
+        for _ in range(6):
+            bench.clock.now += await bench.once() or 0.0
+        bench.nodes.issuer.running = True
+
+        await bench.run()
+        await bench.run()
+
+        record = read_secret(bench.kube.live(SECRETS, "a-start")).bootstrap
+        assert bench.status["phase"] == "Running"
+        assert record.links == parse_cluster(bench.body).links
+        assert bench.condition("Blocked") is None
 
     async def test_it_is_on_record(self, settled):
         links = read_secret(settled.kube.live(SECRETS, "a-start")).bootstrap.links

@@ -240,9 +240,9 @@ def test_the_token_holds_the_uid_so_that_the_same_name_again_is_another_cluster(
     assert not {one.member_id for one in first.members} & {one.member_id for one in second.members}
 
 
-def test_an_edited_size_does_not_change_what_was_recorded() -> None:
+def test_a_size_that_is_edited_once_tickets_are_out_does_not_change_what_was_recorded() -> None:
     world = World(body(3))
-    world.apply(decide(world.observe()))
+    world.apply(until(world, "ledger 3"))
     world.edit(size=5)
 
     assert drive(world) == Settled()

@@ -131,7 +131,8 @@ def test_a_record_keeps_the_links_and_an_old_one_has_none() -> None:
     record = records.first_attempt("u", {"c-0": "https://c-0:2380"}, "3.7.3", links=STATIC)
     text = records.dump_bootstrap(record)
     assert records.load_bootstrap(text) == record
-    assert records.next_attempt(record, {"c-0": "https://c-0:2380"}).links == STATIC
+    again = records.next_attempt(record, {"c-0": "https://c-0:2380"}, "3.7.3", BOTH)
+    assert again.links == BOTH, "the spec may have been edited"
     old = records.first_attempt("u", {"c-0": "http://c-0:2380"}, "3.7.3")
     assert "links" not in records.dump_bootstrap(old), "plaintext is as it was"
     assert records.load_bootstrap(records.dump_bootstrap(old)).links == Links()

@@ -32,12 +32,12 @@ class TestBootstrap:
         assert FIRST.initial_cluster == ",".join(f"{name}={url}" for name, url in PEERS.items())
 
     def test_another_attempt_shares_nothing_with_the_one_before(self) -> None:
-        second = records.next_attempt(
-            records.issue(FIRST, {FIRST.members[0].member_id: "r"}), PEERS
-        )
+        spent = records.issue(FIRST, {FIRST.members[0].member_id: "r"})
+        second = records.next_attempt(spent, PEERS, "3.6.14", FIRST.links)
 
         assert second.attempt == 2
         assert second.token == "uid-2"
+        assert (second.version, second.oldest) == ("3.6.14", "3.6.14")
         assert second.cluster_id != FIRST.cluster_id
         assert second.issued == ()
         assert not {one.member_id for one in second.members} & {
@@ -54,6 +54,12 @@ class TestBootstrap:
         assert record.version == "3.7.3"
         assert record.size == 5
         assert records.load_bootstrap(records.dump_bootstrap(record)) == record
+
+    def test_that_a_version_is_untried_is_kept_and_of_others_nothing_is_said(self) -> None:
+        record = replace(records.adopted("uid", 0xBB, "3.7.3", 5), untried=True)
+
+        assert records.load_bootstrap(records.dump_bootstrap(record)) == record
+        assert "untried" not in records.dump_bootstrap(FIRST)
 
     def test_members_are_found_by_name(self) -> None:
         assert FIRST.member("c-1") == FIRST.members[1]
@@ -142,6 +148,7 @@ def broken(**changes: Any) -> str:
         broken(latched="true"),
         broken(latched=1),
         broken(latched=None),
+        broken(untried="yes"),
         broken(version=...),
         broken(size=...),
         broken(size="x"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from worlds import OLDER, UID, World, body, drive, formed, is_write, labels
+from worlds import OLDER, UID, World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership.planner import decide
@@ -38,9 +38,9 @@ class TestHold:
         assert rest == Hold(
             "RetainedClaims",
             "claims data-c-0, data-c-1, data-c-2 hold the data of a deleted cluster of this name "
-            f"(UID {UID}). To go on with that data set spec.retainedClaims.adopt to "
-            f'"{UID}"; to delete it for good and start empty set spec.retainedClaims.discard to '
-            f'"{UID}"',
+            f"(UID {UID}). To go on with that data set spec.version to the one that it ran, or "
+            f'another patch of that minor, and spec.retainedClaims.adopt to "{UID}"; to delete it '
+            f'for good and start empty set spec.retainedClaims.discard to "{UID}"',
         )
         assert world.history == []
 
@@ -127,10 +127,50 @@ class TestAdopt:
             "push c-0 adopt",
             "push c-1 adopt",
             "push c-2 adopt",
+            "ledger 0",
         ]
+        assert not world.record.untried
         assert world.record.cluster_id == old.record.cluster_id
         assert {world.data(ordinal).member_id for ordinal in range(3)} == members
         assert {world.data(ordinal).cluster_uid for ordinal in range(3)} == {NEW}
+
+    @pytest.mark.parametrize("wrong", ["3.5.33", "3.7.3"])
+    @pytest.mark.parametrize("fails", ["crashing", "late_images"])
+    def test_a_version_that_is_not_that_of_the_data_is_put_right_by_an_edit(
+        self, wrong: str, fails: str
+    ) -> None:
+        """Nothing tells which one it ran; the first guess was kept for ever."""
+        world = again(formed(3, version="3.6.14"), adopt=UID)
+        world.edit(version=wrong)
+        world.late_images = {wrong} if fails == "late_images" else set()
+        world.apply(until(world, "push c-2 adopt"))
+        for pod in world.pods.values():
+            pod.crashing = fails == "crashing"
+        assert world.record.untried
+        rest = drive(world)
+        assert isinstance(rest, Wait)
+        assert rest.reason.endswith(
+            f"; nothing tells that the data is of etcd {wrong}: if members fail for that, set "
+            "spec.version to the one that they ran"
+        )
+
+        world.edit(version="3.6.14")
+
+        assert drive(world) == Settled()
+        assert {pod.version for pod in world.pods.values()} == {"3.6.14"}
+        assert not world.record.untried
+
+    def test_once_a_quorum_has_answered_no_edit_jumps_over_the_gates(self) -> None:
+        world = again(formed(3, version="3.5.33"), adopt=UID)
+        world.edit(version="3.5.33")
+        assert drive(world) == Settled()
+        for pod in world.pods.values():
+            pod.crashing = True
+        world.edit(version="3.7.3")
+
+        drive(world)
+
+        assert world.record.version == "3.5.33"
 
     def test_the_record_is_latched_so_that_nothing_can_begin_beside_it(self) -> None:
         step = decide(again(formed(3), adopt=UID).observe())

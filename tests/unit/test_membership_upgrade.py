@@ -9,8 +9,10 @@ from views import seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import upgrade
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
+    ApplyChild,
     CreateSecret,
     DeletePod,
     EnableDowngrade,
@@ -62,6 +64,13 @@ class TestUp:
         assert labels(world.history)[:2] == [f"version {after}", "StatefulSet c"]
         assert sorted(restarts(world)) == [f"c-{one}" for one in range(size)]
         assert world.etcd.minor == after.rpartition(".")[0]
+
+    def test_the_template_follows_the_record_after_a_second_look_alone(self) -> None:
+        """By an old view of the record it would bring back another version."""
+        step = until(changing(MIDDLE, NEW), "StatefulSet c")
+
+        assert isinstance(step, ApplyChild)
+        assert step.final
 
     def test_at_most_one_change_of_leader_by_our_choice(self) -> None:
         world = changing(MIDDLE, NEW)
@@ -568,6 +577,83 @@ class TestBrokenImage:
 
         assert isinstance(step, CreateSecret)
         assert step.record.before == ""
+
+
+class TestUntried:
+    """A record that was taken on from the claims; nobody has answered since."""
+
+    def taken_on(self) -> Observation:
+        """All members fail, and the spec names another version."""
+        world = running("3.6.14")
+        world.edit(version="3.7.3")
+        seen = replace(world.observe(), etcd=None, statuses={})
+        assert seen.secret is not None
+        record = replace(world.record, untried=True)
+        failing = [replace(pod, ready=False, crashing=True) for pod in seen.pods]
+        secret = replace(seen.secret, bootstrap=record)
+        return replace(seen, secret=secret, pods=tuple(failing))
+
+    def test_another_version_is_tried_where_none_can_run(self) -> None:
+        step = upgrade.try_another(self.taken_on())
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.final
+        assert (step.record.version, step.record.untried) == ("3.7.3", True)
+
+    def test_a_pod_that_has_not_got_so_far_is_no_reason_against_it(self) -> None:
+        seen = with_pod(self.taken_on(), 0, etcd_started=False, crashing=False)
+
+        assert upgrade.try_another(seen) is not None
+
+    @pytest.mark.parametrize(
+        "sign", [{"ready": True}, {"crashing": False}, {"crashing": False, "ready": True}]
+    )
+    def test_none_is_tried_where_a_member_may_run(self, sign: dict[str, bool]) -> None:
+        assert upgrade.try_another(with_pod(self.taken_on(), 1, **sign)) is None
+
+    def test_none_is_tried_where_etcd_or_a_member_answers(self) -> None:
+        seen, running = self.taken_on(), formed(3).observe()
+
+        assert upgrade.try_another(replace(seen, etcd=running.etcd)) is None
+        assert upgrade.try_another(replace(seen, statuses=running.statuses)) is None
+
+    def test_none_is_tried_while_pods_are_on_their_way_or_the_spec_names_none(self) -> None:
+        seen = self.taken_on()
+        early = [replace(pod, etcd_started=False, crashing=False) for pod in seen.pods]
+        silent = replace(seen.cluster, version_declared=False)
+
+        assert upgrade.try_another(replace(seen, pods=tuple(early))) is None
+        assert upgrade.try_another(replace(seen, pods=())) is None
+        assert upgrade.try_another(replace(seen, cluster=silent)) is None
+
+    def test_none_is_tried_on_what_has_answered_before(self) -> None:
+        seen = self.taken_on()
+        assert seen.secret is not None
+        assert seen.secret.bootstrap is not None
+        record = replace(seen.secret.bootstrap, untried=False)
+
+        tried = replace(seen, secret=replace(seen.secret, bootstrap=record))
+        assert upgrade.try_another(tried) is None
+
+    def test_a_secret_lost_while_members_answer_leaves_nothing_untried(self) -> None:
+        world = running("3.6.14")
+        world.lose_secret()
+
+        assert drive(world) == Settled()
+        assert not [one for one in world.history if isinstance(one, WriteBootstrap)]
+        assert not world.record.untried
+
+    def test_a_cluster_taken_on_while_nobody_answers_is_tried_once_a_quorum_does(self) -> None:
+        world = running("3.6.14")
+        world.cut_off = True
+        world.lose_secret()
+        drive(world)
+        assert world.record.untried
+
+        world.cut_off = False
+
+        assert drive(world) == Settled()
+        assert not world.record.untried
 
 
 class TestTheVersionIsOnRecord:

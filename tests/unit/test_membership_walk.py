@@ -26,7 +26,7 @@ from etcd_stateful.status import render
 WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that")
 """What may last when all faults but lost volumes are over."""
 
-WALKS = 80
+WALKS = 110
 EVENTS = 60
 
 

@@ -13,6 +13,7 @@ from etcd_operator import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import records
+from etcd_stateful.start import FOUND_DATA
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 RECORD = records.MemberRecord("uid-a", "uid-claim", 0xABC, 0xDEF)
@@ -141,6 +142,28 @@ class TestOfThePodsMake:
     def test_neither_is_there(self):
         seen = reading.pod(cluster(), pod(), None, NOW)
         assert (seen.spec_hash, seen.image) == ("", "")
+
+
+class TestLastWordsOfStart:
+    def read(self, state):
+        status = {"initContainerStatuses": [{"name": "start", "state": state}]}
+        return reading.pod(cluster(), pod(status=status), None, NOW)
+
+    def said(self, message):
+        return self.read({"terminated": {"exitCode": 0, "message": message}})
+
+    def test_data_that_just_runs(self):
+        seen = self.said(f"{FOUND_DATA} member 00000000000000aa")
+        assert (seen.has_data, seen.ran_as) == (True, 0xAA)
+
+    def test_a_ticket_for_an_empty_volume(self):
+        seen = self.said("took a ticket: new, member 00000000000000aa of etcd cluster 01")
+        assert (seen.has_data, seen.ran_as) == (False, 0xAA)
+
+    @pytest.mark.parametrize("state", [{}, {"running": {}}, {"terminated": {}}])
+    def test_none_yet(self, state):
+        seen = self.read(state)
+        assert (seen.has_data, seen.ran_as) == (False, 0)
 
 
 class TestCrashing:

@@ -389,6 +389,21 @@ class TestProvided:
         await bench.run()
         assert bench.status["phase"] == "Running"
 
+    async def test_a_mistaken_name_of_one_is_left_with_the_edit(self, bench):
+        """The name of before was on record, and its Secret was missed for ever."""
+        wrong = {**STATIC["static"], "member": {"peerSecret": "typo", "serverSecret": "s"}}
+        bench.declare(TLS={"static": wrong})
+        user_secrets(bench)
+        for _ in range(3):
+            bench.clock.now += await bench.once()
+        assert "Secret typo, which" in bench.condition("Blocked")["message"]
+
+        edit(bench, TLS=STATIC)
+        await bench.run()
+
+        assert bench.status["phase"] == "Running"
+        assert bench.condition("Blocked") is None
+
     @pytest.mark.parametrize("before", [1, 9, 30])
     async def test_one_that_expires_while_nothing_happens_is_told_within_five_seconds(
         self, bench, before

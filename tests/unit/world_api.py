@@ -48,7 +48,8 @@ class Volume:
 
 @dataclass(slots=True)
 class PodState:
-    """A pod. `where` is `pending`, `start` or `etcd`; `data` is that of an emptyDir."""
+    """A pod. `where` is `pending`, `start`, `image` (which is that of etcd, and does not come) or
+    `etcd`; `data` is that of an emptyDir."""
 
     uid: str
     resource_version: int
@@ -67,6 +68,8 @@ class PodState:
     crashing: bool = False
     damage: str = ""
     node_gone: bool = False
+    had_data: bool = False
+    """Its `start` found data, and let it run."""
     overdue: bool = False
     trust: Trust = AS_MADE
     levels: Levels | None = None

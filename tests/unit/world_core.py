@@ -62,7 +62,9 @@ class World:
         self.stuck: set[int] = set()
         """Ordinals whose pods stay pending."""
         self.bad_images: set[str] = set()
-        """Versions whose image cannot be had."""
+        """Versions whose image cannot be had, and whose pods get nowhere."""
+        self.late_images: set[str] = set()
+        """Versions whose image cannot be had when `start` is over, and etcd's turn has come."""
         self.cut_off = False
         """Nobody reaches etcd; it may be there all the same."""
         self.mirror = ""
@@ -316,8 +318,9 @@ class World:
         if self.secret is None:
             raise Conflict("there is no key to sign the ticket with")
         rules.ticket(self, step, ordinal)
-        pod.where = "etcd"
-        self._join(step, ordinal)
+        pod.where = self._after_start(pod)
+        if pod.where == "etcd":
+            self._join(step, ordinal)
 
     def _join(self, step: PushTicket, ordinal: int) -> None:
         """etcd's own start: one that was told another list than there is does not join."""
@@ -433,8 +436,12 @@ class World:
         claim = self.claims.get(ordinal)
         readable = not (claim and (claim.unreadable or claim.damaged))
         own = data and readable and (data.cluster_uid, data.member) == (self.cluster.uid, name)
-        pod.where = "etcd" if own else "start"
+        pod.where = self._after_start(pod) if own else "start"
+        pod.had_data = bool(own)
         pod.crashing = bool(own and data and minor(data.storage) > minor(pod.version))
+
+    def _after_start(self, pod: PodState) -> str:
+        return "image" if pod.version in self.late_images else "etcd"
 
     def _go_on(self, known: int, etcd: Etcd) -> None:
         """Members hear of each other's versions, write as agreed, and catch up."""

@@ -66,7 +66,7 @@ def bootstrap(world: World, old: Bootstrap, new: Bootstrap) -> None:
         rule(not world.data_of(new.cluster_uid), "I11", "another attempt beside data")
         rule(not new.issued, "I3", "another attempt with tickets of the one before")
     if new.version not in (world.version, old.version):
-        _version(world, new)
+        _version(world, new, begins=new.attempt != old.attempt)
 
 
 def _forgotten(world: World, old: Bootstrap, new: Bootstrap) -> set[int]:
@@ -77,10 +77,10 @@ def _forgotten(world: World, old: Bootstrap, new: Bootstrap) -> set[int]:
     return gone & {*listed, *(one.member_id for one in old.members)} if old.latched else gone
 
 
-def _version(world: World, new: Bootstrap) -> None:
+def _version(world: World, new: Bootstrap, *, begins: bool) -> None:
     """One minor at a time, and no older than the data that a member would have to read."""
     wanted = minor(new.version)
-    rule(new.latched, "I9", "another version before there is a cluster")
+    rule(new.latched or begins, "I9", "another version amid an attempt to form a cluster")
     for ordinal, data in world.volumes():
         if world.is_listed(data):
             rule(minor(data.storage) <= wanted, "I9", f"c-{ordinal} could not read its data")
@@ -110,6 +110,8 @@ def ticket(world: World, step: PushTicket, ordinal: int) -> None:
     rule(had == run, "I3", f"member {given.member_id:x} had its ticket in another run")
     if given.state == "new":
         rule(not record.latched, "I4", "new after the latch")
+        made_for = world.pods[ordinal].version
+        rule(made_for == record.version, "I9", f"begun with {made_for}, not {record.version}")
         rule(given.initial_cluster == record.initial_cluster, "I4", "not what is recorded")
         key = (given.token, given.member)
         rule(key not in world.begun, "I4", f"new twice: {key}")

@@ -83,9 +83,7 @@ class Start:
                 verdict = start.stuck(verdict, f"cannot write: {volume.reason(error)}")
         if isinstance(verdict, start.Run):
             self._running = True
-            self._journal.conclude(
-                f"running with the data of member {verdict.marker.member_id:016x}"
-            )
+            self._journal.conclude(f"{start.FOUND_DATA} member {verdict.marker.member_id:016x}")
             return
         if verdict.finding != self._finding:
             self._finding = verdict.finding

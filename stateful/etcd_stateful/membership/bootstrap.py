@@ -79,7 +79,8 @@ def _begin(seen: Observation, name: str) -> Step:
         epoch = _epoch_of(seen, cluster_id)
         links = seen.cluster.links
         record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch, links)
-        record = replace(record, before=_version_before(seen))
+        untried = not any(pod.ready for pod in seen.pods)
+        record = replace(record, before=_version_before(seen), untried=untried)
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(
@@ -91,7 +92,7 @@ def _begin(seen: Observation, name: str) -> Step:
     cluster, size = seen.cluster, seen.cluster.size
     if cluster.restore is not None:
         return origin.begin(seen, cluster.restore, version)
-    peers, links = _first_peers(cluster, size), cluster.links
+    peers, links = first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
     return CreateSecret(name, record, f"a cluster of {size} begins")
 
@@ -151,7 +152,7 @@ def as_running(seen: Observation) -> EtcdCluster:
     return replace(seen.cluster, version=running_version(seen))
 
 
-def _first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
+def first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
     return {naming.pod(cluster.name, ordinal): cluster.peer_url(ordinal) for ordinal in range(size)}
 
 
@@ -204,7 +205,16 @@ def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
         return []
     if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):
         return []
+    first = recorded(seen).member(pod.name)
+    if first and first.member_id == member_id and not _is_as_meant(seen, pod):
+        return []
     return [(member_id, pod.answer.challenge)]
+
+
+def _is_as_meant(seen: Observation, pod: Pod) -> bool:
+    """Of the version and the links that its attempt is of. One that is not is made again (`roll`):
+    an attempt may be followed by another while pods wait."""
+    return pod.spec_hash == as_running(seen).template_hash
 
 
 def _member_of(seen: Observation, pod: Pod) -> int:
@@ -336,29 +346,6 @@ def _record_step(seen: Observation, pod: Pod, record: MemberRecord) -> Step | No
     if claim is None or claim.deleting:
         return None
     return RecordMember.of(claim, record, f"claim {claim.name} is recorded as member {member}")
-
-
-def another_attempt(seen: Observation) -> Step | None:
-    """A new attempt once every ordinal waits with an empty volume and one has spent its ticket."""
-    bootstrap = recorded(seen)
-    if bootstrap.latched or seen.etcd is not None:
-        return None
-    pods = [seen.pod(ordinal) for ordinal in range(len(bootstrap.members))]
-    if not all(pod and waits_empty(pod) for pod in pods):
-        return None
-    if not any(pod and has_spent_ticket(seen, pod) for pod in pods):
-        return None  # as long as a claim is missing, another attempt would get no further
-    size = max(len(pods), seen.cluster.size)
-    following = records.next_attempt(bootstrap, _first_peers(seen.cluster, size))
-    reason = f"attempt {bootstrap.attempt} left only empty volumes"
-    return WriteBootstrap.of(seen, following, reason, final=True)
-
-
-def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
-    """It waits empty, and its member's one ticket was for another run."""
-    first = recorded(seen).member(pod.name)
-    run = recorded(seen).challenge(first.member_id) if first else None
-    return bool(run and waits_empty(pod) and pod.answer and pod.answer.challenge != run)
 
 
 def is_of_before(seen: Observation, pod: Pod) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.tls import Level, Links
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
-from etcd_stateful.membership import inplace, links, roster, rotation
+from etcd_stateful.membership import beginning, inplace, links, roster, rotation
 from etcd_stateful.membership.observation import (
     Certificate,
     Certificates,
@@ -121,7 +121,9 @@ def besides(held: Hold, step: Step) -> Step:
 
 
 def _before_the_latch(seen: Observation) -> Hold | None:
-    return None if is_latched(seen) else unusable(seen)
+    held = None if is_latched(seen) else unusable(seen)
+    edited = beginning.in_words(seen) if held else ""
+    return replace(held, message=f"{held.message}. {edited}") if held and edited else held
 
 
 def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Step | None:

@@ -102,8 +102,9 @@ def _ways_on(old: tuple[Claim, ...]) -> Hold:
     names = ", ".join(claim.name for claim in old)
     hold = (
         f"claims {names} hold the data of a deleted cluster of this name (UID {', '.join(uids)}). "
-        f'To go on with that data set spec.retainedClaims.adopt to "{uids[0]}"; to delete it for '
-        f'good and start empty set spec.retainedClaims.discard to "{uids[0]}"'
+        "To go on with that data set spec.version to the one that it ran, or another patch of that "
+        f'minor, and spec.retainedClaims.adopt to "{uids[0]}"; to delete it for good and start '
+        f'empty set spec.retainedClaims.discard to "{uids[0]}"'
     )
     if len(uids) > 1:
         hold = (

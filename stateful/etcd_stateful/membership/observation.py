@@ -115,6 +115,9 @@ class Pod:
     ran_as: int = 0
     """The member whose data `start` let run in this pod, by its own word; 0 where it said none."""
 
+    has_data: bool = False
+    """By the word of its `start` there was data on the volume before etcd ran in this pod."""
+
     overdue: bool = False
     """It was deleted, and nobody confirms that it has stopped."""
 

@@ -20,6 +20,7 @@ from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.membership import (
     alarms,
     authentication,
+    beginning,
     blocked,
     bootstrap,
     budget,
@@ -133,11 +134,9 @@ def _children(seen: Observation) -> Step | None:
 
 def _put_back(seen: Observation, wanted: Iterable[tuple[Live | None, Manifest]]) -> Step | None:
     """The first of these children that is not as it should be, other owners' left alone."""
-    taken, formed = {(one.kind, one.name) for one in seen.foreign}, is_latched(seen)
+    taken = {(one.kind, one.name) for one in seen.foreign}
     steps = (
-        _child(live, manifest, formed=formed)
-        for live, manifest in wanted
-        if _kind_and_name(manifest) not in taken
+        _child(live, manifest) for live, manifest in wanted if _kind_and_name(manifest) not in taken
     )
     return next((step for step in steps if step and not _is_held(seen, step)), None)
 
@@ -190,11 +189,12 @@ def _stateful_set(seen: Observation) -> Manifest:
     return manifest
 
 
-def _child(live: Live | None, manifest: Manifest, *, formed: bool) -> Step | None:
+def _child(live: Live | None, manifest: Manifest) -> Step | None:
     kind, name = _kind_and_name(manifest)
     if live is None:
-        # Where there are members, the replicas may go by an old view of their claims (I5).
-        final = formed and kind == "StatefulSet"
+        # The replicas may go by an old view of the claims (I5), and the version by one of the
+        # record, which edits of a cluster that has not formed yet write anew (I9).
+        final = kind == "StatefulSet"
         return ApplyChild(kind, name, manifest, f"{kind} {name} is not there", final)
     if live["metadata"].get("deletionTimestamp"):
         return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is made again")
@@ -202,15 +202,16 @@ def _child(live: Live | None, manifest: Manifest, *, formed: bool) -> Step | Non
         # Of this very version: an old view must not undo what came after it, replicas least of all.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         reason = f"{kind} {name} differs at {where}"
-        return ApplyChild(kind, name, manifest, reason, _lowers(live, manifest))
+        return ApplyChild(kind, name, manifest, reason, _takes(live, manifest))
     return None
 
 
-def _lowers(live: Live, manifest: Manifest) -> bool:
-    """Whether pods go by it, or may go by others' hands."""
+def _takes(live: Live, manifest: Manifest) -> bool:
+    """Whether pods go by it, or may go by others' hands, or come back with another version."""
     match manifest["kind"]:
         case "StatefulSet":
-            return bool(manifest["spec"]["replicas"] < live["spec"]["replicas"])
+            fewer = manifest["spec"]["replicas"] < live["spec"]["replicas"]
+            return bool(fewer or version_of(live) != version_of(manifest))
         case "PodDisruptionBudget":
             return budget.is_lowered(live, manifest)
         case _:
@@ -329,6 +330,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     leftovers.before_anything,
     bootstrap.secret,
     bootstrap.one_cluster,
+    beginning.as_edited,
     _predecessors,
     _Starts(rotation.turn),
     _asked_of_issuer,
@@ -346,9 +348,12 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     bootstrap.latch,
     recovery.decline,
     _Starts(bootstrap.tickets),
-    bootstrap.another_attempt,
+    upgrade.tried,
+    beginning.another_attempt,
     blocked.cannot_form,
+    beginning.look_again,
     _Starts(upgrade.go_back),
+    _Starts(upgrade.try_another),
     switch.go_back,
     roll.unready,
     recovery.refused,
@@ -367,6 +372,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     grow.lowest,
     replace.not_replaceable,
     blocked.starts,
+    beginning.not_taken,
     _every_pod_serves,
     blocked.unformed,
     switch.addresses,

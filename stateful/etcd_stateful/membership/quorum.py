@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from etcd_stateful.membership import replicas, roster, survivor
@@ -31,7 +31,7 @@ def missing(seen: Observation) -> Step | None:
     every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if _is_lost(seat)]
-    words = "; ".join(_why(seat) for seat in silent)
+    words = "; ".join((*(_why(seat) for seat in silent), *_of_the_version(seen)))
     enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
     if enough or _begins_alone(seen, lost):
         return Wait(f"a quorum to answer: {words}" if words else "a quorum to answer", soon=True)
@@ -40,6 +40,16 @@ def missing(seen: Observation) -> Step | None:
         f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
         f"Nothing is replaced without one. {survivor.ways_out(seen)}. {words}",
     )
+
+
+def _of_the_version(seen: Observation) -> Iterator[str]:
+    """A way out that nothing else tells of."""
+    record = recorded(seen)
+    if record.untried:
+        yield (
+            f"nothing tells that the data is of etcd {record.version}: if members fail for that, "
+            "set spec.version to the one that they ran"
+        )
 
 
 def _is_seen_to_serve(every: list[Seat]) -> bool:

@@ -73,6 +73,9 @@ class Bootstrap:
     before: str = ""
     """What they ran before, while a change of the version is under way."""
 
+    untried: bool = False
+    """It was written for data that there was, and no quorum has answered with this version yet."""
+
     size: int = 0
     """How many ordinals there are, once that is not the number of first members (I5)."""
 
@@ -147,10 +150,11 @@ def first_attempt(
     )
 
 
-def next_attempt(record: Bootstrap, peers: Mapping[str, str]) -> Bootstrap:
-    """The attempt after one that never formed a cluster."""
-    attempt = record.attempt + 1
-    return first_attempt(record.cluster_uid, peers, record.version, attempt, record.links)
+def next_attempt(
+    record: Bootstrap, peers: Mapping[str, str], version: str, links: Links
+) -> Bootstrap:
+    """The attempt after one that never formed a cluster, as the spec says by then."""
+    return first_attempt(record.cluster_uid, peers, version, record.attempt + 1, links)
 
 
 def adopted(
@@ -264,6 +268,7 @@ def _replacement_as_json(record: Bootstrap) -> dict[str, object]:
         "successor": successors.as_json(record.successor) if record.successor else None,
         "retired": [identity.to_hex(one) for one in record.retired],
         "restoredBy": record.restored_by,
+        "untried": record.untried,
     }
     return {key: value for key, value in said.items() if value}
 
@@ -287,6 +292,7 @@ def load_bootstrap(text: str) -> Bootstrap:
             version=str(raw["version"]),
             oldest=str(raw.get("oldest", "")),
             before=str(raw.get("before", "")),
+            untried=_truth(raw.get("untried", False)),
             size=whole(raw["size"]),
             epoch=_epoch(raw.get("epoch", FIRST_EPOCH)),
             survivor=str(raw.get("survivor", "")),

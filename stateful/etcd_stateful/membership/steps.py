@@ -25,7 +25,8 @@ class ApplyChild:
     manifest: dict[str, object]
     reason: str
     final: bool = False
-    """It lowers the StatefulSet's replicas (I5) or the disruption budget: pods go, or may go."""
+    """It makes a StatefulSet, lowers its replicas (I5) or changes its version (I9), or lowers the
+    disruption budget: pods come, go or may go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,36 @@ def go_back(seen: Observation) -> Step | None:
     return None
 
 
+def tried(seen: Observation) -> Step | None:
+    """A quorum answers, of members that run what is on record: from now on there are gates."""
+    record = recorded(seen)
+    if seen.etcd is None or not record.untried:
+        return None
+    words = f"a quorum answers, and runs etcd {running_version(seen)}"
+    return WriteBootstrap.of(seen, replace(record, untried=False), words)
+
+
+def try_another(seen: Observation) -> Step | None:
+    """Data was taken on with a version that nobody knows to be its own, and none of its members can
+    run that. So it is for the spec to say another: etcd itself refuses what does not suit the data.
+    """
+    record, wanted, now = recorded(seen), target(seen), running_version(seen)
+    if not record.untried or record.survivor or wanted == now or not _none_can_run(seen):
+        return None
+    words = f"etcd {now} does not run on the data there is: {wanted} is tried, as the spec says"
+    return WriteBootstrap.of(seen, replace(record, version=str(wanted)), words, final=True)
+
+
+def _none_can_run(seen: Observation) -> bool:
+    """Whether etcd fails in some pod, or lacks its image, and runs in none; nor did any answer."""
+    if seen.etcd is not None or seen.statuses or any(pod.ready for pod in seen.pods):
+        return False
+    fails = [pod.crashing or pod.image_missing for pod in seen.pods]
+    return any(fails) and all(
+        bad or not pod.etcd_started for bad, pod in zip(fails, seen.pods, strict=True)
+    )
+
+
 def prepare(seen: Observation) -> Step | None:
     """Asked before members are added or restarted: none may begin below the format of the data.
 

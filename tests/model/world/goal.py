@@ -97,6 +97,7 @@ def _not_held(state: State, hold: Hold) -> str:
         "QuorumLost": is_lost_for_good(state) or _never_formed(state),
         "LastMember": len(voters(state)) == 1,
         "VersionJump": _is_jump(state),
+        "BegunOtherwise": _never_formed(state) and _cannot_begin_anew(state),
         "RestartNeedsMembers": not cluster.durable and len(voters(state)) < 3,
         "RecordsLost": not state.told,
         "ClaimUnrecorded": _unrecorded(state),
@@ -121,6 +122,13 @@ def _is_jump(state: State) -> bool:
 
 def is_formed(state: State) -> bool:
     return state.secret != NONE and tables.bootstraps[state.secret].latched
+
+
+def _cannot_begin_anew(state: State) -> bool:
+    """Some etcd has run, with whatever the spec said then; or something else is amiss as well."""
+    found = (content_of(state, ordinal) for ordinal in range(len(state.pods)))
+    has_run = any(one is not None and one.log for one in found)
+    return has_run or not _pullable(state) or _unrecorded_loss(state)
 
 
 def _unrecorded(state: State) -> bool:
@@ -178,7 +186,7 @@ def _not_waited(state: State, wait: Wait) -> str:
 def _has_no_image(state: State) -> bool:
     """And the spec asks for another only where etcd would have to jump."""
     waits = any(pod and pod.where == IMAGE for pod in state.pods)
-    return waits and (not _pullable(state) or _is_jump(state))
+    return waits and (not _pullable(state) or (is_formed(state) and _is_jump(state)))
 
 
 def _pullable(state: State) -> bool:

@@ -309,6 +309,25 @@ def _jump(state: State, old: versions.Version, new: versions.Version) -> str:
     return ""
 
 
+def i9_first_version(state: State, step: steps.PushTicket) -> str:
+    """A first member is of the version on record, which is what its data is taken to be of."""
+    pod, record = state.pods[tables.ordinal_of(step.pod)], tables.bootstraps[state.secret]
+    made_for = tables.templates[pod.template].version if pod else None
+    if step.ticket.state == "new" and str(made_for) != record.version:
+        return f"the first start of etcd {made_for}, and {record.version} is on record"
+    return ""
+
+
+def i9_version_of_an_attempt(state: State, step: steps.WriteBootstrap) -> str:
+    """Before it has formed, the version changes with the attempt alone, beside no data of it."""
+    if state.secret == NONE:
+        return ""
+    old, new = tables.bootstraps[state.secret], step.record
+    if old.latched or old.version == new.version:
+        return ""
+    return "another version amid an attempt" if old.attempt == new.attempt else ""
+
+
 def i10_owner(state: State, step: steps.ApplyChild) -> str:
     metadata: Any = step.manifest["metadata"]
     uids = [one["uid"] for one in metadata["ownerReferences"]]
@@ -345,11 +364,17 @@ STEP_RULES: Final[dict[type, tuple[StepRule, ...]]] = {
         i3_ledger_remembers,
         i4_attempts,
         i7_cluster_id,
+        i9_version_of_an_attempt,
         rules_recovery.i7_epoch,
         rules_recovery.i7_recovered,
         i11_no_empty_cluster,
     ),
-    steps.PushTicket: (i3_one_ticket, i3_recorded_first, i4_new_before_it_formed),
+    steps.PushTicket: (
+        i3_one_ticket,
+        i3_recorded_first,
+        i4_new_before_it_formed,
+        i9_first_version,
+    ),
     steps.DeleteClaim: (i6_claim_of_a_removed_member, rules_recovery.i6_claim_of_before),
     steps.DeletePod: (
         i1_pod_of_the_quorum,

@@ -121,6 +121,7 @@ def _pod(state: State, ordinal: int, *, led: bool) -> Visible | None:
         content.member if runs and content else 0,
         _is_ready(state, ordinal, led=led),
         pod.where == PENDING and (slow or bool(claim and claim.lost)),
+        pod.where == IMAGE and content is not None and content.log,
     )
 
 
@@ -247,6 +248,7 @@ def _as_pod(
     ran_as: int,
     ready: bool,
     slow: bool,
+    has_data: bool,
 ) -> Pod:
     made = tables.templates[template]
     return Pod(
@@ -271,6 +273,7 @@ def _as_pod(
         damage=DAMAGE if refuses else "",
         node_gone=gone and where == PENDING,
         ran_as=ran_as,
+        has_data=has_data,
         overdue=deleting and away,
         epoch=made.epoch,
     )

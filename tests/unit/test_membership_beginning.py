@@ -1,0 +1,320 @@
+"""Edits of a cluster that has not formed yet: taken where nobody can have data, or told of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import with_claim, with_pod
+from worlds import World, body, drive, formed, is_write, labels, until
+
+from etcd_stateful.api.tls import Link
+from etcd_stateful.certificates import provided
+from etcd_stateful.membership import beginning, certificates
+from etcd_stateful.membership.observation import Certificates
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.records import MemberRecord
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    CreateSecret,
+    DeletePod,
+    Hold,
+    PushTicket,
+    Settled,
+    Wait,
+    WriteBootstrap,
+)
+
+WRONG, RIGHT = "3.7.99", "3.7.3"
+STORAGE = pytest.mark.parametrize(
+    "storage", [{}, {"pod": {"emptyDir": {}}}], ids=["claims", "emptyDir"]
+)
+
+
+def begun(**spec: object) -> World:
+    """Its record is written, and nothing else is there."""
+    world = World(body(3, **spec))
+    step = decide(world.observe())
+    assert isinstance(step, CreateSecret)
+    world.apply(step)
+    return world
+
+
+def without_images(version: str = WRONG, size: int = 3, **spec: object) -> World:
+    """Every member has its ticket, and waits for an image that is not there."""
+    world = World(body(size, version=version, **spec))
+    world.late_images = {version}
+    drive(world)
+    assert len([one for one in world.history if isinstance(one, PushTicket)]) == size
+    return world
+
+
+class TestNothingWasHandedOut:
+    @pytest.mark.parametrize(
+        ("edit", "now"),
+        [
+            ({"version": "3.6.14"}, ("3.6.14", 3)),
+            ({"size": 1}, ("3.7.3", 1)),
+            ({"size": 5, "version": "3.5.33"}, ("3.5.33", 5)),
+        ],
+    )
+    def test_a_cluster_begins_as_its_spec_has_come_to_say(
+        self, edit: dict[str, object], now: tuple[str, int]
+    ) -> None:
+        world = begun()
+        world.edit(**edit)
+
+        assert drive(world) == Settled()
+
+        assert (world.record.version, len(world.record.members)) == now
+        assert (world.record.oldest, world.record.attempt) == (now[0], 2)
+        assert {pod.version for pod in world.pods.values()} == {now[0]}
+
+    def test_a_mistaken_name_of_a_secret_is_left_with_the_edit(self) -> None:
+        """It was on record before anybody looked: after the edit the old Secret was missed."""
+        world = begun(TLS={"static": {"member": {"peerSecret": "typo"}}})
+        world.edit(TLS={"static": {"member": {"peerSecret": "there"}}})
+
+        assert drive(world) == Settled()
+        assert world.record.links.peer == Link("Static", "there")
+
+    def test_links_that_the_spec_speaks_of_no_more_are_as_for_any_new_cluster(self) -> None:
+        world = begun(TLS={"peer": "Plaintext", "client": "Plaintext"})
+        first = world.record
+        del world.body["spec"]["TLS"]
+
+        assert drive(world) == Settled()
+        assert first.links.are_plaintext
+        assert not world.record.links.are_plaintext
+        assert world.record.initial_cluster.startswith("c-0=https://")
+
+    def test_the_other_attempt_shares_no_member_with_the_one_before(self) -> None:
+        world = begun()
+        first = world.record
+        world.edit(version="3.6.14")
+
+        step = decide(world.observe())
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.final
+        assert step.record.token != first.token
+        assert step.record.cluster_id != first.cluster_id
+        assert not {one.member_id for one in first.members} & {
+            one.member_id for one in step.record.members
+        }
+
+    def test_pods_that_wait_are_made_again_before_any_gets_its_ticket(self) -> None:
+        """Their data would be of the version that was, and the record would not know."""
+        world = World(body(3, version="3.6.14"))
+        world.apply(until(world, "StatefulSet c"))
+        world.turn()
+        world.edit(version="3.7.3")
+
+        assert drive(world) == Settled()
+
+        steps = labels(world.history)
+        assert steps.index("restart c-2") < steps.index("ledger 3")
+        assert world.record.version == "3.7.3"
+
+    def test_the_stateful_set_is_made_after_a_second_look_alone(self) -> None:
+        """By an old view of the record it would be of the version that was."""
+        step = until(World(body(3)), "StatefulSet c")
+
+        assert isinstance(step, ApplyChild)
+        assert step.final
+
+    def test_pods_that_are_there_are_never_without_a_member(self) -> None:
+        world = World(body(3))
+        world.apply(until(world, "StatefulSet c"))
+        world.turn()
+        world.edit(size=1)
+
+        assert beginning.as_edited(world.observe()) is None
+        assert drive(world) == Settled()
+
+    @pytest.mark.parametrize("what", ["ledger", "claim", "pod", "status"])
+    def test_nothing_is_begun_anew_beside_a_trace_of_what_was(self, what: str) -> None:
+        world = World(body(3))
+        world.apply(until(world, "StatefulSet c"))
+        world.turn()
+        world.edit(version="3.6.14")
+        seen = world.observe()
+        assert beginning.as_edited(seen) is not None
+        record = MemberRecord(seen.cluster.uid, "v1", 5, 6)
+        assert seen.secret is not None
+        assert seen.secret.bootstrap is not None
+        spent = replace(seen.secret.bootstrap, issued=((5, "a run"),))
+        traces = {
+            "ledger": replace(seen, secret=replace(seen.secret, bootstrap=spent)),
+            "claim": with_claim(seen, 2, record=record),
+            "pod": with_pod(seen, 0, in_start=False, answer=None, etcd_started=True),
+            "status": replace(seen, statuses=formed(3).observe().statuses),
+        }
+
+        assert beginning.as_edited(traces[what]) is None
+
+
+class TestTicketsWereSpent:
+    @STORAGE
+    @pytest.mark.parametrize("size", [1, 3])
+    @pytest.mark.parametrize("wanted", [RIGHT, "3.5.33"])
+    def test_a_first_version_that_cannot_be_had_is_left_with_the_edit(
+        self, wanted: str, size: int, storage: dict[str, object]
+    ) -> None:
+        """It was kept for ever: the record said so, and no pod was of another template."""
+        world = without_images(size=size, **storage)
+        world.edit(version=wanted)
+
+        assert drive(world) == Settled()
+
+        assert (world.record.version, world.record.attempt) == (wanted, 2)
+        assert {pod.version for pod in world.pods.values()} == {wanted}
+        assert len(world.members) == 1
+
+    def test_without_an_edit_no_pod_is_made_again(self) -> None:
+        world = without_images()
+        world.history.clear()
+
+        assert isinstance(drive(world), Wait)
+        assert world.history == []
+
+    def test_a_version_that_the_spec_names_no_more_is_left_too(self) -> None:
+        world = without_images()
+        del world.body["spec"]["version"]
+
+        assert drive(world) == Settled()
+        assert world.record.version == RIGHT
+
+    def test_where_one_may_have_data_none_is_made_again(self) -> None:
+        world = without_images()
+        world.edit(version=RIGHT)
+        seen = world.observe()
+        assert isinstance(beginning.look_again(seen), DeletePod)
+
+        for sign in ("etcd_started", "has_data"):
+            assert beginning.look_again(with_pod(seen, 1, **{sign: True})) is None
+
+    def test_only_pods_that_lack_their_image_are_made_again(self) -> None:
+        world = without_images()
+        world.edit(version=RIGHT)
+        seen = with_pod(world.observe(), 0, deleting=True)
+
+        step = beginning.look_again(with_pod(seen, 1, image_missing=False))
+
+        assert isinstance(step, DeletePod)
+        assert step.name == "c-2"
+
+
+class TestTooLate:
+    def half(self, version: str = RIGHT) -> World:
+        """c-0 runs alone, as no node has room for the others."""
+        world = World(body(3, version=version))
+        world.stuck = {1, 2}
+        for _ in range(30):
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        for ordinal in (1, 2):
+            world.pods[ordinal].trouble = "cannot be scheduled: no node has room"
+        assert world.data(0) is not None
+        return world
+
+    def test_an_edited_size_that_is_not_taken_is_told_of_with_the_way_out(self) -> None:
+        world = self.half()
+        world.edit(size=1)
+
+        assert drive(world) == Hold(
+            "BegunOtherwise",
+            "spec.size says 1, and it has begun with 3. Members may have data of that beginning, "
+            "so it goes on with it, and the edit is for when it has formed. If it cannot form, "
+            "mend what keeps it or take the edit back; or delete the EtcdCluster and its claims, "
+            "and create it again as it is to be; pod c-1: cannot be scheduled: no node has room; "
+            "pod c-2: cannot be scheduled: no node has room",
+        )
+
+    @pytest.mark.parametrize(
+        ("edit", "words"),
+        [
+            ({"version": "3.6.14"}, "spec.version says 3.6.14, and it has begun with 3.7.3. "),
+            ({"TLS": {"peer": "Plaintext"}}, "spec.TLS says otherwise than it has begun. "),
+        ],
+    )
+    def test_what_etcd_has_begun_with_stays(self, edit: dict[str, object], words: str) -> None:
+        world = self.half()
+        first = world.record
+        world.edit(**edit)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.message.startswith(words)
+        assert world.record == first
+
+    def test_once_it_has_formed_the_edit_is_carried_out(self) -> None:
+        world = self.half()
+        world.edit(version="3.6.14", size=1)
+        assert isinstance(drive(world), Hold)
+
+        world.stuck = set()
+        for ordinal in (1, 2):
+            world.pods[ordinal].trouble = ""
+
+        assert drive(world) == Settled()
+        assert world.pods[0].version == "3.6.14"
+        assert sorted(world.pods) == [0]
+
+    def test_nobody_is_told_while_it_is_on_its_way(self) -> None:
+        world = self.half()
+        world.edit(size=1)
+        for ordinal in (1, 2):
+            world.pods[ordinal].trouble = ""
+        seen = world.observe()
+
+        assert isinstance(decide(seen), Wait)
+        aged = replace(seen, pods=tuple(replace(pod, age=121.0) for pod in seen.pods))
+        assert isinstance(decide(aged), Hold)
+
+    @pytest.mark.parametrize("old", [True, False])
+    def test_a_cluster_that_is_as_its_spec_says_is_not_held(self, old: bool) -> None:
+        seen = self.half().observe()
+        aged = replace(seen, pods=tuple(replace(pod, age=300.0) for pod in seen.pods))
+
+        assert beginning.not_taken(aged if old else seen) is None
+
+    def test_of_certificates_that_are_missing_the_edit_is_told_as_well(self) -> None:
+        world = World(body(1, TLS={"static": {"member": {"peerSecret": "old"}}}))
+        world.apply(until(world, "push c-0 new"))
+        world.cut_off = True
+        seen = world.observe()
+        assert provided(seen.cluster, 1)
+        asked = replace(seen.cluster.wished_links, peer=Link("Static", "new"))
+        seen = replace(
+            seen,
+            cluster=replace(seen.cluster, wished_links=asked),
+            certificates=Certificates(0.0, {}),
+        )
+
+        step = certificates.of_members(seen)
+
+        assert isinstance(step, Hold)
+        assert "Secret old, which" in step.message
+        assert "spec.TLS says otherwise than it has begun" in step.message
+
+    def test_no_claims_are_spoken_of_where_there_are_none(self) -> None:
+        world = without_images(pod={"emptyDir": {}})
+        world.edit(size=1)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "or delete the EtcdCluster, and create it again" in rest.message
+
+
+def test_a_formed_cluster_is_none_of_this_module_s_business() -> None:
+    seen = formed(3).observe()
+    edited = replace(seen.cluster, size=1, wished_links=replace(seen.cluster.wished_links))
+    asked = replace(seen, cluster=edited, etcd=None, statuses={})
+
+    assert beginning.as_edited(asked) is None
+    assert beginning.another_attempt(asked) is None
+    assert beginning.look_again(asked) is None
+    assert beginning.in_words(asked) == ""

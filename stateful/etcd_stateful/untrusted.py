@@ -58,3 +58,13 @@ def _check(value: Any, depth: int) -> None:
         for key, one in value.items():
             key.encode()
             _check(one, depth - 1)
+
+
+def truth(value: object) -> bool:
+    """Anything else must not read as false: an unlatched cluster, for one, may be begun anew.
+
+    Raises TypeError.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r:.60} is neither true nor false")
+    return value

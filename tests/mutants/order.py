@@ -11,6 +11,7 @@ _LEDGER = "membership/ledger.py"
 _LEFTOVERS = "membership/leftovers.py"
 _PLANNER = "membership/planner.py"
 _RECORDS = "membership/records.py"
+_UNTRUSTED = "untrusted.py"
 
 MUTANTS: Final = [
     # Pods that can get no ticket.
@@ -252,7 +253,7 @@ MUTANTS: Final = [
         "an operator that is put back by a version erases what the later one wrote",
     ),
     Mutant(
-        _RECORDS,
+        _UNTRUSTED,
         "    if not isinstance(value, bool):\n",
         "    if False:\n",
         "a latch that was edited reads as something else than it says",

@@ -244,6 +244,6 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "serving.py": ("test_conditions.py",),
     "start.py": ("test_start.py", "test_start_marker.py"),
     "start_config.py": ("test_start_config.py",),
-    "untrusted.py": ("test_fuzz_parsers.py",),
+    "untrusted.py": ("test_fuzz_parsers.py", "test_membership_records.py"),
 }
 """The tests beside a file. They are asked first, and mostly know."""

@@ -23,7 +23,7 @@ from etcd_stateful.membership import successor as successors
 from etcd_stateful.membership.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership.successor import Successor
 from etcd_stateful.restore import BUMP
-from etcd_stateful.untrusted import loads, whole
+from etcd_stateful.untrusted import loads, truth, whole
 
 FIRST_EPOCH: Final = 1
 """Restore and recovery raise the epoch, which fences every volume of the one before."""
@@ -287,18 +287,18 @@ def load_bootstrap(text: str) -> Bootstrap:
                 for name, url, member in raw["members"]
             ),
             cluster_id=identity.from_hex(raw["clusterID"]),
-            latched=_truth(raw["latched"]),
+            latched=truth(raw["latched"]),
             issued=tuple((identity.from_hex(member), str(run)) for member, run in raw["issued"]),
             version=str(raw["version"]),
             oldest=str(raw.get("oldest", "")),
             before=str(raw.get("before", "")),
-            untried=_truth(raw.get("untried", False)),
+            untried=truth(raw.get("untried", False)),
             size=whole(raw["size"]),
             epoch=_epoch(raw.get("epoch", FIRST_EPOCH)),
             survivor=str(raw.get("survivor", "")),
-            declined=_truth(raw.get("declined", False)),
+            declined=truth(raw.get("declined", False)),
             links=load_links(raw["links"]) if "links" in raw else NO_TLS,
-            restoring=_truth(raw.get("restoring", False)),
+            restoring=truth(raw.get("restoring", False)),
             chosen=load_chosen(raw["chosen"]) if "chosen" in raw else None,
             bump=whole(raw.get("bump", 0)),
             successor=successors.from_json(raw["successor"]) if "successor" in raw else None,
@@ -320,13 +320,6 @@ def _check_format(raw: Mapping[str, Any]) -> None:
             f"the bootstrap record is of format {written}, as a newer operator has written it, "
             f"and this one knows no more than format {FORMAT}"
         )
-
-
-def _truth(value: object) -> bool:
-    """Anything else must not read as false: an unlatched cluster may be begun anew."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r:.60} is neither true nor false")
-    return value
 
 
 def _epoch(value: object) -> int:

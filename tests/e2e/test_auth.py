@@ -32,9 +32,11 @@ def password(place: Place, name: str, text: str) -> None:
 def etcdctl(place: Place, *words: str) -> str:
     """In a pod, whose environment names the member's certificate.
 
-    etcd hashes the password at each call: on a busy machine that may take more than etcdctl's 5 s.
+    etcd hashes the password at each call, within etcdctl's 2 s for the dial: on a busy machine it
+    may take more.
     """
-    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", "--command-timeout=25s", *words)
+    patience = ("--dial-timeout=25s", "--command-timeout=25s")
+    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", *patience, *words)
     return place.kube.kubectl("-n", place.namespace, *run).strip()
 
 

@@ -50,6 +50,28 @@ def test_adopt_serves_the_old_data_as_the_old_cluster(place: Place):
 
 
 @pytest.mark.timeout(360)
+def test_data_that_was_adopted_with_an_older_version_is_served_once_the_spec_says_its_own(
+    place: Place,
+):
+    """Which one that is, is on no record that outlives the cluster. etcd refused the data, and no
+    edit was ever looked at."""
+    old = deleted(place)
+    cluster = place.declare(size=3, version="3.6.16", retainedClaims={"adopt": old.uid})
+    eventually(
+        "the status says what may be wrong",
+        lambda: "is of etcd 3.6.16: if members fail for that" in cluster.status().get("plan", ""),
+        seconds=90,
+    )
+
+    cluster.change(version="3.7.3")
+
+    cluster.comes_up(seconds=180)
+    assert cluster.client.get("greeting") == "of the old one"
+    assert cluster.client.members() == old.members
+    assert cluster.claim_uids() == old.claims
+
+
+@pytest.mark.timeout(360)
 def test_discard_starts_empty_and_deletes_those_claims_alone(place: Place):
     old = deleted(place)
     bystander = place.declare(size=1, name="bystander").comes_up()

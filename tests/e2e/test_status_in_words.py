@@ -41,6 +41,21 @@ def test_a_mended_version_is_taken_up(place: Place):
     assert cluster.status()["currentVersion"] == "3.6.16"
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_version_without_an_image_is_put_right_before_the_cluster_has_formed(
+    place: Place, size: int
+):
+    """It was on record by then, and no edit was ever looked at again."""
+    cluster = place.declare(size=size, version="3.7.99")
+    waits_for(cluster, "etcd-0", "v3.7.99", "cannot be had")
+
+    cluster.change(version="3.7.3")
+
+    cluster.comes_up()
+    assert cluster.status()["currentVersion"] == "3.7.3"
+    cluster.client.put("a", "b")
+
+
 def test_tls_is_never_answered_with_plaintext(place: Place):
     secrets = {"peerSecret": "peer", "serverSecret": "server"}
     tls = {"static": {"member": secrets, "operatorSecret": "client"}}

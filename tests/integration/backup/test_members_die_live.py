@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from etcd_live import BINARIES, Cluster, Member, fill
+from etcd_live import BINARIES, Cluster, Member, eventually, fill
 from faulty import Faulty, proxied
 from test_backup_live import at_s3, endpoint, told
 
@@ -38,8 +38,15 @@ SILENT_SECONDS = 8.0
 async def members(data: Path, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     cluster = Cluster(BINARIES / "etcd", data, "token")
     cluster.begin(request.param)
-    await cluster.ready()
+    etcd = await cluster.ready()
     await fill(cluster.first[0], KEYS, 1_000_000)
+
+    async def is_told() -> bool:
+        """etcd tells the size of its last commit to the file, up to a moment ago."""
+        told = [await etcd.status(cluster.at(member)) for member in cluster.first]
+        return all(one.db_size > KEYS * 1_000_000 for one in told)
+
+    await eventually(is_told)
     yield cluster
     for member in cluster.members:
         member.kill()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from etcd_operator import jobs, reading
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
-from etcd_operator.moments import seconds, seconds_since
+from etcd_operator.moments import created, seconds_since
 from etcd_operator.store import Owner, Store
 from etcd_operator.trouble import last_end, podless, trouble
 from etcd_stateful import naming
@@ -69,14 +69,13 @@ class BackupJobs:
         owner = reading.controller(raw) or {}
         state = jobs.state(raw)
         newest = await self._newest(backup, raw, over=state != "running")
-        created = seconds(metadata.get("creationTimestamp"))
         ours = owner.get("uid") == backup.uid
         predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
         return Job(
             name=metadata["name"],
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
-            created=created or self._wall_clock(),
+            created=created(raw) or self._wall_clock(),
             state=state,
             said=_said(newest) if newest else outcome.Said(),
             why=jobs.why_failed(raw),

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from etcd_operator.backup_jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.events import Events
@@ -29,7 +29,7 @@ from etcd_operator.kube import (
     namespace_ends,
     refused_in_words,
 )
-from etcd_operator.moments import rfc3339, seconds
+from etcd_operator.moments import created, rfc3339, seconds
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
 from etcd_operator.store import Store
@@ -55,8 +55,6 @@ from etcd_stateful.manifests.backup_job import backup_job, deletion_job
 from etcd_stateful.manifests.statefulset import levels_in, links_of
 from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.membership import identity
-
-FORBIDDEN: Final = 403
 
 log = logging.getLogger(__name__)
 
@@ -148,8 +146,8 @@ class Backups:
 
     async def _look(self, body: Json, backup: EtcdBackup) -> Seen:
         stored: Json = body.get("status") or {}
-        created = seconds(body["metadata"].get("creationTimestamp")) or self._wall_clock()
-        run = plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), created)
+        began = created(body) or self._wall_clock()
+        run = plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), began)
         name, now = plan.job_name(backup, run) if run else "", self._wall_clock()
         # Before it is due none was made, but by a clock that was ahead; that one is told of.
         due = run is not None and (run.due <= now or stored.get("job") == name)
@@ -361,7 +359,7 @@ def _stranded(body: Json, error: Rejected) -> str:
     anything about it: as where the Role went before it, with the namespace of both."""
     metadata = body["metadata"]
     held = "deletionTimestamp" in metadata and deletion.FINALIZER in _finalizers(body)
-    if not held or error.status != FORBIDDEN:
+    if not held or not error.forbidden:
         return ""
     where = f"{metadata['name']} --namespace {metadata['namespace']}"
     return (

@@ -164,7 +164,7 @@ class Informer:
         try:
             return await self._list(scope)
         except Rejected as error:
-            if error.status != 403 or scope.namespace is None:
+            if not error.forbidden or scope.namespace is None:
                 raise
             now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:

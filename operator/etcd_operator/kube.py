@@ -91,6 +91,11 @@ class Conflict(KubeError):
 class Rejected(KubeError):
     """400, 403, 404 on a write, 422 ...: asking again unchanged gets the same answer."""
 
+    @property
+    def forbidden(self) -> bool:
+        """For want of a right, or by an admission."""
+        return self.status == 403
+
 
 class Unavailable(KubeError):
     """No answer in time, no connection, 401, 429 or 5xx. A write may or may not have happened."""
@@ -123,7 +128,7 @@ def namespace_ends(error: Rejected) -> bool:
     """
     words = str(error)
     gone = error.status == 404 and 'namespaces "' in words
-    return gone or (error.status == 403 and "being terminated" in words)
+    return gone or (error.forbidden and "being terminated" in words)
 
 
 def refused_in_words(error: Rejected) -> str:

@@ -7,6 +7,8 @@ live in one test process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -114,38 +116,22 @@ class Metrics:
         )
 
     def _clusters(self, registry: CollectorRegistry) -> None:
-        labels = ["namespace", "cluster"]
-        self.cluster_size = Gauge(
-            "etcd_cluster_size", "Members asked for", labels, registry=registry
-        )
-        self.cluster_members = Gauge(
-            "etcd_cluster_members", "Members on etcd's list", labels, registry=registry
-        )
-        self.cluster_ready = Gauge(
-            "etcd_cluster_members_ready", "Members that serve", labels, registry=registry
-        )
-        self.cluster_available = Gauge(
-            "etcd_cluster_available", "1 while a quorum serves", labels, registry=registry
-        )
-        self.certificate_ends = Gauge(
-            "etcd_cluster_certificate_expiry_timestamp_seconds",
+        gauge, self._of_clusters = _gauges(registry, "etcd_cluster", "namespace", "cluster")
+        self.cluster_size = gauge("size", "Members asked for")
+        self.cluster_members = gauge("members", "Members on etcd's list")
+        self.cluster_ready = gauge("members_ready", "Members that serve")
+        self.cluster_available = gauge("available", "1 while a quorum serves")
+        self.certificate_ends = gauge(
+            "certificate_expiry_timestamp_seconds",
             "When the first certificate of a cluster with TLS ends",
-            labels,
-            registry=registry,
         )
-
-        self.authority_ends = Gauge(
-            "etcd_cluster_authority_expiry_timestamp_seconds",
+        self.authority_ends = gauge(
+            "authority_expiry_timestamp_seconds",
             "When the first authority ends that the operator has made for a cluster",
-            labels,
-            registry=registry,
         )
 
     def _schedules(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, text: str) -> Gauge:
-            labels = ["namespace", "name"]
-            return Gauge(f"etcd_backup_schedule_{name}", text, labels, registry=registry)
-
+        gauge, self._of_schedules = _gauges(registry, "etcd_backup_schedule", "namespace", "name")
         self.schedule_on = gauge(
             "scheduled", "1 while runs are begun; 0: suspended, not accepted, or refused"
         )
@@ -211,26 +197,27 @@ class Metrics:
 
     def forget_schedule(self, key: Key) -> None:
         """One that is gone must not go on being reported."""
-        for gauge in (
-            self.schedule_on,
-            self.schedule_last_run,
-            self.schedule_succeeded,
-            self.schedule_verified,
-            self.schedule_missed,
-        ):
+        for gauge in self._of_schedules:
             gauge.remove(*key)
 
     def forget(self, key: Key) -> None:
         """A cluster that is gone must not go on being reported."""
-        for gauge in (
-            self.cluster_size,
-            self.cluster_members,
-            self.cluster_ready,
-            self.cluster_available,
-            self.certificate_ends,
-            self.authority_ends,
-        ):
+        for gauge in self._of_clusters:
             gauge.remove(*key)
+
+
+def _gauges(
+    registry: CollectorRegistry, prefix: str, *labels: str
+) -> tuple[Callable[[str, str], Gauge], list[Gauge]]:
+    """What makes the gauges of one kind of object, and all that it has made: what is reported of
+    an object can be forgotten with it."""
+    made: list[Gauge] = []
+
+    def gauge(name: str, text: str) -> Gauge:
+        made.append(Gauge(f"{prefix}_{name}", text, labels, registry=registry))
+        return made[-1]
+
+    return gauge, made
 
 
 def _put(gauge: Gauge, key: Key, value: float | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 
 def rfc3339(moment: float) -> str:
@@ -15,6 +17,11 @@ def seconds(timestamp: object) -> float | None:
         return datetime.fromisoformat(str(timestamp)).timestamp()
     except ValueError:
         return None
+
+
+def created(body: Mapping[str, Any]) -> float | None:
+    """When an object was made, by the API server's clock; None for one that does not say."""
+    return seconds(body["metadata"].get("creationTimestamp"))
 
 
 def seconds_since(timestamp: object, now: float) -> float:

@@ -32,7 +32,7 @@ from etcd_operator.kube import (
     Key,
     Resource,
 )
-from etcd_operator.moments import seconds
+from etcd_operator.moments import created
 from etcd_operator.passwords import PasswordLook
 from etcd_operator.recovery import Recoveries
 from etcd_operator.store import Store
@@ -269,7 +269,7 @@ class Observer:
             pods=self._pods(cluster, own.stateful_set, by_name),
             predecessors=self._predecessors(cluster, own.stateful_set),
             foreign=foreign,
-            made=seconds(body["metadata"].get("creationTimestamp")) or 0.0,
+            made=created(body) or 0.0,
             operator_image=self._operator_image,
             operator=self._operator,
             last_cluster_id=reading.last_cluster_id(body),

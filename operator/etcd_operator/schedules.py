@@ -24,7 +24,7 @@ from etcd_operator.kube import (
     refused_in_words,
 )
 from etcd_operator.metrics import Metrics
-from etcd_operator.moments import rfc3339, seconds
+from etcd_operator.moments import created, rfc3339, seconds
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
 from etcd_operator.store import Owner, Store, key_of
@@ -109,7 +109,7 @@ class Schedules:
     ) -> Seen:
         now = self._wall_clock()
         record = self._record(body, schedules.clock(schedule, now))
-        made = tuple(one for each in backups if (one := made_by(schedule, each, _created(each))))
+        made = tuple(one for each in backups if (one := made_by(schedule, each, created(each))))
         due = calendar.due(record.counted_until, schedules.clock(schedule, now))
         return Seen(
             schedule=schedule,
@@ -130,11 +130,11 @@ class Schedules:
     def _record(self, body: Json, clock: float) -> Record:
         """As the status has it; where somebody has emptied that, since the object was made."""
         stored: Json = body.get("status") or {}
-        created = seconds(body["metadata"].get("creationTimestamp")) or self._wall_clock()
+        began = created(body) or self._wall_clock()
         missed = stored.get("missedRuns")
         until = seconds(stored.get("countedUntil"))
         return Record(
-            counted_until=created if until is None else schedules.believed(until, clock),
+            counted_until=began if until is None else schedules.believed(until, clock),
             times=str(stored.get("observedTimes") or ""),
             last_made=seconds(stored.get("lastScheduleTime")),
             last_missed=seconds(stored.get("lastMissedTime")),
@@ -206,7 +206,3 @@ class Schedules:
 
     async def _write(self, body: Json, told: Json) -> bool:
         return await write_news(self._kube, self._store, ETCD_SCHEDULES, body, told)
-
-
-def _created(body: Json) -> float:
-    return seconds(body["metadata"].get("creationTimestamp")) or 0.0

@@ -106,40 +106,39 @@ async def test_a_disk_that_is_full_is_said_at_once(
         await save(sink, KEY, full)
 
 
+def clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What each client of S3 is made with from now on."""
+    made: list[dict[str, Any]] = []
+    real = sinks.S3Store
+
+    def kept(bucket: str, **options: Any) -> Any:
+        made.append(options)
+        return real(bucket, **options)
+
+    monkeypatch.setattr(sinks, "S3Store", kept)
+    return made
+
+
 @pytest.mark.parametrize("checksum", ["", *CHECKSUMS])
 def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
     checksum: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[dict[str, Any]] = []
-    real = sinks.S3Store
-
-    def kept(bucket: str, *, config: Any, **options: Any) -> Any:
-        made.append(config)
-        return real(bucket, config=config, **options)
-
-    monkeypatch.setattr(sinks, "S3Store", kept)
+    made = clients(monkeypatch)
     Sink(Store("S3", "mybucket", KEY, checksum=checksum), None)
 
     assert made
-    assert all(one.get("checksum_algorithm", "") == checksum for one in made)
+    assert all(one["config"].get("checksum_algorithm", "") == checksum for one in made)
 
 
 def test_the_authorities_of_the_store_reach_its_client_beside_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made: list[dict[str, Any]] = []
-    real = sinks.S3Store
-
-    def kept(bucket: str, *, client_options: Any, **options: Any) -> Any:
-        made.append(client_options)
-        return real(bucket, client_options=client_options, **options)
-
-    monkeypatch.setattr(sinks, "S3Store", kept)
+    made = clients(monkeypatch)
     need = Need("authority", "ca", AUTHORITY_FILES, subject="ca")
     found = signing.make(need, {}, 0.0)["ca.crt"].decode()
     Sink(Store("S3", "mybucket", KEY, ca_secret="ca"), None, {"ca.crt": found})
 
-    [options] = made
+    [options] = [one["client_options"] for one in made]
     assert options["root_certificate"] == found
     assert options["allow_http"] is True, "also of what is said of every client"
 

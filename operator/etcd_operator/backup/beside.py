@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
 from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup import manifest, names
-from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest
+
+log = logging.getLogger(__name__)
+
+UNREADABLE: Final = "unreadable"
+"""No object's UID: a backup that nobody may touch by what its manifest says."""
 
 
 async def manifest_beside(sink: Sink, key: str) -> Manifest | None:
     """None where there is none. Raises StoreFailed, and BadManifest where it cannot be read."""
     data = await sink.get(names.manifest_of(key), manifest.MAX_BYTES)
     return manifest.parse(data) if data is not None else None
+
+
+async def owner_of(sink: Sink, key: str) -> str | None:
+    """The UID of whoever has made it, or UNREADABLE; None where it has no manifest. Raises
+    StoreFailed."""
+    try:
+        told = await manifest_beside(sink, key)
+    except BadManifest as error:
+        log.warning("%s is left alone: %s", key, error)
+        return UNREADABLE
+    return told.owner_uid if told else None

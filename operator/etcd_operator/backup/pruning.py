@@ -8,18 +8,14 @@ or somebody is about to write it: it takes no other's place, and is left alone f
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from etcd_operator.backup.beside import manifest_beside
+from etcd_operator.backup.beside import owner_of
 from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup import names
-from etcd_stateful.backup.manifest import BadManifest
 from etcd_stateful.backup.order import Order
-
-log = logging.getLogger(__name__)
 
 SECONDS: Final = 20.0
 """Each is deleted as it is found, so the next time goes on from there."""
@@ -55,18 +51,9 @@ def _day_before(moment: str) -> str:
 
 
 async def _owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, str | None]]:
-    """Each with the UID of whoever has made it; None where it has no manifest."""
+    """Each with the UID of whoever has made it, as `owner_of` tells it."""
     for first in range(0, len(keys), AT_ONCE):
         some = keys[first : first + AT_ONCE]
-        owners = await asyncio.gather(*(_owner(sink, key) for key in some))
+        owners = await asyncio.gather(*(owner_of(sink, key) for key in some))
         for one in zip(some, owners, strict=True):
             yield one
-
-
-async def _owner(sink: Sink, key: str) -> str | None:
-    try:
-        told = await manifest_beside(sink, key)
-    except BadManifest as error:
-        log.warning("%s is left alone: %s", key, error)
-        return ""
-    return told.owner_uid if told else None

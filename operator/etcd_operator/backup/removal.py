@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from etcd_operator.backup.beside import manifest_beside
+from etcd_operator.backup.beside import UNREADABLE, owner_of
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_stateful.backup import names
-from etcd_stateful.backup.manifest import BadManifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Removed
 
@@ -36,12 +35,7 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
 
 
 async def _is_own(order: Order, sink: Sink, key: str) -> bool:
-    try:
-        told = await manifest_beside(sink, key)
-    except BadManifest as error:
-        log.warning("%s is left alone: %s", key, error)
-        return False
-    owner = told.owner_uid if told else None
-    if owner != order.owner_uid:
+    owner = await owner_of(sink, key)
+    if owner not in (order.owner_uid, UNREADABLE):
         log.info("%s is left alone: it is of UID %s", key, owner or "nobody known")
     return owner == order.owner_uid

@@ -51,12 +51,12 @@ class Made:
 
 
 def made_by(
-    schedule: EtcdBackupSchedule, body: Mapping[str, Any], created: float = 0.0
+    schedule: EtcdBackupSchedule, body: Mapping[str, Any], created: float | None = None
 ) -> Made | None:
     """None for an EtcdBackup of anybody else, whatever labels it wears.
 
     Args:
-        created: its creation timestamp, seconds since 1970.
+        created: its creation timestamp, seconds since 1970; None where that is not known.
     """
     metadata: Mapping[str, Any] = body["metadata"]
     labels: Mapping[str, Any] = metadata.get("labels") or {}
@@ -89,7 +89,7 @@ def made_by(
         keeps_stored=policy == "Retain",
         deletes_stored=policy == "Delete" and FINALIZER in finalizers,
         finalizers=finalizers,
-        created=created,
+        created=created or 0.0,
     )
 
 

@@ -47,6 +47,14 @@ def at_s3(s3: S3Server, bucket: str, key: str = "a/etcd.backup") -> Store:
     return Store("S3", bucket, key, secret="aws", endpoint=s3.endpoint, path_style=True)
 
 
+def with_an_old_one(bucket: tuple[str, Path]) -> str:
+    """The bucket's name; there is a backup of an interval in it that is due to be deleted."""
+    name, folder = bucket
+    (folder / "daily").mkdir()
+    (folder / "daily" / "etcd_v9_2020-01-01-00:00:00").write_text("old")
+    return name
+
+
 def deletes(request: web.Request) -> bool:
     return request.method == "DELETE" or "delete" in request.query
 
@@ -172,9 +180,7 @@ async def test_a_store_that_deletes_slowly_does_not_make_a_whole_backup_fail(
     """Old backups were deleted within the time of the new one. It was stored and read back, and
     reported as failed for want of time, for good."""
     monkeypatch.setattr(pruning, "SECONDS", 11)
-    name, folder = bucket
-    (folder / "daily").mkdir()
-    (folder / "daily" / "etcd_v9_2020-01-01-00:00:00").write_text("old")
+    name = with_an_old_one(bucket)
     async with proxied(s3.endpoint) as proxy:
         proxy.judge = lambda _, request: "slow" if deletes(request) else None
         store = replace(at_s3(s3, name, "daily/etcd"), endpoint=proxy.endpoint)
@@ -192,9 +198,7 @@ async def test_a_store_that_deletes_slowly_does_not_make_a_whole_backup_fail(
 async def test_who_has_to_end_once_the_backup_is_whole_says_that_it_is(
     etcd: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
-    name, folder = bucket
-    (folder / "daily").mkdir()
-    (folder / "daily" / "etcd_v9_2020-01-01-00:00:00").write_text("old")
+    name = with_an_old_one(bucket)
     async with proxied(s3.endpoint) as proxy:
         proxy.judge = lambda _, request: "held" if deletes(request) else None
         store = replace(at_s3(s3, name, "daily/etcd"), endpoint=proxy.endpoint)

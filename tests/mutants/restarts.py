@@ -405,4 +405,28 @@ MUTANTS: Final = [
         "JUST_SECONDS: Final = 5.0\n",
         "whoever took a name in the last seconds loses what he made (I10)",
     ),
+    Mutant(
+        _UPGRADE,
+        "if any(one.downgrade_target for one in said):",
+        "if False:",
+        "a member is added amid a downgrade, cannot join, and is dropped over and over",
+    ),
+    Mutant(
+        _UPGRADE,
+        "if running and all(_minor_of(version) > _minor_of(joins) for version in running):",
+        "if False:",
+        "a member of a minor below all others is added, and cannot join",
+    ),
+    Mutant(
+        _UPGRADE,
+        "return not seen.cluster.durable and _minor_of(wanted) < _minor_of(now)",
+        "return False",
+        "a downgrade drops one emptyDir after the other, and none of them joins again",
+    ),
+    Mutant(
+        _ROLL,
+        "if seen.stateful_set is None or seen.is_settled_revision:",
+        "if True:",
+        "all is said to be as declared, with every restart still to come",
+    ),
 ]

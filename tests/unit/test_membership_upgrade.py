@@ -252,6 +252,35 @@ class TestDown:
         assert versions(world) == [after] * size
         assert world.etcd.downgrade == ""
 
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_not_with_an_empty_dir(self, size: int) -> None:
+        """Each restart is a member that joins anew, and amid a downgrade none may: the first pod
+        was made again, failed and was dropped, over and over."""
+        world = changing(NEW, MIDDLE, size, **EMPTY_DIR)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "DowngradeNeedsVolumes"
+        assert f"Set spec.version to {NEW}" in rest.message
+        assert world.history == []
+
+    def test_a_patch_with_an_empty_dir(self) -> None:
+        world = changing("3.7.3", "3.7.1", **EMPTY_DIR)
+
+        assert drive(world) == Settled()
+
+    def test_nothing_is_said_to_be_done_before_the_controller_has_seen_the_new_template(
+        self,
+    ) -> None:
+        """The status told that all was as declared, with every restart still to come."""
+        world = changing(NEW, MIDDLE)
+        world.apply(until(world, "StatefulSet c"))
+
+        assert decide(world.observe()) == Wait(
+            "the controller of StatefulSet c to look at its newest template"
+        )
+
     def test_a_patch_needs_no_downgrade(self) -> None:
         world = changing("3.7.3", "3.7.1")
 
@@ -308,6 +337,78 @@ class TestDown:
         assert "CancelDowngrade" in labels(world.history)
         assert versions(world) == [NEW] * 3
         assert world.etcd.minor == "3.7"
+
+
+class TestJoiningAmidADowngrade:
+    """etcd lets nobody join then, and a member that tries fails until it is given up."""
+
+    AT = ("EnableDowngrade", f"version {MIDDLE}", "StatefulSet c", "restart c-0")
+
+    @staticmethod
+    def amid(label: str, before: str, after: str, size: int) -> World:
+        world = changing(before, after, size)
+        if label.startswith("restart"):
+            world.etcd.move_leader(world.data(size - 1).member_id)
+        world.apply(until(world, label.replace(MIDDLE, after)))
+        world.turn()
+        return world
+
+    @pytest.mark.parametrize("label", AT)
+    @pytest.mark.parametrize(("before", "after"), [(NEW, MIDDLE), (MIDDLE, OLD)])
+    def test_one_that_grows(self, label: str, before: str, after: str) -> None:
+        world = self.amid(label, before, after, 1)
+        world.edit(size=5)
+
+        assert drive(world) == Settled()
+
+        assert versions(world) == [after] * 5
+        assert len(world.etcd.voters) == 5
+        assert world.etcd.downgrade == ""
+        assert not given_up(world)
+
+    @pytest.mark.parametrize("size", [3, 5])
+    @pytest.mark.parametrize("restarted", [0, 1, 2])
+    @pytest.mark.parametrize("lost", [0, 1, 2])
+    @pytest.mark.parametrize(("before", "after"), [(NEW, MIDDLE), (MIDDLE, OLD)])
+    def test_one_that_loses_a_member(
+        self, before: str, after: str, lost: int, restarted: int, size: int
+    ) -> None:
+        world = changing(before, after, size)
+        world.apply(until(world, "StatefulSet c"))
+        while len(restarts(world)) < restarted:
+            step = decide(world.observe())
+            world.apply(step) if is_write(step) else world.turn()
+        for _ in range(3):
+            world.turn()
+        world.empty(lost)
+
+        assert drive(world) == Settled()
+
+        assert versions(world) == [after] * size
+        assert len(world.etcd.voters) == size
+        assert not given_up(world)
+
+    @pytest.mark.parametrize("label", AT[:1])
+    def test_it_is_put_off_before_anybody_is_added(self, label: str) -> None:
+        world = self.amid(label, NEW, MIDDLE, 1)
+        world.edit(size=2)
+
+        assert drive(world) == Settled()
+        told = ("EnableDowngrade", "CancelDowngrade", "add c-1", f"version {MIDDLE}")
+        assert [one for one in labels(world.history) if one in told] == [
+            "EnableDowngrade",
+            "CancelDowngrade",
+            "add c-1",
+            "EnableDowngrade",
+            f"version {MIDDLE}",
+        ]
+
+
+def given_up(world: World) -> list[str]:
+    """Removed once more after they had been added."""
+    steps = labels(world.history)
+    added = [one.removeprefix("add ") for one in steps if one.startswith("add ")]
+    return [one for one in added if f"remove {one}" in steps[steps.index(f"add {one}") :]]
 
 
 class TestHalfWay:

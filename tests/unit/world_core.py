@@ -333,7 +333,8 @@ class World:
                 member = identity.member_id([url], ticket.token)
                 etcd.members[member] = Member(member, name, (url,), learner=False)
         listed = {url for member in etcd.members.values() for url in member.peer_urls}
-        if ticket.state == "existing" and told.keys() != listed:
+        barred = etcd.bars(self.pods[ordinal].version) or told.keys() != listed
+        if ticket.state == "existing" and barred:
             self.pods[ordinal].crashing = True
             return
         kept = self.data(ordinal)

@@ -127,6 +127,10 @@ class Etcd:
         refuse(minor(to) != one_down, "invalid downgrade target version")
         self.downgrade = to
 
+    def bars(self, version: str) -> bool:
+        """Nobody joins below the cluster's version, nor anybody amid a downgrade."""
+        return bool(self.downgrade) or minor(version) < minor(self.minor)
+
     def cancel_downgrade(self) -> None:
         refuse(not self.downgrade, "no downgrade job")
         self.downgrade = ""

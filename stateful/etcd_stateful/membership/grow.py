@@ -6,7 +6,7 @@ replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, 
 
 from __future__ import annotations
 
-from etcd_stateful.membership import changes, links, roll, roster
+from etcd_stateful.membership import changes, links, roll, roster, upgrade
 from etcd_stateful.membership.observation import Observation, Pod
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
@@ -62,6 +62,8 @@ def _is_same_image(pod: Pod, other: Pod) -> bool:
 
 
 def _add(seen: Observation, seat: Seat) -> Step:
+    if seat.pod and (barred := upgrade.let_in(seen, seat.pod)):
+        return barred
     voters = roster.voters(seen)
     serving = [one for one in voters if one.serves]
     if len(voters) > 1 and len(serving) < roster.quorum(len(voters) + 1):

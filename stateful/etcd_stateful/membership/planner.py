@@ -391,4 +391,5 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     switch.held,
     authentication.held,
     leftovers.stopping,
+    roll.not_looked_at,
 )

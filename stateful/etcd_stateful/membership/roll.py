@@ -110,6 +110,13 @@ def is_over(seen: Observation) -> bool:
     return seen.is_settled_revision and not any(_is_outdated(seen, pod) for pod in seen.pods)
 
 
+def not_looked_at(seen: Observation) -> Step | None:
+    """Asked last: which pods an edit has left behind is known once the controller has seen it."""
+    if seen.stateful_set is None or seen.is_settled_revision:
+        return None
+    return Wait(f"the controller of StatefulSet {seen.cluster.name} to look at its newest template")
+
+
 def _is_outdated(seen: Observation, pod: Pod) -> bool:
     """Of an older revision, and of another spec or epoch: an operator that merely renders
     differently than the one before must not restart a whole fleet."""

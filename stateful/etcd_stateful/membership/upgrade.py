@@ -107,6 +107,28 @@ def prepare(seen: Observation) -> Step | None:
     return None
 
 
+def let_in(seen: Observation, pod: Pod) -> Step | None:
+    """Asked before a member is added: None where etcd lets the one in this pod join.
+
+    Amid a downgrade nobody may (`allowedVersionRange` in etcd 3.5 to 3.7: whoever joins has to be a
+    minor below the cluster's version, and that has gone down by then); nor one of a lower minor
+    than all others run. So the downgrade is put off until every member is there again.
+    """
+    now, said = running_version(seen), _statuses(seen)
+    running = [version for one in said if (version := parse_version(one.version))]
+    joins = made_for(pod.spec_hash, pod.image) or now
+    if running and all(_minor_of(version) > _minor_of(joins) for version in running):
+        if _minor_of(joins) < _minor_of(now):
+            return Wait(f"pod {pod.name} to be made again, with etcd {now}", soon=True)
+        stays = min(running)
+        words = f"the cluster stays with etcd {stays} for now: no member of {now} may join others"
+        return _write(seen, stays, None, words)
+    if any(one.downgrade_target for one in said):
+        words = "the downgrade is called off for now: no member may join amid one"
+        return changes.ask(seen, lambda asked: CancelDowngrade(asked, words))
+    return None
+
+
 def finish(seen: Observation) -> Step | None:
     """Asked when every pod has the newest template: from then on there is no way back for free."""
     now = running_version(seen)
@@ -121,7 +143,7 @@ def go_on(seen: Observation) -> Step | None:
     mixed = any(_minor(status.version) != _minor_of(now) for status in _statuses(seen))
     if wanted == now:
         return None if mixed else _not_going_down(seen, wanted)
-    if seen.etcd is None or _jump(wanted, now):
+    if seen.etcd is None or _jump(wanted, now) or _loses_data_going_down(seen, wanted, now):
         return None
     if mixed:
         return Wait(f"every member to run etcd {now}", soon=True)
@@ -135,12 +157,21 @@ def impossible(seen: Observation) -> Step | None:
     """A jump that etcd does not make, in words; the cluster goes on with what it runs."""
     wanted, now = target(seen), running_version(seen)
     if not _jump(wanted, now):
-        return None
+        return _needs_volumes(wanted, now) if _loses_data_going_down(seen, wanted, now) else None
     way = now.minor + (1 if wanted.minor > now.minor else -1)
     return Hold(
         "VersionJump",
         f"the cluster runs etcd {now}, and etcd changes by one minor at a time: set spec.version "
         f"to a {now.major}.{way} first, and to {wanted} when that is done",
+    )
+
+
+def _needs_volumes(wanted: Version, now: Version) -> Hold:
+    return Hold(
+        "DowngradeNeedsVolumes",
+        f"the cluster runs etcd {now}, and does not go down to {wanted}: its data is in emptyDirs, "
+        "so that each member would have to join anew, and etcd lets none join amid a downgrade. "
+        f"Set spec.version to {now}",
     )
 
 
@@ -226,6 +257,10 @@ def _some_run(seen: Observation, wanted: Version) -> bool:
 def _statuses(seen: Observation) -> list[MemberStatus]:
     """What the voters say of themselves."""
     return [seat.status for seat in roster.voters(seen) if seat.answers and seat.status]
+
+
+def _loses_data_going_down(seen: Observation, wanted: Version, now: Version) -> bool:
+    return not seen.cluster.durable and _minor_of(wanted) < _minor_of(now)
 
 
 def _jump(wanted: Version, now: Version) -> bool:

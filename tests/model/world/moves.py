@@ -192,12 +192,13 @@ def _first_start(world: World, ordinal: int, pod: Pod, content: Content) -> bool
 
 def _may_join(world: World, pod: Pod, content: Content) -> bool:
     """One peer has to answer, which takes no quorum; or the container fails and is restarted. A
-    lower minor than the cluster's is an "invalid downgrade"."""
+    lower minor than the cluster's is an "invalid downgrade"; amid a downgrade nobody may join."""
     etcd, state = world.etcd, world.now()
     if etcd is None or not any(is_up(state, one.ordinal) for one in etcd.members):
         return False
     older = tables.templates[pod.template].version.minor < etcd.minor
-    return not older and etcd.cluster == content.cluster and _matches(etcd, content)
+    barred = older or etcd.down
+    return not barred and etcd.cluster == content.cluster and _matches(etcd, content)
 
 
 def _matches(etcd: Etcd, content: Content) -> bool:

@@ -203,7 +203,7 @@ def three_nodes(kube: Kube, local_node: None) -> Iterator[None]:
     if len(kube.list(NODES)) < 3:
         pytest.skip("NOT RUN: needs three nodes, which `make cluster NODES=3` brings up")
     yield
-    if not machines.nodes_ready(kube):
+    if not (machines.all_on() and machines.nodes_ready(kube)):
         machines.power_on(kube)
     for node in kube.list(NODES):
         if node["spec"].get("unschedulable"):

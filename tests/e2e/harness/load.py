@@ -310,9 +310,9 @@ class Load:
 
 
 @contextmanager
-def under_load(cluster: Cluster) -> Iterator[Load]:
+def under_load(cluster: Cluster, rate: int = RATE) -> Iterator[Load]:
     """A block under load; what it has brought is checked when the block ends well."""
-    load = Load(cluster).start()
+    load = Load(cluster, rate).start()
     try:
         yield load
     except BaseException:

@@ -45,6 +45,11 @@ def power_on(kube: Kube) -> None:
     eventually("the nodes are ready", lambda: nodes_ready(kube), seconds=60)
 
 
+def all_on() -> bool:
+    """The API server hears of a machine that is off 40 s later."""
+    return all(processes.pid(f"machine-{node.name}") for node in machines())
+
+
 def nodes_ready(kube: Kube) -> bool:
     found = kube.list(NODES)
     return len(found) == len(machines()) and all(_is_ready(node) for node in found)

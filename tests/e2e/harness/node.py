@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from harness.api import CLAIMS, VOLUMES, Json, Kube
@@ -14,6 +16,17 @@ def kill_container(pod: Json, container: str) -> None:
     """SIGKILL to every process of the container, as the kernel out of memory would."""
     for number in _processes_of(pod, container):
         os.kill(number, signal.SIGKILL)
+
+
+def freeze_container(pod: Json, container: str, seconds: float) -> None:
+    """Its processes get no time of the processor, as on a node that swaps or lacks its disk."""
+    frozen = _processes_of(pod, container)
+    for number in frozen:
+        os.kill(number, signal.SIGSTOP)
+    time.sleep(seconds)
+    for number in frozen:
+        with suppress(ProcessLookupError):  # the kubelet may have lost patience
+            os.kill(number, signal.SIGCONT)
 
 
 def root_of(pod: Json, container: str) -> Path:

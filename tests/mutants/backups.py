@@ -147,6 +147,18 @@ MUTANTS: Final = [
         "is_own or (owner == '-' and",
         "backups of the coreos operator are never deleted",
     ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        '                raise TooLarge(f"it has {size} bytes, which is more than {most} bytes")\n',
+        "                return None\n",
+        "a backup whose manifest is too large to be read counts as nobody's, and is deleted",
+    ),
+    Mutant(
+        "backup/order.py",
+        "    if len(text) <= _MOST_PLAIN:\n",
+        "    if True:\n",
+        "no backup of a cluster with many roles is ever begun",
+    ),
     # When, and how often.
     Mutant(
         _PLAN,

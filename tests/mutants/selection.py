@@ -90,6 +90,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "backup/named.py": _BY_NAME,
     "backup/others.py": ("test_backup_others.py",),
     "backup/names.py": _BACKUPS,
+    "backup/order.py": ("test_backup_large.py",),
     "backup/plan.py": _BACKUPS,
     "backup/recorded.py": ("test_backup_recorded.py", "test_backups.py"),
     "backup/restores.py": _RESTORES,
@@ -111,7 +112,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/channel.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/pruning.py": ("test_backup_pruning.py",),
-    "operator/etcd_operator/backup/sink.py": ("test_backup_sink.py",),
+    "operator/etcd_operator/backup/sink.py": ("test_backup_sink.py", "test_backup_large.py"),
     "operator/etcd_operator/backup/source.py": (
         "test_backup_stream.py",
         "test_backup_measuring.py",

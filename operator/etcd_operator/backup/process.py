@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 """For an upload to be called off in order, so that the store keeps no parts of it."""
 
+LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep it yourself"
+
 
 class Stopped(Exception):
     """It has to end unfinished; `failure` says why."""
@@ -65,7 +67,7 @@ class Backup:
         self._meter = meter
         self._wall_clock = wall_clock
         self._stop: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
-        self._notes: list[str] = []
+        self._notes: list[str] = [LEFT_OUT] if order.left_out else []
 
     def stop(self, failure: Failure) -> None:
         if not self._stop.done():
@@ -223,7 +225,7 @@ class Backup:
             return
         beside = names.manifest_of(key)
         with contextlib.suppress(StoreFailed):
-            if await self._sink.get(beside, manifest.MAX_BYTES) is None:
+            if await self._sink.size(beside) is None:
                 return
         await self._sink.put(beside, manifest.UNDECIDED)
 
@@ -249,6 +251,7 @@ class Backup:
             owner_uid=self._order.owner_uid,
             measured=taken.measured,
             cluster=self._order.cluster,
+            left_out=self._order.left_out,
         )
         await self._sink.put(names.manifest_of(taken.key), manifest.serialise(content))
 

@@ -17,8 +17,8 @@ from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.untrusted import loads, whole
 
 FORMAT: Final = 1
-MAX_BYTES: Final = 64 * 1024
-
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""It keeps the spec of the EtcdCluster, which may have 1.5 MiB and more once it is written here."""
 
 UNDECIDED: Final = json.dumps({"format": FORMAT, "undecided": True}).encode() + b"\n"
 
@@ -50,6 +50,8 @@ class Manifest:
     """Of the member at that revision, for a trial restore to be compared with."""
     cluster: Mapping[str, Any] | None = None
     """Name and spec of the EtcdCluster, where it is of one."""
+    left_out: bool = False
+    """It is of one, whose spec was too long to be handed to the Job."""
 
 
 def serialise(manifest: Manifest) -> bytes:
@@ -69,7 +71,11 @@ def serialise(manifest: Manifest) -> bytes:
         content["measured"] = measurement.to_json(manifest.measured)
     if manifest.cluster is not None:
         content["cluster"] = dict(manifest.cluster)
-    return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
+    if manifest.left_out:
+        content["clusterLeftOut"] = True
+    readable = json.dumps(content, indent=2, sort_keys=True)
+    text = readable if len(readable) < MAX_BYTES else json.dumps(content, sort_keys=True)
+    return text.encode() + b"\n"
 
 
 def parse(data: bytes) -> Manifest:
@@ -94,6 +100,7 @@ def parse(data: bytes) -> Manifest:
             owner_uid=str(given["ownerUID"]),
             measured=measurement.from_json(given["measured"]) if given.get("measured") else None,
             cluster=_cluster(given.get("cluster")),
+            left_out=given.get("clusterLeftOut") is True,
         )
     except (KeyError, TypeError) as error:
         raise BadManifest(f"the manifest lacks what it must say: {error!r}") from error

@@ -323,9 +323,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DELETION,
-        'if running and running.state == "running"',
-        'if running and running.state == "complete"',
+        "    if running and may_store(running):\n",
+        "    if False:\n",
         "a backup is stored behind its own deletion",
+    ),
+    Mutant(
+        _DELETION,
+        '(job.state == "running" or job.deleting)',
+        'job.state == "running" and not job.deleting',
+        "a backup that was told to stop is stored behind its own deletion",
+    ),
+    Mutant(
+        "operator/etcd_operator/backups.py",
+        '            propagation="Foreground",\n',
+        "",
+        "a Job is gone while its pod still writes, and the next writes under the same name",
     ),
     Mutant(
         _DELETION,

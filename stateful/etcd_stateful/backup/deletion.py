@@ -55,7 +55,7 @@ def decide(
     """Of an object that is being deleted; None where it is held by nothing of ours.
 
     Args:
-        running: the Job of the last backup.
+        running: the Job of the last backup, where it `may_store`.
         job: the Job that deletes.
     """
     if FINALIZER not in finalizers:
@@ -63,12 +63,25 @@ def decide(
     off = guard(finalizers, wanted=False)
     if not wanted or off is None:
         return off
-    if running and running.state == "running" and not running.stranger and not running.deleting:
-        why = "its EtcdBackup is being deleted"
-        return DeleteJob(running.name, running.uid, running.resource_version, why)
+    if running and may_store(running):
+        return _stop(running)
     if job is None:
         return CreateDeletion()
     return _of_job(job, off, now)
+
+
+def may_store(job: Job) -> bool:
+    """Whether a pod of it may still run. One that is being deleted is there until its pod is
+    not."""
+    return not job.stranger and (job.state == "running" or job.deleting)
+
+
+def _stop(running: Job) -> Step:
+    if running.deleting:
+        words = f"the pod of Job {running.name} is to end first, or it could store it once more"
+        return Tell("Deleting", words, after=plan.PROGRESS_SECONDS)
+    why = "its EtcdBackup is being deleted"
+    return DeleteJob(running.name, running.uid, running.resource_version, why)
 
 
 def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:

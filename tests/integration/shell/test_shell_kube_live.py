@@ -172,7 +172,7 @@ async def test_orphans_outlive_their_owner(client, namespace):
     await client.create(SECRETS, secret)
     uid = owner["metadata"]["uid"]
 
-    assert await client.delete(SERVICES, namespace, "a", uid=uid, orphan=True)
+    assert await client.delete(SERVICES, namespace, "a", uid=uid, propagation="Orphan")
     async with asyncio.timeout(30):
         while await client.get(SERVICES, namespace, "a") is not None:
             await asyncio.sleep(0.1)

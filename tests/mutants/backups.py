@@ -159,6 +159,24 @@ MUTANTS: Final = [
         "    if True:\n",
         "no backup of a cluster with many roles is ever begun",
     ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "            await self._mark(taken.key, self._order.owner_uid)\n",
+        "",
+        "what is stopped while it is read back stays in the store when its object is deleted",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        'owner if owner == self._order.owner_uid else ""',
+        "self._order.owner_uid",
+        "what another object has stored is deleted by who was about to take its place",
+    ),
+    Mutant(
+        _PRUNING,
+        "owner_of(sink, key, undecided=False)",
+        "owner_of(sink, key)",
+        "tries that failed take the places of backups that were proven",
+    ),
     # When, and how often.
     Mutant(
         _PLAN,

@@ -7,7 +7,7 @@ from typing import Final
 
 from etcd_operator.backup.sink import Sink, TooLarge
 from etcd_stateful.backup import manifest, names
-from etcd_stateful.backup.manifest import BadManifest, Manifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +29,18 @@ async def bytes_beside(sink: Sink, key: str) -> bytes | None:
         raise BadManifest(f"the manifest cannot be read: {error}") from error
 
 
-async def owner_of(sink: Sink, key: str) -> str | None:
+async def owner_of(sink: Sink, key: str, *, undecided: bool = True) -> str | None:
     """The UID of whoever has made it, or UNREADABLE; None where it has no manifest. Raises
-    StoreFailed."""
+    StoreFailed.
+
+    Args:
+        undecided: whether a manifest counts whose backup did not come to its end.
+    """
     try:
         told = await manifest_beside(sink, key)
+    except Undecided as error:
+        owner = error.owner_uid if undecided else None
+        return owner if error.owner_uid else UNREADABLE
     except BadManifest as error:
         log.warning("%s is left alone: %s", key, error)
         return UNREADABLE

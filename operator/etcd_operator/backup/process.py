@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from etcd_operator.backup.beside import manifest_beside
+from etcd_operator.backup.beside import manifest_beside, owner_of
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink, StoreFailed
@@ -129,9 +129,7 @@ class Backup:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
             await self._spare_history()
             taken = await self._take(source, members)
-        if self._order.verify:
-            await self._verify(taken)
-        await self._describe(taken)
+        await self._finish(taken)
         return Stored(
             location=self._order.store.location(taken.key),
             cluster_id=to_hex(taken.member.answer.cluster_id),
@@ -143,6 +141,14 @@ class Backup:
             verified=self._order.verify,
             seconds=round(time.monotonic() - began, 3),
         )
+
+    async def _finish(self, taken: _Taken) -> None:
+        """Only what was read back has a manifest that counts. Until then it is marked, for whoever
+        deletes what this object has stored."""
+        if self._order.verify:
+            await self._mark(taken.key, self._order.owner_uid)
+            await self._verify(taken)
+        await self._describe(taken)
 
     async def _spare_history(self) -> None:
         """A schedule's keys are of one run each. Where another object's backup has this one, the
@@ -223,11 +229,15 @@ class Backup:
         on. To write is allowed wherever to delete or to look may not be."""
         if self._order.stamped:
             return
-        beside = names.manifest_of(key)
+        owner: str | None = ""
         with contextlib.suppress(StoreFailed):
-            if await self._sink.size(beside) is None:
-                return
-        await self._sink.put(beside, manifest.UNDECIDED)
+            owner = await owner_of(self._sink, key)
+        if owner is not None:
+            await self._mark(key, owner if owner == self._order.owner_uid else "")
+
+    async def _mark(self, key: str, owner_uid: str) -> None:
+        beside = names.manifest_of(key)
+        await self._sink.put(beside, manifest.undecided(owner_uid))
 
     def _key(self, revision: int) -> str:
         path = self._order.store.key

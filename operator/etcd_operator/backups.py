@@ -263,8 +263,9 @@ class Backups:
                 case CreateTrial(run=run, stored=stored):
                     await self._create(self._trial_job(backup, run, stored))
                 case CreateDeletion():
-                    of = self._recorded(backup)
-                    await self._create(deletion_job(backup, operator_image=image, cluster=of))
+                    of, told = self._recorded(backup), body.get("status") or {}
+                    job = deletion_job(backup, told, operator_image=image, cluster=of)
+                    await self._create(job)
                 case DeleteJob():
                     await self._delete(backup, step)
                 case SetFinalizers():

@@ -335,6 +335,18 @@ MUTANTS: Final = [
     # With the object.
     Mutant(
         _DELETION,
+        "if one and not _is_where_it_stores(backup, one)",
+        "if False",
+        "what was stored before the path was edited stays, and is said to be deleted",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/removal.py",
+        "        return _not_here(order.store, out_of_reach[0])\n",
+        "        pass\n",
+        "what lies in the bucket of before is said to be deleted",
+    ),
+    Mutant(
+        _DELETION,
         "    if not wanted or off is None:\n",
         "    if off is None:\n",
         "Retain does not let go of an object that is being deleted",

@@ -81,7 +81,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "api/restore.py": _RESTORES,
     "api/schedule.py": _SCHEDULES,
     "api/source.py": (*_BY_NAME, "test_restore_identity.py"),
-    "api/stores.py": ("test_api_backup.py", "test_restore_identity.py"),
+    "api/stores.py": ("test_api_backup.py", "test_restore_identity.py", "test_backup_removal.py"),
     "backup/choice.py": _BACKUPS,
     "backup/credentials.py": ("test_backup_sink.py", *_BACKUPS),
     "backup/deletion.py": _BACKUPS,
@@ -113,6 +113,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/process.py": ("test_backup_removal.py",),
     "operator/etcd_operator/backup/pruning.py": ("test_backup_pruning.py",),
+    "operator/etcd_operator/backup/removal.py": ("test_backup_removal.py",),
     "operator/etcd_operator/backup/sink.py": ("test_backup_sink.py", "test_backup_large.py"),
     "operator/etcd_operator/backup/source.py": (
         "test_backup_stream.py",

@@ -141,3 +141,65 @@ async def test_one_that_was_not_read_back_is_restored_by_etcds_hash(folder: Fold
     await stopped_while_it_reads(folder)
 
     assert await fetching._manifest(folder.sink, "etcd") is None
+
+
+def at(key: str) -> str:
+    return STORE.location(key)
+
+
+def day(path: str, number: int) -> str:
+    return names.stamped(path, number, f"2026-01-{number:02}-00:00:00")
+
+
+class TestAPathThatWasEdited:
+    """The deletion looked at the new one, found nothing and reported success."""
+
+    async def test_what_the_status_says_was_stored_goes(self, folder: Folder) -> None:
+        folder.put("old")
+
+        assert await folder.remove(also=(at("old"),)) == Removed(1)
+        assert not folder.files()
+
+    async def test_it_goes_beside_what_is_at_the_new_one(self, folder: Folder) -> None:
+        for key in ("old", "etcd"):
+            folder.put(key)
+
+        assert await folder.remove(also=(at("old"),)) == Removed(2)
+
+    @pytest.mark.parametrize("stamped", [True, False])
+    async def test_of_an_interval_all_go_that_lie_where_the_last_one_does(
+        self, folder: Folder, stamped: bool
+    ) -> None:
+        """Also where it is of no interval any more."""
+        for number in (1, 2, 3):
+            folder.put(day("old", number))
+        theirs = folder.put(day("old", 4), "uid-other")
+
+        found = await folder.remove(stamped=stamped, also=(at(day("old", 3)),))
+
+        assert found == Removed(3)
+        assert folder.files() == [theirs, names.manifest_of(theirs)]
+
+    async def test_what_is_another_objects_is_left_alone(self, folder: Folder) -> None:
+        """Whoever may write a status must not choose what is deleted."""
+        folder.put("theirs", "uid-other")
+
+        assert await folder.remove(also=(at("theirs"),)) == Removed(0)
+        assert "theirs" in folder.files()
+
+    @pytest.mark.parametrize(
+        "location", ["volume://other/old", "s3://claim/old", "volume://claim/../old", "old", ""]
+    )
+    async def test_what_lies_in_another_store_is_not_said_to_be_deleted(
+        self, folder: Folder, location: str
+    ) -> None:
+        """Nor looked for: the credentials are for the store that the spec names."""
+        folder.put("etcd")
+
+        found = await folder.remove(also=(location,))
+
+        assert isinstance(found, Failure)
+        assert found.final
+        assert "spec.volume.path" in found.message
+        assert repr(location) in found.message
+        assert not folder.files()

@@ -25,8 +25,9 @@ from etcd_operator.kube import (
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.store import Store
 from etcd_stateful import naming
+from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.backup import order, outcome
+from etcd_stateful.backup import deletion, order, outcome
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
 from etcd_stateful.backup.plan import LONGEST_WAIT
@@ -794,6 +795,38 @@ class TestWithTheObject:
         world.stop_pod()
         await world.settle()
         assert world.jobs() == ["b-backup-delete-g1"]
+
+    @pytest.mark.parametrize(
+        ("changes", "also"),
+        [
+            ({}, ()),
+            ({"s3": {"path": "mybucket/new", "awsSecret": "aws"}}, (STORED.location,)),
+            ({"s3": {"path": "other/etcd.backup", "awsSecret": "aws"}}, (STORED.location,)),
+        ],
+    )
+    async def test_one_whose_path_was_edited_was_looked_for_at_the_new_one(
+        self, world: World, changes: Json, also: tuple[str, ...]
+    ) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        world.kube.put(ETCD_BACKUPS, body | {"spec": body["spec"] | changes})
+        await self.gone(world)
+        await world.settle()
+
+        job = world.kube.live(JOBS, "b-backup-delete-g1")
+        told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
+        assert told.also == also
+
+    async def test_what_an_interval_has_stored_is_found_by_its_path(self, world: World) -> None:
+        policy = {"backupIntervalInSecond": 60}
+        world.declare(deletionPolicy="Delete", backupPolicy=policy)
+        body = parse_backup(world.kube.live(ETCD_BACKUPS, "b"))
+        at = f"{STORED.location}_v7_2026-01-01-00:00:00"
+
+        assert deletion.elsewhere(body, {"location": at}) == ()
+        old = at.replace("etcd.backup", "old")
+        assert deletion.elsewhere(body, {"location": old, "unproven": at}) == (old,)
 
     async def test_what_cannot_be_deleted_is_told_and_retain_lets_go(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")

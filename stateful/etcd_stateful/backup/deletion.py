@@ -9,13 +9,13 @@ an edit: each generation has a Job of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.backup import plan
+from etcd_stateful.backup import names, plan
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, Tell
 
 FINALIZER: Final = f"{naming.GROUP}/stored-backup"
@@ -38,6 +38,22 @@ Step = CreateDeletion | DeleteJob | SetFinalizers | Tell
 
 def deletion_of(backup: EtcdBackup) -> Run:
     return Run(f"delete-g{backup.generation}", 0.0)
+
+
+def elsewhere(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str, ...]:
+    """Locations of what it has stored by its status, and that its spec does not lead to any more.
+
+    Args:
+        stored: the status.
+    """
+    told = (str(stored.get(field) or "") for field in ("location", "unproven"))
+    return tuple(dict.fromkeys(one for one in told if one and not _is_where_it_stores(backup, one)))
+
+
+def _is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
+    store = backup.store
+    key = store.key_at(location)
+    return key == store.key or (backup.periodic and bool(names.moment_of(store.key, key)))
 
 
 def guard(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:

@@ -79,6 +79,8 @@ class Order:
     keep: int = 0
     spare: str = ""
     """Key of the last backup that has succeeded, which is not to be deleted as an old one."""
+    also: tuple[str, ...] = ()
+    """Locations of what else this owner has stored, for its deletion."""
     timeout: int = 60
     action: Action = "store"
     """Store a backup; delete what this owner has stored; describe the cluster of what is there;
@@ -132,6 +134,8 @@ def _content(order: Order) -> dict[str, Any]:
     }
     if order.spare:
         content["spare"] = order.spare
+    if order.also:
+        content["also"] = list(order.also)
     if order.scheduled:
         content["scheduled"] = True
     if order.cluster is not None:
@@ -157,6 +161,7 @@ def parse(text: str) -> Order:
             stamped=given["stamped"] is True,
             keep=whole(given["keep"]),
             spare=str(given.get("spare", "")),
+            also=tuple(str(one) for one in given.get("also", ())),
             timeout=whole(given["timeout"]),
             action=_ACTIONS[given["action"]],
             verify=given["verify"] is True,

@@ -267,7 +267,7 @@ class Backups:
                     job = deletion_job(backup, told, operator_image=image, cluster=of)
                     await self._create(job)
                 case DeleteJob():
-                    await self._delete(backup, step)
+                    await self._jobs.delete(backup, step)
                 case SetFinalizers():
                     await self._finalize(body, step)
         except Conflict:
@@ -314,18 +314,6 @@ class Backups:
     async def _create(self, manifest: Json) -> None:
         await self._kube.create(JOBS, manifest)
         log.info("created Job %s", manifest["metadata"]["name"])
-
-    async def _delete(self, backup: EtcdBackup, step: DeleteJob) -> None:
-        await self._kube.delete(
-            JOBS,
-            backup.namespace,
-            step.name,
-            uid=step.uid,
-            resource_version=step.resource_version,
-            # Its pod has time to end what it is at: as long as it has, the Job stays to be seen.
-            propagation="Foreground",
-        )
-        log.info("deleted Job %s: %s", step.name, step.why)
 
     async def _finalize(self, body: Json, step: SetFinalizers) -> None:
         metadata = body["metadata"]

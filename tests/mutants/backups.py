@@ -332,6 +332,12 @@ MUTANTS: Final = [
         "",
         "a Secret that is missing is waited for in silence",
     ),
+    Mutant(
+        _RESTORES,
+        '    if job.state == "complete":\n',
+        "    if False:\n",
+        "an EtcdRestore fails for good as a node is drained at the wrong moment",
+    ),
     # With the object.
     Mutant(
         _DELETION,
@@ -364,7 +370,7 @@ MUTANTS: Final = [
         "a backup that was told to stop is stored behind its own deletion",
     ),
     Mutant(
-        "operator/etcd_operator/backups.py",
+        "operator/etcd_operator/backup_jobs.py",
         '            propagation="Foreground",\n',
         "",
         "a Job is gone while its pod still writes, and the next writes under the same name",

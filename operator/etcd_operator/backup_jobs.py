@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -20,9 +21,11 @@ from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import outcome
 from etcd_stateful.backup.outcome import Failure, Progress, Said
-from etcd_stateful.backup.plan import Job
+from etcd_stateful.backup.plan import DeleteJob, Job
 from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
 from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
+
+log = logging.getLogger(__name__)
 
 SELECTOR: Final = f"{naming.LABEL_NAME}={LABEL},{naming.LABEL_MANAGED_BY}={naming.MANAGER}"
 PROGRESS_SECONDS: Final = 1.0
@@ -63,6 +66,19 @@ class BackupJobs:
         """Raises KubeError."""
         raw = await self._kube.get(JOBS, backup.namespace, name)
         return await self._read(backup, raw) if raw else None
+
+    async def delete(self, backup: Owned, step: DeleteJob) -> None:
+        """Raises KubeError. Its pod has time to end what it is at: as long as it has, the Job stays
+        to be seen."""
+        await self._kube.delete(
+            JOBS,
+            backup.namespace,
+            step.name,
+            uid=step.uid,
+            resource_version=step.resource_version,
+            propagation="Foreground",
+        )
+        log.info("deleted Job %s: %s", step.name, step.why)
 
     async def _read(self, backup: Owned, raw: Json) -> Job:
         metadata = raw["metadata"]

@@ -118,14 +118,13 @@ class Backups:
 
     async def _end(self, body: Json, backup: EtcdBackup) -> float | None:
         """Of an object that is being deleted."""
-        finalizers, named = _finalizers(body), str((body.get("status") or {}).get("job") or "")
+        finalizers = _finalizers(body)
         held = deletion.FINALIZER in finalizers and backup.delete_stored
-        running = await self._jobs.find(backup, named) if held and named else None
         name = plan.job_name(backup, deletion.deletion_of(backup))
         step = deletion.decide(
             finalizers,
             wanted=backup.delete_stored,
-            running=running,
+            running=await self._running(body, backup) if held else None,
             job=await self._jobs.find(backup, name) if held else None,
             now=self._wall_clock(),
         )
@@ -138,6 +137,19 @@ class Backups:
             return step.after
         return await self._do(body, backup, step)
 
+    async def _running(self, body: Json, backup: EtcdBackup) -> Job | None:
+        """The Job that may still store something: the one that the status names, or one that was
+        made since."""
+        run, told = self._due(body, backup), str((body.get("status") or {}).get("job") or "")
+        names = dict.fromkeys((told, plan.job_name(backup, run) if run else ""))
+        found = [await self._jobs.find(backup, name) for name in names if name]
+        return next((job for job in found if job and deletion.may_store(job)), None)
+
+    def _due(self, body: Json, backup: EtcdBackup) -> Run | None:
+        stored: Json = body.get("status") or {}
+        began = created(body) or self._wall_clock()
+        return plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), began)
+
     async def _let_go(self, body: Json) -> float | None:
         off = deletion.guard(_finalizers(body), wanted=False)
         if off is not None:
@@ -146,8 +158,7 @@ class Backups:
 
     async def _look(self, body: Json, backup: EtcdBackup) -> Seen:
         stored: Json = body.get("status") or {}
-        began = created(body) or self._wall_clock()
-        run = plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), began)
+        run = self._due(body, backup)
         name, now = plan.job_name(backup, run) if run else "", self._wall_clock()
         # Before it is due none was made, but by a clock that was ahead; that one is told of.
         due = run is not None and (run.due <= now or stored.get("job") == name)
@@ -252,10 +263,11 @@ class Backups:
                 case CreateTrial(run=run, stored=stored):
                     await self._create(self._trial_job(backup, run, stored))
                 case CreateDeletion():
-                    of = self._recorded(backup)
-                    await self._create(deletion_job(backup, operator_image=image, cluster=of))
+                    of, told = self._recorded(backup), body.get("status") or {}
+                    job = deletion_job(backup, told, operator_image=image, cluster=of)
+                    await self._create(job)
                 case DeleteJob():
-                    await self._delete(backup, step)
+                    await self._jobs.delete(backup, step)
                 case SetFinalizers():
                     await self._finalize(body, step)
         except Conflict:
@@ -302,16 +314,6 @@ class Backups:
     async def _create(self, manifest: Json) -> None:
         await self._kube.create(JOBS, manifest)
         log.info("created Job %s", manifest["metadata"]["name"])
-
-    async def _delete(self, backup: EtcdBackup, step: DeleteJob) -> None:
-        await self._kube.delete(
-            JOBS,
-            backup.namespace,
-            step.name,
-            uid=step.uid,
-            resource_version=step.resource_version,
-        )
-        log.info("deleted Job %s: %s", step.name, step.why)
 
     async def _finalize(self, body: Json, step: SetFinalizers) -> None:
         metadata = body["metadata"]

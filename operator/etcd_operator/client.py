@@ -23,6 +23,7 @@ from etcd_operator.kube import (
     Conflict,
     Json,
     Listing,
+    Propagation,
     Rejected,
     Resource,
     Unavailable,
@@ -143,7 +144,7 @@ class Client:
         *,
         uid: str,
         resource_version: str | None = None,
-        orphan: bool = False,
+        propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
         preconditions = {"uid": uid}
@@ -153,7 +154,7 @@ class Client:
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": preconditions,
-            "propagationPolicy": "Orphan" if orphan else "Background",
+            "propagationPolicy": propagation,
         }
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds

@@ -12,12 +12,14 @@ lost its connection, raises `Unavailable`, which for a write means *unknown*, ne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 Json = dict[str, Any]
 Key = tuple[str, str]
 """Namespace and name."""
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
 
 FIELD_MANAGER = "etcd-operator"
 STATUS_FIELD_MANAGER = "etcd-operator-status"
@@ -196,8 +198,11 @@ class Kubernetes(Protocol):
         *,
         uid: str,
         resource_version: str | None = None,
-        orphan: bool = False,
+        propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
-        """True if it was there. Another UID or resourceVersion than given is a `Conflict`."""
+        """True if it was there. Another UID or resourceVersion than given is a `Conflict`.
+
+        `Foreground` keeps it there, with a deletionTimestamp, until what it owns is gone.
+        """
         ...

@@ -31,6 +31,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.backup import named, restores, status
+from etcd_stateful.backup.plan import DeleteJob
 from etcd_stateful.backup.restores import (
     Born,
     CreateCluster,
@@ -105,7 +106,7 @@ class Restores:
         body = await self._finder.find(ETCD_BACKUPS, restore.namespace, name)
         return replace(seen, backup=named.stored_last(name, body), pod=named.pod_of(body))
 
-    async def _do(self, seen: Seen, step: CreateDescription | CreateCluster) -> float:
+    async def _do(self, seen: Seen, step: CreateDescription | CreateCluster | DeleteJob) -> float:
         image, restore = self._operator_image, seen.restore
         try:
             match step:
@@ -115,6 +116,8 @@ class Restores:
                 case CreateCluster(manifest=manifest):
                     await self._kube.create(ETCD_CLUSTERS, manifest)
                     log.info("created EtcdCluster %s", restore.name)
+                case DeleteJob():
+                    await self._jobs.delete(restore, step)
         except Conflict:
             return 1.0
         return 0.0

@@ -147,6 +147,36 @@ MUTANTS: Final = [
         "is_own or (owner == '-' and",
         "backups of the coreos operator are never deleted",
     ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        '                raise TooLarge(f"it has {size} bytes, which is more than {most} bytes")\n',
+        "                return None\n",
+        "a backup whose manifest is too large to be read counts as nobody's, and is deleted",
+    ),
+    Mutant(
+        "backup/order.py",
+        "    if len(text) <= _MOST_PLAIN:\n",
+        "    if True:\n",
+        "no backup of a cluster with many roles is ever begun",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "            await self._mark(taken.key, self._order.owner_uid)\n",
+        "",
+        "what is stopped while it is read back stays in the store when its object is deleted",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        'owner if owner == self._order.owner_uid else ""',
+        "self._order.owner_uid",
+        "what another object has stored is deleted by who was about to take its place",
+    ),
+    Mutant(
+        _PRUNING,
+        "owner_of(sink, key, undecided=False)",
+        "owner_of(sink, key)",
+        "tries that failed take the places of backups that were proven",
+    ),
     # When, and how often.
     Mutant(
         _PLAN,
@@ -302,7 +332,25 @@ MUTANTS: Final = [
         "",
         "a Secret that is missing is waited for in silence",
     ),
+    Mutant(
+        _RESTORES,
+        '    if job.state == "complete":\n',
+        "    if False:\n",
+        "an EtcdRestore fails for good as a node is drained at the wrong moment",
+    ),
     # With the object.
+    Mutant(
+        _DELETION,
+        "if one and not _is_where_it_stores(backup, one)",
+        "if False",
+        "what was stored before the path was edited stays, and is said to be deleted",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/removal.py",
+        "        return _not_here(order.store, out_of_reach[0])\n",
+        "        pass\n",
+        "what lies in the bucket of before is said to be deleted",
+    ),
     Mutant(
         _DELETION,
         "    if not wanted or off is None:\n",
@@ -311,9 +359,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DELETION,
-        'if running and running.state == "running"',
-        'if running and running.state == "complete"',
+        "    if running and may_store(running):\n",
+        "    if False:\n",
         "a backup is stored behind its own deletion",
+    ),
+    Mutant(
+        _DELETION,
+        '(job.state == "running" or job.deleting)',
+        'job.state == "running" and not job.deleting',
+        "a backup that was told to stop is stored behind its own deletion",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup_jobs.py",
+        '            propagation="Foreground",\n',
+        "",
+        "a Job is gone while its pod still writes, and the next writes under the same name",
     ),
     Mutant(
         _DELETION,

@@ -11,6 +11,7 @@ _ORIGIN = "membership/origin.py"
 _RECORDS = "membership/records.py"
 _RESTORES = "backup/restores.py"
 _SOURCE = "api/source.py"
+_STORES = "api/stores.py"
 
 MUTANTS: Final = [
     # What a spec says.
@@ -52,15 +53,15 @@ MUTANTS: Final = [
         "a backup that has failed is restored",
     ),
     Mutant(
-        _NAMED,
-        "if not location.startswith(root) or key_problem(key):",
-        "if key_problem(key):",
+        _STORES,
+        'location.removeprefix(root) if location.startswith(root) else ""',
+        "location.removeprefix(root)",
         "a place of another form is taken for a key",
     ),
     Mutant(
-        _NAMED,
-        "if not location.startswith(root) or key_problem(key):",
-        "if not location.startswith(root):",
+        _STORES,
+        'return "" if key_problem(key) else key',
+        "return key",
         "who may write a status chooses where the Secret is used",
     ),
     Mutant(

@@ -27,6 +27,7 @@ from etcd_operator.kube import (
     Conflict,
     Json,
     Listing,
+    Propagation,
     Rejected,
     Resource,
 )
@@ -186,10 +187,10 @@ class FakeKube:
         *,
         uid: str,
         resource_version: str | None = None,
-        orphan: bool = False,
+        propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
-        assert not orphan, "not played here"
+        assert propagation != "Orphan", "not played here"
         self._called("delete", resource, name, suffix=" by force" if grace_seconds == 0 else "")
         known = self.objects.get((resource, namespace, name))
         if known is None:
@@ -198,12 +199,23 @@ class FakeKube:
         if resource_version is not None:
             wanted["resourceVersion"] = resource_version
         self._check(known, wanted)
-        if known["metadata"].get("finalizers"):
+        waits = propagation == "Foreground" and self._pods_of(known)
+        if known["metadata"].get("finalizers") or waits:
             known["metadata"]["deletionTimestamp"] = self.clock.rfc3339()
             self._store((resource, namespace, name), known)
         else:
             self.remove(resource, namespace, name)
         return True
+
+    def _pods_of(self, job: Json) -> bool:
+        """Whether there are pods that still run; once they are gone, `remove` it by hand."""
+        uid = job["metadata"]["uid"]
+        return any(
+            kind == PODS
+            and any(one["uid"] == uid for one in obj["metadata"].get("ownerReferences", ()))
+            and (obj.get("status") or {}).get("phase") == "Running"
+            for (kind, *_), obj in self.objects.items()
+        )
 
     def _called(self, verb: str, resource: Resource, name: str, suffix: str = "") -> None:
         call = f"{verb} {resource.kind}{suffix}"

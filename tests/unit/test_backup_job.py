@@ -170,7 +170,7 @@ def test_of_the_stores_authorities_no_more_than_their_certificates_is_in_the_pod
     spec = CASES["coreos"] | {"s3": place}
     backup = parse_backup({"metadata": METADATA, "spec": spec})
     run, of = Run("g1", 0.0), {"operator_image": "operator:1"}
-    for made in (backup_job(backup, run, None, **of), deletion_job(backup, **of)):
+    for made in (backup_job(backup, run, None, **of), deletion_job(backup, {}, **of)):
         pod = made["spec"]["template"]["spec"]
         [volume] = [one["secret"] for one in pod["volumes"] if one["name"] == "ca"]
         assert (volume["secretName"], volume["optional"]) == ("ca", True)

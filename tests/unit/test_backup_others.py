@@ -23,7 +23,7 @@ DAY = "2026-11-20T00:00:00Z"
 
 
 def counted(mine: str, *keys: str) -> list[str]:
-    found = others(mine, [File(key, 1, DAY) for key in keys])
+    found = others(mine, [File(key, 999, DAY) for key in keys])
     assert found is not None
     path = mine[: -len("_2026-11-21-03:00_0123abcd")] if mine == MINE else "daily/"
     return sorted(path + one.rest for one in found.newest)
@@ -67,7 +67,7 @@ def test_what_a_run_of_its_own_left_unfinished_counts() -> None:
     before = "daily/etcd_2026-11-20-03:00_0123abcd"
 
     assert counted(MINE, *OWN, before) == [before]
-    cut_off = others(MINE, [File(key, 1, DAY) for key in (*OWN, before)], partial=True)
+    cut_off = others(MINE, [File(key, 999, DAY) for key in (*OWN, before)], partial=True)
     assert cut_off is not None
     assert cut_off.count == 0, "its manifest may be among what was not listed"
 
@@ -83,7 +83,7 @@ def test_a_path_that_is_a_folder_is_all_that_is_in_it() -> None:
 
 def test_a_manifest_is_no_backup_and_says_that_one_is() -> None:
     keys = ("daily/a", "daily/b", "daily/b.manifest.json", "daily/c.manifest.json")
-    found = others(IN_FOLDER, [File(key, 1, DAY) for key in keys])
+    found = others(IN_FOLDER, [File(key, 999, DAY) for key in keys])
 
     assert found is not None
     assert {one.rest: one.manifest for one in found.newest} == {"a": False, "b": True}
@@ -100,7 +100,7 @@ def test_the_newest_are_listed_and_all_are_counted() -> None:
 
 
 def test_a_backup_of_no_schedule_lists_nothing() -> None:
-    assert others("daily/etcd", [File("daily/x", 1, DAY)]) is None
+    assert others("daily/etcd", [File("daily/x", 999, DAY)]) is None
 
 
 STORED = Stored(f"s3://mybucket/{MINE}", "0a", 42, "3.7.3", 1056, "ff", 1.0, key=MINE)

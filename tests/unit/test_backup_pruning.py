@@ -36,6 +36,12 @@ class Folder:
             (self.root / names.manifest_of(key)).write_bytes(beside)
         return key
 
+    def fail(self, day: int, hour: int = 0, owner: str = "uid-b") -> str:
+        """A backup of that day that did not come to its end."""
+        key = self.put(day, None, hour)
+        (self.root / names.manifest_of(key)).write_bytes(manifest.undecided(owner))
+        return key
+
     def days(self) -> list[int]:
         """Of what is there; each with its manifest, where it had one."""
         keys = names.newest_first("etcd", (path.name for path in self.root.iterdir()))
@@ -121,11 +127,11 @@ async def test_a_store_that_takes_long_does_not_take_the_time_of_the_backup(
 async def test_a_try_that_failed_does_not_take_the_place_of_a_backup_that_was_proven(
     folder: Folder,
 ) -> None:
-    """What could not be read back has its name and no manifest. Two such tries took two of the
-    three places, and two proven backups went."""
+    """What could not be read back has its name and no manifest, or an undecided one. Two such
+    tries took two of the three places, and two proven backups went."""
     proven = [folder.put(day) for day in (1, 2, 3)]
-    for hour in (1, 2):
-        folder.put(4, None, hour)
+    folder.put(4, None, hour=1)
+    folder.fail(4, hour=2)
     made = folder.put(4, hour=3)
 
     assert await folder.prune(made, keep=3, spare=proven[-1]) == 1
@@ -134,20 +140,21 @@ async def test_a_try_that_failed_does_not_take_the_place_of_a_backup_that_was_pr
 
 
 async def test_a_backup_that_another_object_is_about_to_finish_stays(folder: Folder) -> None:
-    """It has its name, is being read back, and has no manifest before it was."""
-    theirs = folder.put(4, None, 1)
-    made = [folder.put(4, hour=hour) for hour in (2, 3)]
+    """It has its name, is being read back, and has no whole manifest before it was."""
+    theirs = [folder.put(4, None, 1), folder.fail(4, 2, "uid-other")]
+    made = [folder.put(4, hour=hour) for hour in (3, 4)]
 
     assert await folder.prune(made[-1], keep=1) == 1
 
-    assert (folder.root / theirs).exists()
+    assert all((folder.root / one).exists() for one in theirs)
 
 
 async def test_what_failed_goes_in_the_end(folder: Folder) -> None:
     folder.put(1, None)
+    folder.fail(1, hour=1)
     made = [folder.put(day) for day in (2, 3, 4)]
 
-    assert await folder.prune(made[-1]) == 2
+    assert await folder.prune(made[-1]) == 3
 
     assert folder.days() == [3, 4]
 

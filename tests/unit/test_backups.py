@@ -25,8 +25,9 @@ from etcd_operator.kube import (
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.store import Store
 from etcd_stateful import naming
+from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.backup import order, outcome
+from etcd_stateful.backup import deletion, order, outcome
 from etcd_stateful.backup.deletion import AGAIN_SECONDS
 from etcd_stateful.backup.outcome import Failure, Progress, Stored
 from etcd_stateful.backup.plan import LONGEST_WAIT
@@ -110,6 +111,12 @@ class World:
             },
         }
         self.kube.put(PODS, pod)
+
+    def stop_pod(self, name: str = "p1", job: str = "b-backup-g1") -> None:
+        """Of a Job that is being deleted: once its pod is gone, so is the Job."""
+        assert "deletionTimestamp" in self.kube.live(JOBS, job)["metadata"]
+        self.kube.remove(PODS, "default", name)
+        self.kube.remove(JOBS, "default", job)
 
     def end_job(self, kind: str = "Complete", **words: str) -> None:
         job = self.kube.live(JOBS, self.jobs()[-1])
@@ -271,8 +278,22 @@ async def test_a_spec_that_is_edited_while_it_runs_ends_the_first_job(world: Wor
     await world.settle()
     world.declare(generation=2)
     await world.settle()
+    world.stop_pod()
+    await world.settle()
 
     assert world.jobs() == ["b-backup-g2"]
+
+
+async def test_a_spec_that_is_edited_while_it_runs_did_not_wait_for_the_pod(world: World) -> None:
+    """The Job was gone at once, and its pod had half a minute more to write under that name."""
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.declare(generation=2)
+    assert await world.settle()
+
+    assert world.jobs() == ["b-backup-g1"]
+    assert "b-backup-g1" in world.condition()["message"]
 
 
 async def test_a_job_that_ends_before_the_watch_tells_of_its_pod_is_not_lost(world: World) -> None:
@@ -738,8 +759,74 @@ class TestWithTheObject:
         await world.settle()
         await self.gone(world)
         await world.settle()
+        world.stop_pod()
+        await world.settle()
 
         assert world.jobs() == ["b-backup-delete-g1"]
+
+    async def test_a_backup_that_was_told_to_stop_stored_it_behind_its_deletion(
+        self, world: World
+    ) -> None:
+        """Its Job was gone at once, and its pod had half a minute more to end what it was at."""
+        world.declare(deletionPolicy="Delete")
+        await world.settle()
+        world.run_pod()
+        await world.settle()
+        await self.gone(world)
+        assert await world.settle()
+
+        assert world.jobs() == ["b-backup-g1"]
+        assert world.condition()["reason"] == "Deleting"
+        assert "b-backup-g1" in world.condition()["message"]
+
+    async def test_a_backup_that_no_status_told_of_yet_stored_it_behind_its_deletion(
+        self, world: World
+    ) -> None:
+        """Deleted between two passes: the Job was made, and nobody had written down its name."""
+        world.declare(deletionPolicy="Delete")
+        await world.backups.reconcile(KEY)
+        await world.backups.reconcile(KEY)
+        world.run_pod()
+        assert "job" not in world.status
+        await self.gone(world)
+        await world.settle()
+
+        assert world.jobs() == ["b-backup-g1"]
+        world.stop_pod()
+        await world.settle()
+        assert world.jobs() == ["b-backup-delete-g1"]
+
+    @pytest.mark.parametrize(
+        ("changes", "also"),
+        [
+            ({}, ()),
+            ({"s3": {"path": "mybucket/new", "awsSecret": "aws"}}, (STORED.location,)),
+            ({"s3": {"path": "other/etcd.backup", "awsSecret": "aws"}}, (STORED.location,)),
+        ],
+    )
+    async def test_one_whose_path_was_edited_was_looked_for_at_the_new_one(
+        self, world: World, changes: Json, also: tuple[str, ...]
+    ) -> None:
+        world.declare(deletionPolicy="Delete")
+        await made(world)
+        body = world.kube.live(ETCD_BACKUPS, "b")
+        world.kube.put(ETCD_BACKUPS, body | {"spec": body["spec"] | changes})
+        await self.gone(world)
+        await world.settle()
+
+        job = world.kube.live(JOBS, "b-backup-delete-g1")
+        told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
+        assert told.also == also
+
+    async def test_what_an_interval_has_stored_is_found_by_its_path(self, world: World) -> None:
+        policy = {"backupIntervalInSecond": 60}
+        world.declare(deletionPolicy="Delete", backupPolicy=policy)
+        body = parse_backup(world.kube.live(ETCD_BACKUPS, "b"))
+        at = f"{STORED.location}_v7_2026-01-01-00:00:00"
+
+        assert deletion.elsewhere(body, {"location": at}) == ()
+        old = at.replace("etcd.backup", "old")
+        assert deletion.elsewhere(body, {"location": old, "unproven": at}) == (old,)
 
     async def test_what_cannot_be_deleted_is_told_and_retain_lets_go(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")

@@ -42,7 +42,7 @@ def jobs_of_backup(body: Json) -> list[Json]:
     check_order(order(backup, target), backup)
     return [
         backup_job(backup, RUN, target, operator_image=IMAGE),
-        deletion_job(backup, operator_image=IMAGE),
+        deletion_job(backup, {}, operator_image=IMAGE),
         trial_job(backup, RUN, STORED, etcd_image=ETCD, operator_image=IMAGE),
     ]
 

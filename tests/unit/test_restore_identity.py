@@ -61,7 +61,7 @@ class TestABackup:
 
         jobs = (
             backup_job(given, run, None, operator_image=image),
-            deletion_job(given, operator_image=image),
+            deletion_job(given, {}, operator_image=image),
             trial_job(given, run, stored, etcd_image="etcd:1", operator_image=image),
         )
 

@@ -188,6 +188,24 @@ async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
     assert await world.settle() is None
 
 
+async def test_a_job_whose_pod_was_gone_before_it_was_heard_ended_it_for_good(
+    world: World,
+) -> None:
+    """Its node was drained between the end of the pod and the next look."""
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42))
+    world.kube.remove(PODS, "default", "p-c-backup-d1")
+    before = world.kube.live(JOBS, "c-backup-d1")["metadata"]["uid"]
+    await world.settle()
+
+    assert "succeeded" not in world.status
+    assert world.condition()["reason"] == "Reading"
+    assert world.kube.live(JOBS, "c-backup-d1")["metadata"]["uid"] != before
+    world.end(Described(OLD, "3.7.3", 42))
+    await world.settle()
+    assert world.kube.live(ETCD_CLUSTERS, "c")["spec"]["size"] == 3
+
+
 async def test_an_edit_of_the_spec_is_another_try(world: World) -> None:
     """The Job of before has failed for good, and knows only what the spec said then."""
     await world.settle()

@@ -169,7 +169,7 @@ async def test_delete_carries_its_preconditions(client, server):
 
 async def test_delete_that_leaves_the_children(client, server):
     server.will()
-    await client.delete(PODS, "ns", "a", uid="u", orphan=True)
+    await client.delete(PODS, "ns", "a", uid="u", propagation="Orphan")
 
     _, body = server.last
     assert body["propagationPolicy"] == "Orphan"

@@ -30,8 +30,9 @@ async def describe(order: Order, sink: Sink) -> Described | Failure:
             "what the cluster was like: make an EtcdCluster with spec.bootstrap.restore",
         )
     if found.cluster is None:
-        words = f"{store.path_field}: {key} does not say what the EtcdCluster was like, as the "
-        words += "backup was of no EtcdCluster: make one with spec.bootstrap.restore"
+        why = "its spec was too long to be stored" if found.left_out else "the backup is of none"
+        words = f"{store.path_field}: {key} does not say what the EtcdCluster was like, as {why}: "
+        words += "make one with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     described = Described(found.cluster["spec"], found.version, found.revision)
     if len(serialise(described).encode()) > LONGEST:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from etcd_operator.backup.beside import manifest_beside
+from etcd_operator.backup.beside import manifest_beside, owner_of
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink, StoreFailed
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
 """For an upload to be called off in order, so that the store keeps no parts of it."""
+
+LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep it yourself"
 
 
 class Stopped(Exception):
@@ -65,7 +67,7 @@ class Backup:
         self._meter = meter
         self._wall_clock = wall_clock
         self._stop: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
-        self._notes: list[str] = []
+        self._notes: list[str] = [LEFT_OUT] if order.left_out else []
 
     def stop(self, failure: Failure) -> None:
         if not self._stop.done():
@@ -127,9 +129,7 @@ class Backup:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
             await self._spare_history()
             taken = await self._take(source, members)
-        if self._order.verify:
-            await self._verify(taken)
-        await self._describe(taken)
+        await self._finish(taken)
         return Stored(
             location=self._order.store.location(taken.key),
             cluster_id=to_hex(taken.member.answer.cluster_id),
@@ -141,6 +141,14 @@ class Backup:
             verified=self._order.verify,
             seconds=round(time.monotonic() - began, 3),
         )
+
+    async def _finish(self, taken: _Taken) -> None:
+        """Only what was read back has a manifest that counts. Until then it is marked, for whoever
+        deletes what this object has stored."""
+        if self._order.verify:
+            await self._mark(taken.key, self._order.owner_uid)
+            await self._verify(taken)
+        await self._describe(taken)
 
     async def _spare_history(self) -> None:
         """A schedule's keys are of one run each. Where another object's backup has this one, the
@@ -221,11 +229,15 @@ class Backup:
         on. To write is allowed wherever to delete or to look may not be."""
         if self._order.stamped:
             return
-        beside = names.manifest_of(key)
+        owner: str | None = ""
         with contextlib.suppress(StoreFailed):
-            if await self._sink.get(beside, manifest.MAX_BYTES) is None:
-                return
-        await self._sink.put(beside, manifest.UNDECIDED)
+            owner = await owner_of(self._sink, key)
+        if owner is not None:
+            await self._mark(key, owner if owner == self._order.owner_uid else "")
+
+    async def _mark(self, key: str, owner_uid: str) -> None:
+        beside = names.manifest_of(key)
+        await self._sink.put(beside, manifest.undecided(owner_uid))
 
     def _key(self, revision: int) -> str:
         path = self._order.store.key
@@ -249,6 +261,7 @@ class Backup:
             owner_uid=self._order.owner_uid,
             measured=taken.measured,
             cluster=self._order.cluster,
+            left_out=self._order.left_out,
         )
         await self._sink.put(names.manifest_of(taken.key), manifest.serialise(content))
 

@@ -54,6 +54,6 @@ async def _owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, str |
     """Each with the UID of whoever has made it, as `owner_of` tells it."""
     for first in range(0, len(keys), AT_ONCE):
         some = keys[first : first + AT_ONCE]
-        owners = await asyncio.gather(*(owner_of(sink, key) for key in some))
+        owners = await asyncio.gather(*(owner_of(sink, key, undecided=False) for key in some))
         for one in zip(some, owners, strict=True):
             yield one

@@ -6,6 +6,7 @@ import logging
 
 from etcd_operator.backup.beside import UNREADABLE, owner_of
 from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Removed
@@ -15,23 +16,40 @@ log = logging.getLogger(__name__)
 
 async def remove(order: Order, sink: Sink) -> Removed | Failure:
     """The manifest goes last, so that a removal that is cut short is gone on with."""
-    path = order.store.key
     removed = 0
     try:
         if not order.scheduled:  # Of a schedule the next run may be under way, and clears up.
             sink.clear()
-        keys = [path]
-        if order.stamped:
-            found = await sink.names(f"{path}_v")
-            bare = (one.removesuffix(names.MANIFEST) for one in found)
-            keys = names.newest_first(path, bare)
-        for key in keys:
+        for key in await _keys(order, sink):
             if await _is_own(order, sink, key):
                 await sink.delete((key, names.manifest_of(key)))
                 removed += 1
     except StoreFailed as error:
         return error.failure
+    if out_of_reach := [one for one in order.also if not order.store.key_at(one)]:
+        return _not_here(order.store, out_of_reach[0])
     return Removed(removed)
+
+
+async def _keys(order: Order, sink: Sink) -> list[str]:
+    """Where it stores, and where it has stored by what is known of it; raises StoreFailed."""
+    path = order.store.key
+    keys = await _of_interval(sink, path) if order.stamped else [path]
+    for key in filter(None, map(order.store.key_at, order.also)):
+        base = names.path_of(key)
+        keys += [key] if base == key else await _of_interval(sink, base)
+    return list(dict.fromkeys(keys))
+
+
+async def _of_interval(sink: Sink, path: str) -> list[str]:
+    found = await sink.names(f"{path}_v")
+    return names.newest_first(path, (one.removesuffix(names.MANIFEST) for one in found))
+
+
+def _not_here(store: Store, location: str) -> Failure:
+    words = f"{store.path_field}: the status says that {location!r} was stored, which is not in "
+    words += f"the store that the spec names by now, {store.location('')}: set that back"
+    return Failure("DeletionFailed", words, final=True)
 
 
 async def _is_own(order: Order, sink: Sink, key: str) -> bool:

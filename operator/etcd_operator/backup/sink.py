@@ -72,6 +72,10 @@ class StoreFailed(Exception):
         self.forbidden = forbidden
 
 
+class TooLarge(Exception):
+    """There is something, and nothing that is read whole may be so large."""
+
+
 class Sink:
     def __init__(
         self,
@@ -149,11 +153,12 @@ class Sink:
             raise self._failed(error) from error
 
     async def get(self, key: str, most: int) -> bytes | None:
-        """The content of something small; None where there is none. Raises StoreFailed."""
+        """The content of something small; None where there is none. Raises StoreFailed, and
+        TooLarge: what cannot be read is there all the same."""
         try:
             found = await obstore.get_async(self._client, key)
-            if found.meta["size"] > most:
-                return None
+            if (size := found.meta["size"]) > most:
+                raise TooLarge(f"it has {size} bytes, which is more than {most} bytes")
             return bytes(await found.bytes_async())
         except FileNotFoundError:
             return None

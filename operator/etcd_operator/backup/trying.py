@@ -17,6 +17,7 @@ from aetcd import rpc
 from grpc import ssl_channel_credentials
 
 from etcd_operator import signing
+from etcd_operator.backup.beside import bytes_beside
 from etcd_operator.backup.channel import Silent, asked, secured
 from etcd_operator.backup.measuring import measure, patience
 from etcd_operator.backup.saving import save
@@ -42,7 +43,7 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
     # A kubelet may run a pod's first containers once more.
     shutil.rmtree(root / trial.DATA, ignore_errors=True)
     try:
-        beside = await sink.get(names.manifest_of(key), manifests.MAX_BYTES)
+        beside = await bytes_beside(sink, key)
         if beside is None:
             return _wrong(order, f"there is no {names.manifest_of(key)!r} any more")
         with (root / trial.SNAPSHOT).open("wb") as file:

@@ -6,14 +6,14 @@ import logging
 import shutil
 from pathlib import Path
 
+from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.start import volume
 from etcd_stateful import marker
-from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import names
 from etcd_stateful.backup.integrity import Damaged
-from etcd_stateful.backup.manifest import BadManifest, Manifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.restore import (
     FOLDER,
     SNAPSHOT,
@@ -76,14 +76,15 @@ def _begin_anew(order: Order, root: Path) -> None:
 
 async def _manifest(sink: Sink, key: str) -> Manifest | None:
     """None for a backup without one, such as `etcdctl snapshot save` makes."""
-    data = await sink.get(names.manifest_of(key), manifests.MAX_BYTES)
-    if data in (None, manifests.UNDECIDED):
-        log.info("there is no manifest of this file; etcd's own hash decides")
-        return None
     try:
-        return manifests.parse(data)
+        found = await manifest_beside(sink, key)
+    except Undecided:
+        found = None
     except BadManifest as error:
         raise Refused(f"{names.manifest_of(key)}: {error}") from error
+    if found is None:
+        log.info("there is no manifest of this file; etcd's own hash decides")
+    return found
 
 
 async def _download(sink: Sink, key: str, path: Path) -> _Fetched:

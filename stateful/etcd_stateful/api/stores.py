@@ -73,6 +73,12 @@ class Store:
     def location(self, key: str) -> str:
         return f"{self.section}://{self.bucket}/{key}"
 
+    def key_at(self, location: str) -> str:
+        """Empty for what is not in this store, or leads out of it."""
+        root = self.location("")
+        key = location.removeprefix(root) if location.startswith(root) else ""
+        return "" if key_problem(key) else key
+
 
 def read_store(
     spec: Reader, kind_field: str, pod: Reader, *, stamped: bool = False

@@ -9,13 +9,13 @@ an edit: each generation has a Job of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.backup import plan
+from etcd_stateful.backup import names, plan
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, Tell
 
 FINALIZER: Final = f"{naming.GROUP}/stored-backup"
@@ -40,6 +40,22 @@ def deletion_of(backup: EtcdBackup) -> Run:
     return Run(f"delete-g{backup.generation}", 0.0)
 
 
+def elsewhere(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str, ...]:
+    """Locations of what it has stored by its status, and that its spec does not lead to any more.
+
+    Args:
+        stored: the status.
+    """
+    told = (str(stored.get(field) or "") for field in ("location", "unproven"))
+    return tuple(dict.fromkeys(one for one in told if one and not _is_where_it_stores(backup, one)))
+
+
+def _is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
+    store = backup.store
+    key = store.key_at(location)
+    return key == store.key or (backup.periodic and bool(names.moment_of(store.key, key)))
+
+
 def guard(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
     """Puts the finalizer on before anything is stored, and takes it off where it is not wanted."""
     if (FINALIZER in finalizers) == wanted:
@@ -55,7 +71,7 @@ def decide(
     """Of an object that is being deleted; None where it is held by nothing of ours.
 
     Args:
-        running: the Job of the last backup.
+        running: the Job of the last backup, where it `may_store`.
         job: the Job that deletes.
     """
     if FINALIZER not in finalizers:
@@ -63,12 +79,25 @@ def decide(
     off = guard(finalizers, wanted=False)
     if not wanted or off is None:
         return off
-    if running and running.state == "running" and not running.stranger and not running.deleting:
-        why = "its EtcdBackup is being deleted"
-        return DeleteJob(running.name, running.uid, running.resource_version, why)
+    if running and may_store(running):
+        return _stop(running)
     if job is None:
         return CreateDeletion()
     return _of_job(job, off, now)
+
+
+def may_store(job: Job) -> bool:
+    """Whether a pod of it may still run. One that is being deleted is there until its pod is
+    not."""
+    return not job.stranger and (job.state == "running" or job.deleting)
+
+
+def _stop(running: Job) -> Step:
+    if running.deleting:
+        words = f"the pod of Job {running.name} is to end first, or it could store it once more"
+        return Tell("Deleting", words, after=plan.PROGRESS_SECONDS)
+    why = "its EtcdBackup is being deleted"
+    return DeleteJob(running.name, running.uid, running.resource_version, why)
 
 
 def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:

@@ -1,8 +1,9 @@
 """The manifest beside a backup: what it is, for a restore and for people.
 
 Written after the backup has its final name, so a manifest speaks of a whole one. Where a backup
-takes the place of another, the old manifest is made `UNDECIDED` before: it speaks of neither, and a
-reader goes by etcd's own hash at the end of either. So no file is ever taken for another.
+takes the place of another, the old manifest is made an undecided one before: it speaks of neither,
+and a reader goes by etcd's own hash at the end of either. So no file is ever taken for another. An
+undecided one names an owner where either file is of that one, who may delete it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.untrusted import loads, whole
 
 FORMAT: Final = 1
-MAX_BYTES: Final = 64 * 1024
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""It keeps the spec of the EtcdCluster, which may have 1.5 MiB and more once it is written here."""
+
+SHORTEST: Final = 200
+"""Of a whole one: what is undecided has fewer bytes."""
 
 
-UNDECIDED: Final = json.dumps({"format": FORMAT, "undecided": True}).encode() + b"\n"
+def undecided(owner_uid: str = "") -> bytes:
+    owner = {"ownerUID": owner_uid} if owner_uid else {}
+    return json.dumps({"format": FORMAT, "undecided": True} | owner).encode() + b"\n"
+
+
+UNDECIDED: Final = undecided()
 
 
 class BadManifest(ValueError):
@@ -28,7 +38,12 @@ class BadManifest(ValueError):
 
 
 class Undecided(BadManifest):
-    """What lies beside it is not decided: a backup was about to take another's place."""
+    """What lies beside it is not decided: a backup did not come to its end."""
+
+    def __init__(self, owner_uid: str) -> None:
+        super().__init__("the backup that it was to be of did not come to its end")
+        self.owner_uid = owner_uid
+        """Of the file in any case; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,8 @@ class Manifest:
     """Of the member at that revision, for a trial restore to be compared with."""
     cluster: Mapping[str, Any] | None = None
     """Name and spec of the EtcdCluster, where it is of one."""
+    left_out: bool = False
+    """It is of one, whose spec was too long to be handed to the Job."""
 
 
 def serialise(manifest: Manifest) -> bytes:
@@ -69,15 +86,19 @@ def serialise(manifest: Manifest) -> bytes:
         content["measured"] = measurement.to_json(manifest.measured)
     if manifest.cluster is not None:
         content["cluster"] = dict(manifest.cluster)
-    return json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
+    if manifest.left_out:
+        content["clusterLeftOut"] = True
+    readable = json.dumps(content, indent=2, sort_keys=True)
+    text = readable if len(readable) < MAX_BYTES else json.dumps(content, sort_keys=True)
+    return text.encode() + b"\n"
 
 
 def parse(data: bytes) -> Manifest:
     """Raises BadManifest."""
-    if data == UNDECIDED:
-        raise Undecided("a backup that was to take the place of this one did not come to its end")
     try:
         given: dict[str, Any] = loads(data)
+        if given["format"] == FORMAT and given.get("undecided") is True:
+            raise Undecided(str(given.get("ownerUID", "")))
         if given["format"] != FORMAT or given["compression"] != "none":
             raise BadManifest(
                 f"the manifest is of format {given['format']!r} with compression "
@@ -94,6 +115,7 @@ def parse(data: bytes) -> Manifest:
             owner_uid=str(given["ownerUID"]),
             measured=measurement.from_json(given["measured"]) if given.get("measured") else None,
             cluster=_cluster(given.get("cluster")),
+            left_out=given.get("clusterLeftOut") is True,
         )
     except (KeyError, TypeError) as error:
         raise BadManifest(f"the manifest lacks what it must say: {error!r}") from error

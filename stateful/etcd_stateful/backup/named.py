@@ -14,7 +14,7 @@ from typing import Any
 from etcd_stateful.api import stores
 from etcd_stateful.api.backup import EtcdBackup, JobPod, RefusedBackup, parse_backup
 from etcd_stateful.api.source import Source
-from etcd_stateful.api.stores import Store, key_problem
+from etcd_stateful.api.stores import Store
 
 _OTHERWISE = "name its store and path instead, or another EtcdBackup"
 
@@ -105,8 +105,8 @@ def _place(backup: EtcdBackup, location: str) -> Store | Awaited:
     if not location:
         why = "has succeeded, but its status.location is empty"
         return Awaited(f"EtcdBackup {name} {why}; {_OTHERWISE}")
-    key = location.removeprefix(root)
-    if not location.startswith(root) or key_problem(key):
+    key = store.key_at(location)
+    if not key:
         return Awaited(
             f"EtcdBackup {name} has stored {location[:200]!r}, which is not in the store "
             f"that its spec names by now, {root}; {_OTHERWISE}"

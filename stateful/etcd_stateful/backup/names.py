@@ -20,6 +20,7 @@ _LEFT: Final = re.compile(rf"[0-9a-f]{{4}}{re.escape(UNFINISHED)}(#\d+)?")
 """The stores' client numbers what it writes, and never takes a name that is there."""
 
 _STAMP: Final = re.compile(r"_v(\d{1,19})_(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)")
+_OF_INTERVAL: Final = re.compile(rf"(.*){_STAMP.pattern}", re.DOTALL)
 
 _OF_SCHEDULE: Final = re.compile(r"(.*?)_?\d{4}-\d\d-\d\d-\d\d:\d\d_([^_/]{1,8})", re.DOTALL)
 
@@ -62,6 +63,12 @@ def moment_of(path: str, key: str) -> str:
     """When a backup of an interval of this path began, as its name has it; empty for others."""
     found = _parse(path, key)
     return found[0] if found else ""
+
+
+def path_of(key: str) -> str:
+    """The path of the interval that has made it; itself, where none has."""
+    found = _OF_INTERVAL.fullmatch(key)
+    return found[1] if found else key
 
 
 def of_schedule(key: str) -> tuple[str, str] | None:

@@ -1,10 +1,17 @@
-"""What the Job's pod is told, in its environment: one JSON text without any secret in it."""
+"""What the Job's pod is told, in its environment: one JSON text without any secret in it.
+
+Linux runs nothing with a variable of more than 128 KiB, and the spec of a cluster with many roles
+is longer. So a long text is packed, as `base64 --decode | gunzip` unpacks it. A spec that is still
+too long, as nobody writes one by hand, is left out and said to be.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful.api import stores
@@ -37,6 +44,17 @@ _ACTIONS: Final[Mapping[str, Action]] = {
 
 PROGRESS_PORT: Final = 2377
 
+_MOST_PLAIN: Final = 20_000
+"""Of characters that may all become six, where the kubelet is kept from expanding them."""
+
+_MOST_PACKED: Final = 100_000
+_MOST_UNPACKED: Final = 3 * 1024 * 1024
+"""The manifest has to be larger than that: it keeps the same spec."""
+
+_GZIP: Final = 31
+_PACKED: Final = "H4sI"
+"""How each gzip begins in base64."""
+
 
 class BadOrder(ValueError):
     """Not an order that the operator wrote."""
@@ -61,6 +79,8 @@ class Order:
     keep: int = 0
     spare: str = ""
     """Key of the last backup that has succeeded, which is not to be deleted as an old one."""
+    also: tuple[str, ...] = ()
+    """Locations of what else this owner has stored, for its deletion."""
     timeout: int = 60
     action: Action = "store"
     """Store a backup; delete what this owner has stored; describe the cluster of what is there;
@@ -75,6 +95,8 @@ class Order:
     """SHA-256 of the backup that is to be tried."""
     cluster: Mapping[str, Any] | None = None
     """Name and spec of the EtcdCluster that is backed up, for the manifest."""
+    left_out: bool = False
+    """That cluster is known, and its spec too long to be handed over."""
 
     @property
     def tls(self) -> bool:
@@ -82,6 +104,17 @@ class Order:
 
 
 def serialise(order: Order) -> str:
+    text = json.dumps(_content(order), sort_keys=True)
+    if len(text) <= _MOST_PLAIN:
+        return text
+    packed = base64.b64encode(zlib.compress(text.encode(), wbits=_GZIP)).decode()
+    fits = len(packed) <= _MOST_PACKED and len(text) <= _MOST_UNPACKED
+    if fits or order.cluster is None:
+        return packed
+    return serialise(replace(order, cluster=None, left_out=True))
+
+
+def _content(order: Order) -> dict[str, Any]:
     content: dict[str, Any] = {
         "owner": order.owner,
         "ownerUID": order.owner_uid,
@@ -101,17 +134,21 @@ def serialise(order: Order) -> str:
     }
     if order.spare:
         content["spare"] = order.spare
+    if order.also:
+        content["also"] = list(order.also)
     if order.scheduled:
         content["scheduled"] = True
     if order.cluster is not None:
         content["cluster"] = dict(order.cluster)
-    return json.dumps(content, sort_keys=True)
+    if order.left_out:
+        content["leftOut"] = True
+    return content
 
 
 def parse(text: str) -> Order:
     """Raises BadOrder."""
     try:
-        given = loads(text)
+        given = loads(_unpacked(text))
         return Order(
             owner=str(given["owner"]),
             owner_uid=str(given["ownerUID"]),
@@ -124,6 +161,7 @@ def parse(text: str) -> Order:
             stamped=given["stamped"] is True,
             keep=whole(given["keep"]),
             spare=str(given.get("spare", "")),
+            also=tuple(str(one) for one in given.get("also", ())),
             timeout=whole(given["timeout"]),
             action=_ACTIONS[given["action"]],
             verify=given["verify"] is True,
@@ -131,6 +169,14 @@ def parse(text: str) -> Order:
             measure=given["measure"] is True,
             expected=str(given["expected"]),
             cluster=given.get("cluster"),
+            left_out=given.get("leftOut") is True,
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, zlib.error) as error:
         raise BadOrder(f"{VARIABLE} is not an order of this version: {error!r}") from error
+
+
+def _unpacked(text: str) -> str:
+    if not text.startswith(_PACKED):
+        return text
+    unpacked = zlib.decompressobj(_GZIP).decompress(base64.b64decode(text), _MOST_UNPACKED)
+    return unpacked.decode()

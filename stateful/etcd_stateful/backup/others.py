@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from etcd_stateful.backup import names
+from etcd_stateful.backup.manifest import SHORTEST
 from etcd_stateful.untrusted import whole
 
 MOST_LISTED: Final = 20
@@ -52,7 +53,7 @@ def others(key: str, files: Iterable[File], *, partial: bool = False) -> Others 
         return None
     path = mine[0]
     by_key = {one.key: one for one in files}
-    whole = {one for one in by_key if names.manifest_of(one) in by_key}
+    whole = {one for one in by_key if _is_whole(by_key.get(names.manifest_of(one)))}
     # Of a list that was cut off, a manifest may be what is missing.
     own = {one for one in by_key if names.of_schedule(one) == mine and (one in whole or partial)}
     found = [
@@ -64,6 +65,10 @@ def others(key: str, files: Iterable[File], *, partial: bool = False) -> Others 
     ]
     newest = sorted(found, key=lambda one: (one.modified, one.rest), reverse=True)
     return Others(len(found), tuple(newest[:MOST_LISTED]), partial)
+
+
+def _is_whole(manifest: File | None) -> bool:
+    return manifest is not None and manifest.size >= SHORTEST
 
 
 def to_json(told: Others) -> dict[str, Any]:

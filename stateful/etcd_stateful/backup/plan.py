@@ -208,7 +208,8 @@ def _begin(seen: Seen, run: Run) -> Step:
 
 def _end(job: Job) -> Step:
     if job.deleting:
-        return Tell("Starting", f"Job {job.name} of before is being deleted", after=1.0)
+        words = f"the pod of Job {job.name} of before is to end first"
+        return Tell("Starting", words, after=PROGRESS_SECONDS)
     why = "the spec was changed while it ran"
     return DeleteJob(job.name, job.uid, job.resource_version, why)
 

@@ -26,7 +26,7 @@ from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import Awaited, resolved
 from etcd_stateful.backup.outcome import Described
-from etcd_stateful.backup.plan import Job, Run
+from etcd_stateful.backup.plan import DeleteJob, Job, Run
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.progress import DONE, FAILED, HELD
 
@@ -88,7 +88,7 @@ class Say:
     """Whether nothing more comes of it as the spec is."""
 
 
-Step = CreateDescription | CreateCluster | Say
+Step = CreateDescription | CreateCluster | DeleteJob | Say
 
 
 def is_over(body: Mapping[str, Any]) -> bool:
@@ -207,6 +207,9 @@ def _describe(seen: Seen) -> Step:
     if job.state == "complete" and job.said.described:
         store = job.store if isinstance(source, BackupRef) else source
         return _create(seen.restore, job.said.described, store) if store else _unreadable(job)
+    if job.state == "complete":
+        why = "its pod is gone, and with it what it read"
+        return DeleteJob(job.name, job.uid, job.resource_version, why)
     return _reading(job)
 
 

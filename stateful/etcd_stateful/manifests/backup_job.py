@@ -16,7 +16,7 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import recorded
-from etcd_stateful.backup.deletion import deletion_of
+from etcd_stateful.backup.deletion import deletion_of, elsewhere
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
@@ -65,14 +65,20 @@ def backup_job(
 
 
 def deletion_job(
-    backup: EtcdBackup, *, operator_image: str, cluster: Mapping[str, Any] | None = None
+    backup: EtcdBackup,
+    stored: Mapping[str, Any],
+    *,
+    operator_image: str,
+    cluster: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Deletes what the backup has stored, and asks nothing of etcd.
 
     Args:
+        stored: the status.
         cluster: as for `backup_job`.
     """
-    told = replace(order(backup, None), endpoints=(), action="delete")
+    also = elsewhere(backup, stored)
+    told = replace(order(backup, None), endpoints=(), action="delete", also=also)
     pulled = recorded.pull_secrets(cluster)
     return job(backup, deletion_of(backup), told, operator_image, pulled)
 

@@ -444,7 +444,9 @@ async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
     # It has taken the place of the one before. No manifest vouches for it, and no restore takes it.
     data = (folder / "a" / "etcd.backup").read_bytes()
     assert hashlib.sha256(data[:-32]).digest() != data[-32:]
-    assert (folder / "a" / "etcd.backup.manifest.json").read_bytes() == manifest.UNDECIDED
+    assert (folder / "a" / "etcd.backup.manifest.json").read_bytes() == manifest.undecided("uid-b")
+    removed = await back_up(replace(order, action="delete"), secret=secret)
+    assert removed == Removed(1)
 
 
 class TestTheStoreFails:

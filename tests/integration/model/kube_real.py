@@ -32,6 +32,7 @@ from etcd_operator.kube import (
     STATEFUL_SETS,
     Conflict,
     Json,
+    Propagation,
     Resource,
 )
 from etcd_operator.store import Store
@@ -296,7 +297,7 @@ class Cluster:
         await self._delete(STATEFUL_SETS, NAME)
 
     async def _set_orphaned(self, _: str) -> None:
-        await self._delete(STATEFUL_SETS, NAME, orphan=True)
+        await self._delete(STATEFUL_SETS, NAME, propagation="Orphan")
 
     async def _secret_lost(self, _: str) -> None:
         await self._delete(SECRETS, naming.start_secret(NAME))
@@ -330,9 +331,11 @@ class Cluster:
                 found[ordinal] = one
         return found
 
-    async def _delete(self, resource: Resource, name: str, *, orphan: bool = False) -> None:
+    async def _delete(
+        self, resource: Resource, name: str, *, propagation: Propagation = "Background"
+    ) -> None:
         uid = (await self._live(resource, name))["metadata"]["uid"]
-        await self._client.delete(resource, self._namespace, name, uid=uid, orphan=orphan)
+        await self._client.delete(resource, self._namespace, name, uid=uid, propagation=propagation)
 
     async def _finalizers(
         self, resource: Resource, live: Json, finalizer: str, *, present: bool

@@ -172,13 +172,43 @@ async def test_orphans_outlive_their_owner(client, namespace):
     await client.create(SECRETS, secret)
     uid = owner["metadata"]["uid"]
 
-    assert await client.delete(SERVICES, namespace, "a", uid=uid, orphan=True)
+    assert await client.delete(SERVICES, namespace, "a", uid=uid, propagation="Orphan")
     async with asyncio.timeout(30):
         while await client.get(SERVICES, namespace, "a") is not None:
             await asyncio.sleep(0.1)
     left = await client.get(SECRETS, namespace, "s")
     assert left is not None
     assert not left["metadata"].get("ownerReferences")
+
+
+async def test_an_owner_that_goes_in_the_foreground_is_seen_until_what_it_owns_is_gone(
+    client, namespace
+):
+    """As a Job until its pod has ended, which here is a Secret that somebody holds."""
+    owner = await client.create(SERVICES, service(namespace))
+    uid = owner["metadata"]["uid"]
+    reference = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "name": "a",
+        "uid": uid,
+        "blockOwnerDeletion": True,
+    }
+    owned = {"name": "s", "ownerReferences": [reference], "finalizers": ["example.com/held"]}
+    await client.create(SECRETS, {"metadata": {"namespace": namespace} | owned})
+
+    assert await client.delete(SERVICES, namespace, "a", uid=uid, propagation="Foreground")
+    async with asyncio.timeout(30):
+        while "deletionTimestamp" not in (await client.get(SECRETS, namespace, "s"))["metadata"]:
+            await asyncio.sleep(0.1)
+    left = await client.get(SERVICES, namespace, "a")
+    assert left is not None
+    assert "deletionTimestamp" in left["metadata"]
+
+    await client.merge_patch(SECRETS, namespace, "s", {"metadata": {"finalizers": None}})
+    async with asyncio.timeout(30):
+        while await client.get(SERVICES, namespace, "a") is not None:
+            await asyncio.sleep(0.1)
 
 
 async def test_a_refusal_names_the_field(client, namespace):

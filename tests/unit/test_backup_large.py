@@ -1,0 +1,252 @@
+"""Clusters whose spec is long, such as those with many roles: their orders and their manifests."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import subprocess
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcd_operator.backup.beside import UNREADABLE, owner_of
+from etcd_operator.backup.describing import describe
+from etcd_operator.backup.process import Backup, Stopped
+from etcd_operator.backup.progress import Meter
+from etcd_operator.backup.pruning import prune
+from etcd_operator.backup.removal import remove
+from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.trying import bring
+from etcd_operator.restore import fetch as fetching
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest, names, recorded
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Brought, Failure, Removed
+from etcd_stateful.manifests.common import unexpanded
+
+KEY = "etcd"
+STORE = Store("Volume", "claim", KEY)
+ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE)
+LONGEST_VARIABLE = 128 * 1024
+"""Of Linux, for one variable: MAX_ARG_STRLEN."""
+
+
+def spec(roles: int, permissions: int) -> dict[str, Any]:
+    said = [
+        {"name": f"tenant-{role}", "permissions": [permission(role, n) for n in range(permissions)]}
+        for role in range(roles)
+    ]
+    auth = {"rootSecret": {"name": "root"}, "roles": said, "users": []}
+    return {"size": 3, "version": "3.7.3", "auth": auth}
+
+
+def permission(role: int, number: int) -> dict[str, str]:
+    return {"access": "ReadWrite", "prefix": f"/tenants/tenant-{role:02}/service-{number:02}/"}
+
+
+def snapshot() -> bytes:
+    body = bytes(4096)
+    return body + hashlib.sha256(body).digest()
+
+
+def described(uid: str, cluster: dict[str, Any] | None, owner: str = "ns/b") -> bytes:
+    data = snapshot()
+    of = recorded.record("c", cluster) if cluster else None
+    sha256 = hashlib.sha256(data).hexdigest()
+    made = "2026-01-01T00:00:00Z"
+    told = Manifest("0a", 5, "3.7.3", len(data), sha256, made, owner, uid, cluster=of)
+    return manifest.serialise(told)
+
+
+LARGE = spec(64, 8)
+
+
+class Folder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.sink = Sink(STORE, None, root=str(root), owner_uid="uid-b")
+
+    def put(self, key: str, beside: bytes) -> str:
+        (self.root / key).write_bytes(snapshot())
+        (self.root / names.manifest_of(key)).write_bytes(beside)
+        return key
+
+    def keys(self) -> set[str]:
+        return {one.name for one in self.root.iterdir()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    (tmp_path / "store").mkdir()
+    return Folder(tmp_path / "store")
+
+
+def test_that_many_roles_are_what_a_cluster_may_have() -> None:
+    metadata = {"name": "c", "namespace": "ns", "uid": "u", "generation": 1}
+    assert parse_cluster({"metadata": metadata, "spec": LARGE}).name == "c"
+    assert len(described("uid-b", LARGE)) > 64 * 1024
+
+
+async def test_the_backups_of_another_with_many_roles_were_pruned_as_nobodys(
+    folder: Folder,
+) -> None:
+    theirs = described("uid-other", LARGE)
+    for day in range(1, 9):
+        folder.put(names.stamped(KEY, 5, f"2026-01-{day:02}-00:00:00"), theirs)
+    for day in range(20, 23):
+        key = names.stamped(KEY, 5, f"2026-01-{day:02}-00:00:00")
+        folder.put(key, described("uid-b", None))
+
+    assert await prune(replace(ORDER, stamped=True, keep=3), folder.sink, key) == 0
+
+
+async def test_the_backup_of_another_with_many_roles_was_overwritten(folder: Folder) -> None:
+    folder.put(KEY, described("uid-other", LARGE, "ns/other"))
+    backup = Backup(replace(ORDER, scheduled=True), folder.sink, Meter())
+
+    with pytest.raises(Stopped, match="is the backup that ns/other"):
+        await backup._spare_history()
+
+
+async def test_a_trial_restore_with_many_roles_never_succeeded(
+    folder: Folder, tmp_path: Path
+) -> None:
+    folder.put(KEY, described("uid-b", LARGE))
+    expected = hashlib.sha256(snapshot()).hexdigest()
+    order = replace(ORDER, action="bring", expected=expected)
+
+    assert isinstance(await bring(order, folder.sink, tmp_path), Brought)
+
+
+async def test_the_backup_of_a_cluster_with_many_roles_was_not_deleted(folder: Folder) -> None:
+    folder.put(KEY, described("uid-b", LARGE))
+
+    assert await remove(replace(ORDER, action="delete"), folder.sink) == Removed(1)
+    assert not folder.keys()
+
+
+class TestAManifestThatIsTooLarge:
+    """It is there, whatever it says."""
+
+    @pytest.fixture(autouse=True)
+    def _too_large(self, folder: Folder) -> None:
+        folder.put(KEY, b" " * (manifest.MAX_BYTES + 1))
+
+    async def test_it_is_nobodys_to_touch(self, folder: Folder) -> None:
+        assert await owner_of(folder.sink, KEY) == UNREADABLE
+
+    async def test_nothing_takes_its_place(self, folder: Folder) -> None:
+        backup = Backup(replace(ORDER, scheduled=True), folder.sink, Meter())
+        with pytest.raises(Stopped, match="cannot be read"):
+            await backup._spare_history()
+
+    async def test_a_backup_that_takes_its_place_withdraws_it(self, folder: Folder) -> None:
+        await Backup(ORDER, folder.sink, Meter())._withdraw(KEY)
+        found = (folder.root / names.manifest_of(KEY)).read_bytes()
+        assert found == manifest.UNDECIDED
+
+    async def test_an_etcd_restore_says_so(self, folder: Folder) -> None:
+        said = await describe(replace(ORDER, action="describe"), folder.sink)
+        assert isinstance(said, Failure)
+        assert f"more than {manifest.MAX_BYTES} bytes" in said.message
+
+    async def test_a_trial_says_so(self, folder: Folder, tmp_path: Path) -> None:
+        said = await bring(replace(ORDER, action="bring"), folder.sink, tmp_path)
+        assert isinstance(said, Failure)
+        assert f"more than {manifest.MAX_BYTES} bytes" in said.message
+
+    async def test_a_restore_is_refused(self, folder: Folder) -> None:
+        with pytest.raises(fetching.Refused, match=f"more than {manifest.MAX_BYTES} bytes"):
+            await fetching._manifest(folder.sink, KEY)
+
+
+def test_a_manifest_is_never_written_larger_than_it_is_read() -> None:
+    """Each permission takes a half more with its indentation."""
+    said = spec(1024, 40)
+    plain = len(json.dumps(said))
+
+    assert plain < manifest.MAX_BYTES
+    assert len(json.dumps(said, indent=2)) > manifest.MAX_BYTES
+    assert len(described("uid-b", said)) <= manifest.MAX_BYTES
+
+
+def noise(length: int) -> str:
+    """What nothing makes shorter; the seed is no secret."""
+    random_bytes = random.Random(1).randbytes(length * 3 // 4)
+    return base64.b64encode(random_bytes).decode()
+
+
+def ordered(cluster: dict[str, Any]) -> Order:
+    return replace(ORDER, cluster=recorded.record("c", cluster))
+
+
+class TestTheOrder:
+    def test_that_of_many_roles_was_too_long_for_a_variable(self) -> None:
+        order = ordered(spec(64, 40))
+        assert len(json.dumps(order.cluster)) > LONGEST_VARIABLE
+
+        told = unexpanded(orders.serialise(order))
+
+        assert orders.parse(told) == order
+        subprocess.run(["/bin/true"], env={orders.VARIABLE: told}, check=True)
+
+    def test_a_usual_one_can_be_read_as_it_is(self) -> None:
+        assert json.loads(orders.serialise(ordered(spec(8, 8))))["cluster"]["name"] == "c"
+
+    def test_a_long_one_can_be_read_with_what_every_machine_has(self) -> None:
+        """`base64 --decode | gunzip`."""
+        told = orders.serialise(ordered(spec(64, 40)))
+        text = zlib.decompress(base64.b64decode(told), wbits=31)
+        assert json.loads(text)["ownerUID"] == "uid-b"
+
+    @pytest.mark.parametrize("length", [20_000, 60_000, 100_000, 1_500_000])
+    def test_dollars_do_not_make_it_too_long(self, length: int) -> None:
+        """Each is six characters to the kubelet, which would expand it otherwise."""
+        order = ordered({"repository": "$" * length})
+        assert len(unexpanded(orders.serialise(order))) < LONGEST_VARIABLE
+
+    @pytest.mark.parametrize("said", [{"a": noise(200_000)}, {"a": "b" * 4_000_000}])
+    def test_a_spec_that_does_not_get_short_is_left_out_and_said_to_be(
+        self, said: dict[str, Any]
+    ) -> None:
+        order = ordered(said)
+
+        told = orders.serialise(order)
+
+        assert len(told) < LONGEST_VARIABLE
+        assert orders.parse(told) == replace(order, cluster=None, left_out=True)
+
+    def test_one_that_unpacks_without_end_is_refused(self) -> None:
+        bomb = base64.b64encode(zlib.compress(b" " * 10**8, wbits=31)).decode()
+        with pytest.raises(orders.BadOrder):
+            orders.parse(bomb)
+
+    @pytest.mark.parametrize("text", ["", "H4sI", "not an order", "H4sIAAAAAAAA/w==", "Hé"])
+    def test_what_is_cut_off_is_no_order(self, text: str) -> None:
+        with pytest.raises(orders.BadOrder):
+            orders.parse(text)
+
+
+class TestASpecThatWasLeftOut:
+    async def test_the_backup_says_so(self, folder: Folder) -> None:
+        backup = Backup(replace(ORDER, left_out=True), folder.sink, Meter())
+        assert "spec" in backup._notes[0]
+
+    async def test_the_manifest_says_so(self, folder: Folder) -> None:
+        told = replace(manifest.parse(described("uid-b", None)), left_out=True)
+        assert manifest.parse(manifest.serialise(told)) == told
+
+        folder.put(KEY, manifest.serialise(told))
+        said = await describe(replace(ORDER, action="describe"), folder.sink)
+        assert isinstance(said, Failure)
+        assert said.reason == "NoClusterRecorded"
+        assert "too long" in said.message
+        assert "is of none" not in said.message

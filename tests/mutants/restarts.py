@@ -135,8 +135,8 @@ MUTANTS: Final = [
     # Changes of the version.
     Mutant(
         _UPGRADE,
-        "    if seen.etcd is None or _jump(wanted, now):\n",
-        "    if seen.etcd is None:\n",
+        "if seen.etcd is None or _jump(wanted, now) or _loses_data_going_down(seen, wanted, now):",
+        "if seen.etcd is None or _loses_data_going_down(seen, wanted, now):",
         "two minors at once, which etcd cannot read (I9)",
     ),
     Mutant(

@@ -13,11 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness import machines
-from harness.api import BUDGETS, CLAIMS, CLUSTERS, PODS, SECRETS, SERVICES, STATEFUL_SETS, Kind
+from harness.api import (
+    BUDGETS,
+    CLAIMS,
+    CLUSTERS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Json,
+    Kind,
+)
 from harness.clusters import Cluster, state_of
 from harness.damage import break_log_head, volume_of
 from harness.membership import settles
-from harness.node import empty, freeze_container, kill_container
+from harness.node import empty, freeze_container, is_on_a_node, kill_container
 from harness.operator import Operator
 from harness.waiting import eventually
 
@@ -171,8 +181,8 @@ def kill_all_pods(life: Life) -> str:
 
 def kill_a_process(life: Life) -> str:
     name = life.any_name()
-    pod = life.cluster.get(PODS, name)
-    if pod is None or state_of(pod, "etcd") != "running":
+    pod = _running(life, name)
+    if pod is None:
         return _absent(name)
     kill_container(pod, "etcd")
     return f"process of {name} killed"
@@ -180,8 +190,8 @@ def kill_a_process(life: Life) -> str:
 
 def freeze_a_process(life: Life) -> str:
     name, seconds = life.any_name(), life.chance.choice((1.0, 5.0, 15.0))
-    pod = life.cluster.get(PODS, name)
-    if pod is None or state_of(pod, "etcd") != "running":
+    pod = _running(life, name)
+    if pod is None:
         return _absent(name)
     freeze_container(pod, "etcd", seconds)
     return f"process of {name} frozen for {seconds:g} s"
@@ -272,6 +282,13 @@ def _kill(life: Life, name: str, grace: int) -> bool:
         return False
     life.cluster.kube.delete(PODS, life.cluster.namespace, name, gracePeriodSeconds=grace)
     return True
+
+
+def _running(life: Life, name: str) -> Json | None:
+    """Its etcd runs; of a pod whose machine is off, the API server does not know yet."""
+    pod = life.cluster.get(PODS, name)
+    runs = pod is not None and state_of(pod, "etcd") == "running" and is_on_a_node(pod, "etcd")
+    return pod if runs else None
 
 
 def _absent(name: str) -> str:

@@ -34,12 +34,20 @@ def root_of(pod: Json, container: str) -> Path:
     return Path(f"/proc/{_processes_of(pod, container)[0]}/root")
 
 
+def is_on_a_node(pod: Json, container: str) -> bool:
+    return bool(_processes(_identity(pod, container)))
+
+
 def _processes_of(pod: Json, container: str) -> list[int]:
-    status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == container)
-    identity = status["containerID"].rpartition("/")[2]
+    identity = _identity(pod, container)
     found = _processes(identity)
     assert found, f"no process of container {identity} is on this machine"
     return found
+
+
+def _identity(pod: Json, container: str) -> str:
+    status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == container)
+    return str(status["containerID"].rpartition("/")[2])
 
 
 def _processes(container: str) -> list[int]:

@@ -8,6 +8,7 @@ from mutants.mutant import Mutant
 
 _BEGINNING = "membership/beginning.py"
 _BOOTSTRAP = "membership/bootstrap.py"
+_REMEMBERED = "membership/remembered.py"
 _REPLICAS = "membership/replicas.py"
 
 MUTANTS: Final = [
@@ -177,7 +178,7 @@ MUTANTS: Final = [
         "who has taken its ticket, and answers no more, is waited for",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REMEMBERED,
         "said = {status.cluster_id for status in seen.statuses.values()}",
         "said = set[int]()",
         "one member in another cluster goes unnoticed",
@@ -189,19 +190,19 @@ MUTANTS: Final = [
         "latched without an answer of a quorum (I4)",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "return (held & last or held) | _answering(seen) or last",
-        "return (held & last or held) | _answering(seen)",
+        _REMEMBERED,
+        "return (held & last or held) | answering(seen) or last",
+        "return (held & last or held) | answering(seen)",
         "what the status remembers is not looked at (I11)",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "return (held & last or held) | _answering(seen) or last",
-        "return held | _answering(seen) or last",
+        _REMEMBERED,
+        "return (held & last or held) | answering(seen) or last",
+        "return held | answering(seen) or last",
         "a claim of an attempt that never formed keeps a lost Secret from being made again",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REMEMBERED,
         "    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}\n",
         "",
         "with an emptyDir a lost Secret begins an empty cluster (I11)",

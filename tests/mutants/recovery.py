@@ -7,6 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
+_REMEMBERED = "membership/remembered.py"
 _REPLICAS = "membership/replicas.py"
 _JOB = "manifests/recovery_job.py"
 _QUORUM = "membership/quorum.py"
@@ -236,7 +237,7 @@ MUTANTS: Final = [
         "claims of members that join are of an epoch that is over",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REMEMBERED,
         "return max(epochs, default=records.FIRST_EPOCH)",
         "return records.FIRST_EPOCH",
         "a Secret that is made again lets volumes of before run",

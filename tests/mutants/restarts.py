@@ -7,11 +7,11 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _APPLY = "operator/etcd_operator/apply.py"
-_BOOTSTRAP = "membership/bootstrap.py"
 _OBSERVE = "operator/etcd_operator/observe.py"
 _PLANNER = "membership/planner.py"
 _QUORUM = "membership/quorum.py"
 _RECONCILE = "operator/etcd_operator/reconcile.py"
+_REMEMBERED = "membership/remembered.py"
 _ROLL = "membership/roll.py"
 _STEPS = "membership/steps.py"
 _UPGRADE = "membership/upgrade.py"
@@ -224,16 +224,46 @@ MUTANTS: Final = [
         "back a minor by the word of a pod that stops (I9)",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "before=_version_before(seen), untried=untried",
-        "untried=untried",
+        _REMEMBERED,
+        "before=_version_before(seen, version), untried",
+        "untried",
         "with the Secret the way back from a broken image is lost",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "untried = not any(pod.ready for pod in seen.pods)",
-        "untried = False",
+        _REMEMBERED,
+        "untried=told is None",
+        "untried=False",
         "data that was adopted with another version than its own stays down for good",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "untried=told is None",
+        "untried=True",
+        "an edit is taken without any gate although the StatefulSet tells the version (I9)",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "version = told or seen.last_version or",
+        "version = (told if seen.stateful_set else None) or",
+        "with Secret and StatefulSet lost the operator's default is an upgrade (I9)",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "version = told or seen.last_version or",
+        "version = told or",
+        "with every pod gone too, the operator's default is an upgrade (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    return bool(held) and all(\n",
+        "    return any(\n",
+        "one missing image is enough to leave a version that the others may yet run (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "(pod.image_missing and missing_counts)",
+        "pod.image_missing",
+        "the want of an image takes data over minors without any gate (I9)",
     ),
     Mutant(
         _UPGRADE,

@@ -9,7 +9,7 @@ from views import seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import upgrade
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.observation import Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -23,6 +23,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"
@@ -600,13 +601,20 @@ class TestUntried:
         assert step.final
         assert (step.record.version, step.record.untried) == ("3.7.3", True)
 
-    def test_a_pod_that_has_not_got_so_far_is_no_reason_against_it(self) -> None:
-        seen = with_pod(self.taken_on(), 0, etcd_started=False, crashing=False)
+    def test_a_pod_that_waits_without_data_is_no_reason_against_it(self) -> None:
+        empty = {"in_start": True, "answer": StartAnswer("a run", Finding("no-data"))}
+        seen = with_pod(self.taken_on(), 0, etcd_started=False, crashing=False, **empty)
 
         assert upgrade.try_another(seen) is not None
 
     @pytest.mark.parametrize(
-        "sign", [{"ready": True}, {"crashing": False}, {"crashing": False, "ready": True}]
+        "sign",
+        [
+            {"ready": True},
+            {"crashing": False},
+            {"crashing": False, "ready": True},
+            {"crashing": False, "etcd_started": False},
+        ],
     )
     def test_none_is_tried_where_a_member_may_run(self, sign: dict[str, bool]) -> None:
         assert upgrade.try_another(with_pod(self.taken_on(), 1, **sign)) is None
@@ -643,12 +651,12 @@ class TestUntried:
         assert not [one for one in world.history if isinstance(one, WriteBootstrap)]
         assert not world.record.untried
 
-    def test_a_cluster_taken_on_while_no_pod_is_ready_is_tried_once_a_quorum_answers(self) -> None:
+    def test_a_cluster_taken_on_by_its_claims_alone_is_tried_once_a_quorum_answers(self) -> None:
         world = running("3.6.14")
         world.lose_secret()
-        seen = world.observe()
-        seen = replace(seen, pods=tuple(replace(pod, ready=False) for pod in seen.pods))
-        world.apply(decide(seen))
+        world.delete_stateful_set()
+        world.pods.clear()
+        world.apply(decide(world.observe()))
         assert world.record.untried
 
         assert drive(world) == Settled()

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.membership import changes, roster
-from etcd_stateful.membership.bootstrap import running_version
+from etcd_stateful.membership.bootstrap import running_version, waits_empty
 from etcd_stateful.membership.observation import (
     MemberStatus,
     Observation,
@@ -85,12 +85,18 @@ def try_another(seen: Observation) -> Step | None:
 
 
 def _none_can_run(seen: Observation) -> bool:
-    """Whether etcd fails in some pod, or lacks its image, and runs in none; nor did any answer."""
+    """Whether etcd fails in every pod that may have data, or lacks its image; nor did any answer.
+
+    Where the status says that members ran the present minor, a missing image does not make it a
+    wrong guess: the spec may then choose another patch alone.
+    """
     if seen.etcd is not None or seen.statuses or any(pod.ready for pod in seen.pods):
         return False
-    fails = [pod.crashing or pod.image_missing for pod in seen.pods]
-    return any(fails) and all(
-        bad or not pod.etcd_started for bad, pod in zip(fails, seen.pods, strict=True)
+    ran, now = seen.last_version, _minor_of(running_version(seen))
+    missing_counts = ran is None or _minor_of(ran) != now or _minor_of(target(seen)) == now
+    held = [pod for pod in seen.pods if not waits_empty(pod)]
+    return bool(held) and all(
+        pod.crashing or (pod.image_missing and missing_counts) for pod in held
     )
 
 

@@ -8,11 +8,30 @@ from mutants.mutant import Mutant
 
 _BEGINNING = "membership/beginning.py"
 _BOOTSTRAP = "membership/bootstrap.py"
+_PLANNER = "membership/planner.py"
 _REMEMBERED = "membership/remembered.py"
 _REPLICAS = "membership/replicas.py"
 
 MUTANTS: Final = [
     # How a cluster begins.
+    Mutant(
+        _BEGINNING,
+        "    if (source := seen.cluster.restore) is not None:\n",
+        "    if (source := seen.cluster.restore) is not None and False:\n",
+        "a backup that is named before anything is made is taken no notice of (I11)",
+    ),
+    Mutant(
+        _PLANNER,
+        "    beginning.without_backup,\n",
+        "",
+        "a backup that is named once tickets are out ends in an empty cluster (I11)",
+    ),
+    Mutant(
+        "membership/origin.py",
+        "    attempt = recorded(seen).attempt + 1\n",
+        "    attempt = recorded(seen).attempt\n",
+        "a restore shares its token with an attempt that was given up (I4)",
+    ),
     Mutant(
         _BEGINNING,
         "    if bootstrap.latched or seen.etcd is not None:\n        return None",

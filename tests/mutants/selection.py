@@ -104,7 +104,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
     "membership/inplace.py": _IN_PLACE,
-    "membership/origin.py": _BY_NAME,
+    "membership/origin.py": (*_BY_NAME, "test_restore_added.py"),
     "membership/replacement.py": _IN_PLACE,
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
@@ -166,7 +166,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_membership_rules.py",
         _REPLACE,
     ),
-    "membership/beginning.py": ("test_membership_beginning.py", "test_membership_rules.py"),
+    "membership/beginning.py": (
+        "test_membership_beginning.py",
+        "test_membership_rules.py",
+        "test_restore_added.py",
+    ),
     "membership/bootstrap.py": (
         "test_restore_plan.py",
         "test_membership_birth.py",
@@ -206,6 +210,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _ROLL,
         _UPGRADE,
         _REPLACE,
+        "test_restore_added.py",
     ),
     "membership/quorum.py": ("test_membership_quorum.py", "test_recovery_plan.py", _SHRINK),
     "membership/records.py": (

@@ -345,6 +345,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     certificates.of_clients,
     recovery.carry_out,
     leftovers.damaged,
+    beginning.without_backup,
     bootstrap.latch,
     recovery.decline,
     _Starts(bootstrap.tickets),

@@ -30,6 +30,12 @@ MUTANTS: Final = [
         ":",
         "an operator that reaches nobody stops a cluster that serves",
     ),
+    Mutant(
+        _SURVIVOR,
+        "if not (taken_on and empty and seen.last_version is None):",
+        "if not (taken_on and empty):",
+        "whoever lost a cluster's data is told that there never was any",
+    ),
     Mutant(_SURVIVOR, "if pod.ready or _leader(", "if _leader(", "kubelets are not asked"),
     Mutant(
         _SURVIVOR,

@@ -239,6 +239,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_restore_plan.py",
         "test_recovery_plan.py",
         "test_recovery_walk.py",
+        "test_membership_quorum.py",
     ),
     "membership/takeover.py": _IN_PLACE,
     "membership/upgrade.py": (_UPGRADE,),

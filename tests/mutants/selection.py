@@ -166,6 +166,13 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_membership_rules.py",
         _REPLACE,
     ),
+    "membership/awaited.py": (
+        "test_membership_birth.py",
+        "test_membership_rules.py",
+        _ROLL,
+        _UPGRADE,
+        "test_membership_quorum.py",
+    ),
     "membership/beginning.py": (
         "test_membership_beginning.py",
         "test_membership_rules.py",

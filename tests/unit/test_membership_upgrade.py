@@ -9,12 +9,13 @@ from views import seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import upgrade
-from etcd_stateful.membership.observation import Observation, StartAnswer
+from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateSecret,
     DeletePod,
+    DisarmAlarm,
     EnableDowngrade,
     Hold,
     MoveLeader,
@@ -126,6 +127,83 @@ class TestUp:
 
         assert isinstance(step, Wait)
         assert step.soon
+
+    @pytest.mark.parametrize("child", ["Service c", "Service c-client", "PodDisruptionBudget c"])
+    def test_what_was_deleted_was_not_put_back_while_the_version_waited(self, child: str) -> None:
+        """Of etcd, which refused it, or of members to write the older format."""
+        kind, _, name = child.partition(" ")
+        world = changing(NEW, MIDDLE)
+        world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
+        until(world, "EnableDowngrade")
+        del world.objects[kind, name]
+
+        assert labels([decide(world.observe())]) == [child]
+        world.apply(decide(world.observe()))
+        world.apply(until(world, "EnableDowngrade"))
+        del world.objects[kind, name]
+        assert labels([decide(world.observe())]) == [child]
+
+    @pytest.mark.parametrize("path", ["template", "replicas"])
+    def test_what_was_altered_of_the_pods_is_put_back_while_the_version_waits(
+        self, path: str
+    ) -> None:
+        world = changing(NEW, MIDDLE)
+        world.apply(until(world, "EnableDowngrade"))
+        spec = world.alter("StatefulSet", "c")["spec"]
+        if path == "replicas":
+            spec["replicas"] = 5
+        else:
+            spec["template"]["spec"]["containers"][0]["image"] = "altered"
+
+        assert labels([decide(world.observe())]) == ["StatefulSet c"]
+
+    def test_an_alarm_that_is_over_is_disarmed_while_the_version_waits(self) -> None:
+        world = changing(NEW, MIDDLE)
+        world.apply(until(world, "EnableDowngrade"))
+        seen = world.observe()
+        assert isinstance(decide(seen), Wait)
+
+        assert isinstance(decide(replace(seen, alarms=(Alarm("CORRUPT", 5),))), DisarmAlarm)
+
+    def test_the_rest_of_an_edit_waits_with_the_version(self) -> None:
+        """It would reach pods by a restart of its own, with the version that was."""
+        world = changing(NEW, MIDDLE)
+        world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
+        world.apply(until(world, "EnableDowngrade"))
+
+        assert decide(world.observe()) == Wait(
+            "every member to write its data in the format of etcd 3.6", soon=True
+        )
+        assert drive(world) == Settled()
+        assert labels(world.history)[:3] == [
+            "EnableDowngrade",
+            f"version {MIDDLE}",
+            "StatefulSet c",
+        ]
+        assert len(restarts(world)) == 3
+
+    @pytest.mark.parametrize(("before", "after"), [(MIDDLE, "3.6.15"), (MIDDLE, NEW)])
+    def test_of_members_of_a_private_build_was_waited_for_for_ever(
+        self, before: str, after: str
+    ) -> None:
+        """They say `3.6.14-acme.1`, and the tag of their image is the number alone."""
+        world = changing(before, after)
+
+        def private(seen: Observation) -> Observation:
+            for ordinal, said in seen.statuses.items():
+                seen = with_status(seen, ordinal, version=f"{said.version}-acme.1")
+            return seen
+
+        step = decide(private(world.observe()))
+        assert labels([step]) == [f"version {after}"]
+        until(world, "restart c-2")
+        assert drive(world) == Settled()
+        assert world.secret is not None
+        version, record = world.secret
+        world.secret = (version, replace(record, before=before))
+        step = decide(private(world.observe()))
+        assert isinstance(step, WriteBootstrap)
+        assert (step.record.version, step.record.before) == (after, "")
 
     def test_with_an_empty_dir(self) -> None:
         world = changing(MIDDLE, NEW, **EMPTY_DIR)

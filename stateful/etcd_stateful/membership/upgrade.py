@@ -33,7 +33,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, made_for, parse_version
+from etcd_stateful.membership.versions import Version, made_for, parse_version, reported_version
 
 _V3_ONLY: Final = (3, 6)
 """The first minor that writes no entries of the v2 store into its log."""
@@ -116,7 +116,8 @@ def prepare(seen: Observation) -> Step | None:
 def finish(seen: Observation) -> Step | None:
     """Asked when every pod has the newest template: from then on there is no way back for free."""
     now = running_version(seen)
-    if _before(seen) is None or any(parse_version(one.version) != now for one in _statuses(seen)):
+    said = {reported_version(status.version) for status in _statuses(seen)}
+    if _before(seen) is None or said - {now}:
         return None
     return _write(seen, now, None, f"every member runs etcd {now}")
 
@@ -239,8 +240,8 @@ def _jump(wanted: Version, now: Version) -> bool:
 
 
 def _minor(text: str) -> tuple[int, int] | None:
-    """Major and minor of `3.6`, `3.6.16` or `v3.6.16`."""
-    version = parse_version(text if text.count(".") > 1 else f"{text}.0")
+    """Major and minor of `3.6`, `3.6.16`, `v3.6.16` or `3.6.16-acme.1`."""
+    version = reported_version(text if text.count(".") > 1 else f"{text}.0")
     return (version.major, version.minor) if version else None
 
 

@@ -249,7 +249,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_membership_quorum.py",
     ),
     "membership/takeover.py": _IN_PLACE,
-    "membership/upgrade.py": (_UPGRADE,),
+    "membership/upgrade.py": (_UPGRADE, "test_membership_remembered.py"),
     "membership/versions.py": ("test_membership_versions.py",),
     "operator/etcd_operator/apply.py": ("test_apply.py", "test_switch_passes.py"),
     "operator/etcd_operator/backups.py": _BACKUPS,

@@ -154,6 +154,7 @@ class TestUp:
             spec["replicas"] = 5
         else:
             spec["template"]["spec"]["containers"][0]["image"] = "altered"
+            world._control()  # by the word of the controller the restart is over
 
         assert labels([decide(world.observe())]) == ["StatefulSet c"]
 

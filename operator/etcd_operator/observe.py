@@ -273,6 +273,7 @@ class Observer:
             operator_image=self._operator_image,
             operator=self._operator,
             last_cluster_id=reading.last_cluster_id(body),
+            last_version=reading.last_version(body),
             restore=restores.replacing(
                 self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
             ),

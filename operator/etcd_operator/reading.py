@@ -21,6 +21,7 @@ from etcd_stateful.manifests.statefulset import epoch_in, levels_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import identity, records
 from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
+from etcd_stateful.membership.versions import Version, parse_version
 from etcd_stateful.start import FOUND_DATA
 
 Object = Mapping[str, Any]
@@ -194,6 +195,12 @@ def last_cluster_id(body: Object) -> int | None:
         return identity.from_hex(text) if text else None
     except (ValueError, TypeError):
         return None
+
+
+def last_version(body: Object) -> Version | None:
+    """The version that members ran by the custom resource's status, where it says one."""
+    text = (body.get("status") or {}).get("currentVersion")
+    return parse_version(text) if isinstance(text, str) else None
 
 
 def _member_record(metadata: Object) -> tuple[records.MemberRecord | None, str]:

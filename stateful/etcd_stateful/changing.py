@@ -16,7 +16,7 @@ from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold
-from etcd_stateful.membership.versions import Version, parse_version
+from etcd_stateful.membership.versions import Version, reported_version
 from etcd_stateful.outcome import Condition, Outcome
 
 
@@ -132,7 +132,7 @@ def _made_for(seat: Seat) -> Version | None:
     """The version that the pod was made to run; where it tells none, what etcd says."""
     pod = seat.pod
     made = versions.made_for(pod.spec_hash, pod.image) if pod else None
-    return made or (parse_version(seat.status.version) if seat.status else None)
+    return made or (reported_version(seat.status.version) if seat.status else None)
 
 
 def _who_runs_what(seen: Observation) -> str:

@@ -12,7 +12,7 @@ from etcd_stateful.member_status import member_status
 from etcd_stateful.membership import authentication, identity, upgrade
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold
-from etcd_stateful.membership.versions import parse_version
+from etcd_stateful.membership.versions import reported_version
 from etcd_stateful.outcome import Outcome
 from etcd_stateful.progress import restoring
 
@@ -151,7 +151,7 @@ def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, A
     if record and record.latched:
         told["clusterID"] = identity.to_hex(record.cluster_id)
         told["epoch"] = record.epoch
-    said = (parse_version(status.version) for status in seen.statuses.values())
+    said = (reported_version(status.version) for status in seen.statuses.values())
     if versions := [version for version in said if version]:
         lowest = min(versions)
         told["currentVersion"] = str(lowest)

@@ -136,6 +136,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "restore": "a cluster that is born from a backup: tests/unit",
     "filling": "a volume that is filled from a backup: tests/unit",
     "replacement": "a human's EtcdRestore in place: tests/unit",
+    "beginning.without_backup": "a cluster that is to be born from a backup: tests/unit",
     "origin": "a cluster that is born from a backup: tests/unit",
     "roll.not_looked_at": "the model's StatefulSet controller sees edits at once: tests/unit",
     "upgrade.let_in: Wait": "the model's StatefulSet controller sees edits at once: tests/unit",

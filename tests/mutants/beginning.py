@@ -8,10 +8,30 @@ from mutants.mutant import Mutant
 
 _BEGINNING = "membership/beginning.py"
 _BOOTSTRAP = "membership/bootstrap.py"
+_PLANNER = "membership/planner.py"
+_REMEMBERED = "membership/remembered.py"
 _REPLICAS = "membership/replicas.py"
 
 MUTANTS: Final = [
     # How a cluster begins.
+    Mutant(
+        _BEGINNING,
+        "    if (source := seen.cluster.restore) is not None:\n",
+        "    if (source := seen.cluster.restore) is not None and False:\n",
+        "a backup that is named before anything is made is taken no notice of (I11)",
+    ),
+    Mutant(
+        _PLANNER,
+        "    beginning.without_backup,\n",
+        "",
+        "a backup that is named once tickets are out ends in an empty cluster (I11)",
+    ),
+    Mutant(
+        "membership/origin.py",
+        "    attempt = recorded(seen).attempt + 1\n",
+        "    attempt = recorded(seen).attempt\n",
+        "a restore shares its token with an attempt that was given up (I4)",
+    ),
     Mutant(
         _BEGINNING,
         "    if bootstrap.latched or seen.etcd is not None:\n        return None",
@@ -177,7 +197,7 @@ MUTANTS: Final = [
         "who has taken its ticket, and answers no more, is waited for",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REMEMBERED,
         "said = {status.cluster_id for status in seen.statuses.values()}",
         "said = set[int]()",
         "one member in another cluster goes unnoticed",
@@ -189,19 +209,19 @@ MUTANTS: Final = [
         "latched without an answer of a quorum (I4)",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "return (held & last or held) | _answering(seen) or last",
-        "return (held & last or held) | _answering(seen)",
+        _REMEMBERED,
+        "return (held & last or held) | answering(seen) or last",
+        "return (held & last or held) | answering(seen)",
         "what the status remembers is not looked at (I11)",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "return (held & last or held) | _answering(seen) or last",
-        "return held | _answering(seen) or last",
+        _REMEMBERED,
+        "return (held & last or held) | answering(seen) or last",
+        "return held | answering(seen) or last",
         "a claim of an attempt that never formed keeps a lost Secret from being made again",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REMEMBERED,
         "    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}\n",
         "",
         "with an emptyDir a lost Secret begins an empty cluster (I11)",

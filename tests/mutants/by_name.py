@@ -85,14 +85,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ORIGIN,
-        "if record is None or not record.restoring or _is_chosen(record.chosen, asked):",
+        "if record is None or record.latched or _is_chosen(record.chosen, asked):",
         "if record is None or _is_chosen(record.chosen, asked):",
         "a cluster that was born looks its backup up for ever",
     ),
     Mutant(
         _ORIGIN,
-        "if record is None or not record.restoring or _is_chosen(record.chosen, asked):",
-        "if record is None or not record.restoring:",
+        "if record is None or record.latched or _is_chosen(record.chosen, asked):",
+        "if record is None or record.latched:",
         "what is on record is asked for again",
     ),
     Mutant(

@@ -42,7 +42,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "if others := _answering(seen) - {record.cluster_id}:",
+        "if others := remembered.answering(seen) - {record.cluster_id}:",
         "if others := set[int]():",
         "F2: a second cluster goes unnoticed and is latched (I7)",
     ),
@@ -176,8 +176,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "    if known:\n        size",
-        "    if False:\n        size",
+        "    if known:\n        record",
+        "    if False:\n        record",
         "F13: a lost Secret of a formed cluster begins an empty one (I11)",
     ),
     Mutant(

@@ -361,8 +361,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Starts(replicas.keep),\n    _children,\n    restore.carry_out,\n",
-        "    _children,\n    restore.carry_out,\n",
+        "    _Starts(replicas.keep),\n    _children,\n",
+        "    _children,\n",
         "a StatefulSet that is lost after a shrink comes back with pods of before it",
     ),
     # Alarms.

@@ -9,6 +9,7 @@ from mutants.mutant import Mutant
 _BLOCKED = "membership/blocked.py"
 _LEDGER = "membership/ledger.py"
 _LEFTOVERS = "membership/leftovers.py"
+_AWAITED = "membership/awaited.py"
 _PLANNER = "membership/planner.py"
 _RECORDS = "membership/records.py"
 _UNTRUSTED = "untrusted.py"
@@ -186,13 +187,13 @@ MUTANTS: Final = [
         "an old view lowers replicas (I5)",
     ),
     Mutant(
-        _PLANNER,
+        _AWAITED,
         "    return Wait(_in_words(seen, ordinal, pod))",
         "    return None",
         "settled with a pod that does not serve",
     ),
     Mutant(
-        _PLANNER,
+        _AWAITED,
         "if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting",
         "if (pod := seen.pod(ordinal)) is None or not pod.ready",
         "settled with a pod on its way out",

@@ -7,6 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
+_REMEMBERED = "membership/remembered.py"
 _REPLICAS = "membership/replicas.py"
 _JOB = "manifests/recovery_job.py"
 _QUORUM = "membership/quorum.py"
@@ -28,6 +29,12 @@ MUTANTS: Final = [
         " or served(seen, asked):",
         ":",
         "an operator that reaches nobody stops a cluster that serves",
+    ),
+    Mutant(
+        _SURVIVOR,
+        "if not (taken_on and empty and seen.last_version is None):",
+        "if not (taken_on and empty):",
+        "whoever lost a cluster's data is told that there never was any",
     ),
     Mutant(_SURVIVOR, "if pod.ready or _leader(", "if _leader(", "kubelets are not asked"),
     Mutant(
@@ -236,7 +243,7 @@ MUTANTS: Final = [
         "claims of members that join are of an epoch that is over",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _REMEMBERED,
         "return max(epochs, default=records.FIRST_EPOCH)",
         "return records.FIRST_EPOCH",
         "a Secret that is made again lets volumes of before run",

@@ -7,11 +7,12 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _APPLY = "operator/etcd_operator/apply.py"
-_BOOTSTRAP = "membership/bootstrap.py"
+_AWAITED = "membership/awaited.py"
 _OBSERVE = "operator/etcd_operator/observe.py"
 _PLANNER = "membership/planner.py"
 _QUORUM = "membership/quorum.py"
 _RECONCILE = "operator/etcd_operator/reconcile.py"
+_REMEMBERED = "membership/remembered.py"
 _ROLL = "membership/roll.py"
 _STEPS = "membership/steps.py"
 _UPGRADE = "membership/upgrade.py"
@@ -122,12 +123,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _every_pod_serves,\n    blocked.unformed,\n    switch.addresses,\n",
-        "    blocked.unformed,\n    _Starts(roll.next_pod),\n    _every_pod_serves,\n",
+        "    awaited.every_pod_serves,\n    blocked.unformed,\n    switch.addresses,\n",
+        "    blocked.unformed,\n    _Starts(roll.next_pod),\n    awaited.every_pod_serves,\n",
         "the next pod is restarted before the last one serves",
     ),
     Mutant(
-        _PLANNER,
+        _AWAITED,
         "away = [seat for seat in roster.voters(seen) if not seat.serves]",
         "away = list[roster.Seat]()",
         "a pod that is Ready counts for a member that answers",
@@ -177,8 +178,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "or any(parse_version(one.version) != now for one in _statuses(seen)):",
-        "or False:",
+        "    if _before(seen) is None or said - {now}:\n",
+        "    if _before(seen) is None:\n",
         "the way back is forgotten before the first pod is restarted",
     ),
     Mutant(
@@ -224,16 +225,46 @@ MUTANTS: Final = [
         "back a minor by the word of a pod that stops (I9)",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "before=_version_before(seen), untried=untried",
-        "untried=untried",
+        _REMEMBERED,
+        "before=_version_before(seen, version), untried",
+        "untried",
         "with the Secret the way back from a broken image is lost",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "untried = not any(pod.ready for pod in seen.pods)",
-        "untried = False",
+        _REMEMBERED,
+        "untried=told is None",
+        "untried=False",
         "data that was adopted with another version than its own stays down for good",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "untried=told is None",
+        "untried=True",
+        "an edit is taken without any gate although the StatefulSet tells the version (I9)",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "version = told or seen.last_version or",
+        "version = (told if seen.stateful_set else None) or",
+        "with Secret and StatefulSet lost the operator's default is an upgrade (I9)",
+    ),
+    Mutant(
+        _REMEMBERED,
+        "version = told or seen.last_version or",
+        "version = told or",
+        "with every pod gone too, the operator's default is an upgrade (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "    return bool(held) and all(\n",
+        "    return any(\n",
+        "one missing image is enough to leave a version that the others may yet run (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "(pod.image_missing and missing_counts)",
+        "pod.image_missing",
+        "the want of an image takes data over minors without any gate (I9)",
     ),
     Mutant(
         _UPGRADE,
@@ -285,9 +316,33 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Starts(_version_first),\n    _Starts(replicas.keep),\n    _children,\n",
-        "    _children,\n",
+        "(edited and _of_version(seen) is not None)",
+        "False",
         "an option that only the new version knows is given to the old",
+    ),
+    Mutant(
+        _PLANNER,
+        "    return None if isinstance(step, Wait) else step\n",
+        "    return step\n",
+        "what a version waits for hides all that is to be done meanwhile",
+    ),
+    Mutant(
+        _PLANNER,
+        "    _children,\n    _Starts(_version_first),\n",
+        "    _Starts(_version_first),\n    _children,\n",
+        "a downgrade that etcd refuses keeps Services from being put back",
+    ),
+    Mutant(
+        _PLANNER,
+        "(edited and _of_version(seen) is not None)",
+        "_of_version(seen) is not None",
+        "a template that someone has altered stays so for as long as a downgrade waits",
+    ),
+    Mutant(
+        _UPGRADE,
+        "said = {reported_version(status.version) for",
+        "said = {parse_version(status.version) for",
+        "a change to a private build never comes to its end",
     ),
     Mutant(
         _PLANNER,

@@ -45,8 +45,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    return ready and (seen.etcd is None or _every_voter_serves(seen) is not None)\n",
-        "    return False\n",
+        "    return ready and (seen.etcd is None or awaited.every_voter_serves(seen) is not None)",
+        "    return False",
         "an edit of the version and more restarts each member twice, first with the old version",
     ),
     Mutant(

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 from views import with_pod
-from worlds import World, drive, formed, is_write, labels, until
+from worlds import World, body, drive, formed, is_write, labels, until
 
-from etcd_stateful.membership import quorum
+from etcd_stateful.membership import quorum, survivor
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.membership.versions import Version
 from etcd_stateful.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
@@ -234,3 +235,48 @@ def test_nothing_is_said_of_a_quorum_before_there_was_one() -> None:
     assert quorum.missing(unformed) is None
     assert quorum.missing(seen) is None
     assert not is_write(decide(replace(seen, etcd=None)))
+
+
+class TestThereNeverWasAny:
+    """The Secret is lost when claims are on record, and before anything has run."""
+
+    def lost(self, **spec: object) -> World:
+        world = World(body(3, **spec))
+        world.apply(until(world, "push c-0 new"))
+        for ordinal in range(3):
+            world.pods[ordinal].deleting = True
+            if ordinal in world.claims:
+                world.claims[ordinal].data = None
+        world.lose_secret()
+        return world
+
+    def test_a_human_was_told_to_bring_back_what_never_was(self) -> None:
+        rest = drive(self.lost())
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+        assert (
+            "No member's data is left here, and nothing tells that there ever was any. If the "
+            "cluster has never served, delete the EtcdCluster and its claims, and create it "
+            "again; else bring a volume back, or restore a backup"
+        ) in rest.message
+
+    @pytest.mark.parametrize("trace", ["status", "record", "ledger", "pod"])
+    def test_is_not_said_where_anything_tells_of_data(self, trace: str) -> None:
+        world = self.lost()
+        drive(world)
+        seen = world.observe()
+        said = "nothing tells that there ever was any"
+        assert said in survivor.ways_out(seen)
+        assert seen.secret is not None
+        record, of_one = world.record, replace(seen.secret, bootstrap=None)
+        traces = {
+            "status": replace(seen, last_version=Version(3, 7, 3)),
+            "record": replace(seen, secret=replace(of_one, bootstrap=replace(record, attempt=1))),
+            "ledger": replace(
+                seen, secret=replace(of_one, bootstrap=replace(record, issued=((5, "a run"),)))
+            ),
+            "pod": with_pod(seen, 1, in_start=False),
+        }
+
+        assert said not in survivor.ways_out(traces[trace])

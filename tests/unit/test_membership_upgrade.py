@@ -9,12 +9,13 @@ from views import seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import upgrade
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateSecret,
     DeletePod,
+    DisarmAlarm,
     EnableDowngrade,
     Hold,
     MoveLeader,
@@ -23,6 +24,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"
@@ -125,6 +127,84 @@ class TestUp:
 
         assert isinstance(step, Wait)
         assert step.soon
+
+    @pytest.mark.parametrize("child", ["Service c", "Service c-client", "PodDisruptionBudget c"])
+    def test_what_was_deleted_was_not_put_back_while_the_version_waited(self, child: str) -> None:
+        """Of etcd, which refused it, or of members to write the older format."""
+        kind, _, name = child.partition(" ")
+        world = changing(NEW, MIDDLE)
+        world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
+        until(world, "EnableDowngrade")
+        del world.objects[kind, name]
+
+        assert labels([decide(world.observe())]) == [child]
+        world.apply(decide(world.observe()))
+        world.apply(until(world, "EnableDowngrade"))
+        del world.objects[kind, name]
+        assert labels([decide(world.observe())]) == [child]
+
+    @pytest.mark.parametrize("path", ["template", "replicas"])
+    def test_what_was_altered_of_the_pods_is_put_back_while_the_version_waits(
+        self, path: str
+    ) -> None:
+        world = changing(NEW, MIDDLE)
+        world.apply(until(world, "EnableDowngrade"))
+        spec = world.alter("StatefulSet", "c")["spec"]
+        if path == "replicas":
+            spec["replicas"] = 5
+        else:
+            spec["template"]["spec"]["containers"][0]["image"] = "altered"
+            world._control()  # by the word of the controller the restart is over
+
+        assert labels([decide(world.observe())]) == ["StatefulSet c"]
+
+    def test_an_alarm_that_is_over_is_disarmed_while_the_version_waits(self) -> None:
+        world = changing(NEW, MIDDLE)
+        world.apply(until(world, "EnableDowngrade"))
+        seen = world.observe()
+        assert isinstance(decide(seen), Wait)
+
+        assert isinstance(decide(replace(seen, alarms=(Alarm("CORRUPT", 5),))), DisarmAlarm)
+
+    def test_the_rest_of_an_edit_waits_with_the_version(self) -> None:
+        """It would reach pods by a restart of its own, with the version that was."""
+        world = changing(NEW, MIDDLE)
+        world.edit(version=MIDDLE, pod={"labels": {"a": "b"}})
+        world.apply(until(world, "EnableDowngrade"))
+
+        assert decide(world.observe()) == Wait(
+            "every member to write its data in the format of etcd 3.6", soon=True
+        )
+        assert drive(world) == Settled()
+        assert labels(world.history)[:3] == [
+            "EnableDowngrade",
+            f"version {MIDDLE}",
+            "StatefulSet c",
+        ]
+        assert len(restarts(world)) == 3
+
+    @pytest.mark.parametrize(("before", "after"), [(MIDDLE, "3.6.15"), (MIDDLE, NEW)])
+    def test_of_members_of_a_private_build_was_waited_for_for_ever(
+        self, before: str, after: str
+    ) -> None:
+        """They say `3.6.14-acme.1`, and the tag of their image is the number alone."""
+        world = changing(before, after)
+
+        def private(seen: Observation) -> Observation:
+            for ordinal, said in seen.statuses.items():
+                seen = with_status(seen, ordinal, version=f"{said.version}-acme.1")
+            return seen
+
+        step = decide(private(world.observe()))
+        assert labels([step]) == [f"version {after}"]
+        until(world, "restart c-2")
+        assert drive(world) == Settled()
+        assert world.secret is not None
+        version, record = world.secret
+        world.secret = (version, replace(record, before=before))
+        step = decide(private(world.observe()))
+        assert isinstance(step, WriteBootstrap)
+        assert (step.record.version, step.record.before) == (after, "")
 
     def test_with_an_empty_dir(self) -> None:
         world = changing(MIDDLE, NEW, **EMPTY_DIR)
@@ -701,13 +781,20 @@ class TestUntried:
         assert step.final
         assert (step.record.version, step.record.untried) == ("3.7.3", True)
 
-    def test_a_pod_that_has_not_got_so_far_is_no_reason_against_it(self) -> None:
-        seen = with_pod(self.taken_on(), 0, etcd_started=False, crashing=False)
+    def test_a_pod_that_waits_without_data_is_no_reason_against_it(self) -> None:
+        empty = {"in_start": True, "answer": StartAnswer("a run", Finding("no-data"))}
+        seen = with_pod(self.taken_on(), 0, etcd_started=False, crashing=False, **empty)
 
         assert upgrade.try_another(seen) is not None
 
     @pytest.mark.parametrize(
-        "sign", [{"ready": True}, {"crashing": False}, {"crashing": False, "ready": True}]
+        "sign",
+        [
+            {"ready": True},
+            {"crashing": False},
+            {"crashing": False, "ready": True},
+            {"crashing": False, "etcd_started": False},
+        ],
     )
     def test_none_is_tried_where_a_member_may_run(self, sign: dict[str, bool]) -> None:
         assert upgrade.try_another(with_pod(self.taken_on(), 1, **sign)) is None
@@ -744,12 +831,12 @@ class TestUntried:
         assert not [one for one in world.history if isinstance(one, WriteBootstrap)]
         assert not world.record.untried
 
-    def test_a_cluster_taken_on_while_no_pod_is_ready_is_tried_once_a_quorum_answers(self) -> None:
+    def test_a_cluster_taken_on_by_its_claims_alone_is_tried_once_a_quorum_answers(self) -> None:
         world = running("3.6.14")
         world.lose_secret()
-        seen = world.observe()
-        seen = replace(seen, pods=tuple(replace(pod, ready=False) for pod in seen.pods))
-        world.apply(decide(seen))
+        world.delete_stateful_set()
+        world.pods.clear()
+        world.apply(decide(world.observe()))
         assert world.record.untried
 
         assert drive(world) == Settled()

@@ -13,6 +13,7 @@ from etcd_stateful.membership.versions import (
     is_supported,
     made_for,
     parse_version,
+    reported_version,
     supported_in_words,
 )
 
@@ -47,6 +48,26 @@ def test_the_floors_of_each_minor(text: str, supported: bool) -> None:
 
     assert version is not None
     assert is_supported(version) is supported
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("3.6.14", "3.6.14"),
+        ("v3.6.14", "3.6.14"),
+        ("3.6.14-acme.1", "3.6.14"),
+        ("3.6.14+git.5", "3.6.14"),
+        ("3.6.0-rc.1", "3.6.0"),
+        ("3.6", "None"),
+        ("acme-3.6.14", "None"),
+        ("3.6.1234567", "None"),
+        ("", "None"),
+    ],
+)
+def test_what_a_member_says_it_runs_may_end_in_the_words_of_a_private_build(
+    text: str, version: str
+) -> None:
+    assert str(reported_version(text)) == version
 
 
 def test_the_floors_themselves_and_the_default_are_supported() -> None:

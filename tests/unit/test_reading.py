@@ -13,6 +13,7 @@ from etcd_operator import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import records
+from etcd_stateful.membership.versions import Version
 from etcd_stateful.start import FOUND_DATA
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
@@ -418,6 +419,21 @@ class TestForeign:
 )
 def test_the_last_cluster_id_is_a_hint_that_others_may_have_altered(status, found):
     assert reading.last_cluster_id({"status": status}) == found
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        (None, None),
+        ({}, None),
+        ({"currentVersion": ""}, None),
+        ({"currentVersion": "3.6.14"}, Version(3, 6, 14)),
+        ({"currentVersion": "nonsense"}, None),
+        ({"currentVersion": 7}, None),
+    ],
+)
+def test_the_last_version_is_a_hint_that_others_may_have_altered(status, found):
+    assert reading.last_version({"status": status}) == found
 
 
 def test_pods_that_differ_in_nothing_that_counts_are_equal():

@@ -280,7 +280,8 @@ class World:
             self.begun.clear()
         live = self.objects.get(("StatefulSet", self.cluster.name))
         noted = live["metadata"]["annotations"][naming.VERSION_ANNOTATION] if live else ""
-        known = (self.version or step.record.version, noted)
+        ran = (self.pods[ordinal].version for ordinal, _ in self.running())
+        known = (self.version or step.record.version, noted, *ran)
         rule(step.record.version in known, "I9", f"{step.record.version}, not {known}")
         self._store(step.record)
 

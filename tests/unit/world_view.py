@@ -18,6 +18,7 @@ from etcd_stateful.membership.observation import (
     Secret,
     StartAnswer,
 )
+from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.ticket import Finding
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def observe(world: World) -> Observation:
         foreign=world.foreign,
         operator_image=IMAGE,
         last_cluster_id=identity.from_hex(status) if status else None,
+        last_version=parse_version(world.body["status"].get("currentVersion", "")),
     )
     return links.settled(seen)
 

@@ -1,11 +1,13 @@
 """Edits of a cluster that has not formed: it begins anew as its spec says by now, where it can.
 
-    nothing was handed out    the record is written anew, before anything is made by it
+    nothing was handed out    the record is written anew, before anything is made by it; also for
+                              a backup that the spec has come to name
     tickets were spent        once every volume is known to be empty: another attempt. A pod that
                               has its ticket and cannot get its image is made again for that, as
                               only `start` can tell
     etcd may have run         what is on its volume is of that version and those members, so the
-                              edit waits until the cluster has formed, and a human is told
+                              edit waits until the cluster has formed, and a human is told. For
+                              a backup it would then be too late: the cluster does not form
 
 Each attempt has a token of its own, and with it other members: no two of them make one cluster.
 """
@@ -15,8 +17,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
-from etcd_stateful.membership import links, records
+from etcd_stateful.membership import links, origin, records
 from etcd_stateful.membership.bootstrap import first_peers, running_version, waits_empty
 from etcd_stateful.membership.observation import Observation, Pod, recorded
 from etcd_stateful.membership.records import Bootstrap
@@ -34,11 +37,20 @@ def as_edited(seen: Observation) -> Step | None:
     record = recorded(seen)
     if not _is_open(record) or record.issued or _has_left_traces(seen):
         return None
+    if (source := seen.cluster.restore) is not None:
+        return origin.begin_after_all(seen, source, _as_new(seen.cluster))
     following = _following(seen, max(seen.replicas, seen.cluster.size))
     if not _differs(seen, following):
         return None
     reason = "the cluster begins as its spec says by now: nothing has come of what it said before"
     return WriteBootstrap.of(seen, following, reason, final=True)
+
+
+def without_backup(seen: Observation) -> Step | None:
+    """A backup that the spec has named too late. Asked before anything more comes of this attempt:
+    an empty cluster must not take the backup's place (I11)."""
+    said = _backup_in_words(seen)
+    return Hold("BegunOtherwise", said) if said else None
 
 
 def another_attempt(seen: Observation) -> Step | None:
@@ -101,6 +113,8 @@ def in_words(seen: Observation) -> str:
     record, cluster = recorded(seen), seen.cluster
     if not _is_open(record):
         return ""
+    if words := _backup_in_words(seen):
+        return words
     now, asked = running_version(seen), links.wished(cluster)
     said = []
     if cluster.version_declared and cluster.version != now:
@@ -116,6 +130,17 @@ def in_words(seen: Observation) -> str:
         f"{'; '.join(said)}. Members may have data of that beginning, so it goes on with it, and "
         "the edit is for when it has formed. If it cannot form, mend what keeps it or take the "
         f"edit back; or delete {what}, and create it again as it is to be"
+    )
+
+
+def _backup_in_words(seen: Observation) -> str:
+    if seen.cluster.restore is None or not _is_open(recorded(seen)):
+        return ""
+    return (
+        "spec.bootstrap.restore was added when the cluster had begun without it, and members may "
+        "have data of that beginning. It does not form, so that no empty cluster takes the place "
+        "of the backup. To begin from the backup, delete the EtcdCluster and its claims, and "
+        "create it again; or remove the field to go on without the backup"
     )
 
 
@@ -137,11 +162,14 @@ def _may_have_data(pod: Pod) -> bool:
 
 
 def _following(seen: Observation, size: int) -> Bootstrap:
-    """The next attempt. Links that the spec does not speak of are as for any new cluster."""
-    cluster = seen.cluster
-    chosen = cluster.wished_links.over(DEFAULT)
-    peers = first_peers(replace(cluster, links=chosen), size)
-    return records.next_attempt(recorded(seen), peers, str(cluster.version), chosen)
+    cluster = _as_new(seen.cluster)
+    peers, version = first_peers(cluster, size), str(cluster.version)
+    return records.next_attempt(recorded(seen), peers, version, cluster.links)
+
+
+def _as_new(cluster: EtcdCluster) -> EtcdCluster:
+    """Links that the spec does not speak of are as for any new cluster."""
+    return replace(cluster, links=cluster.wished_links.over(DEFAULT))
 
 
 def _differs(seen: Observation, following: Bootstrap) -> bool:

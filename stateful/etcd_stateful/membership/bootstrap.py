@@ -13,7 +13,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import identity, ledger, origin, records, replicas, roster
+from etcd_stateful.membership import identity, ledger, origin, records, remembered, roster
 from etcd_stateful.membership.observation import (
     Member,
     Observation,
@@ -30,7 +30,7 @@ from etcd_stateful.membership.steps import (
     Step,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, made_for, parse_version
+from etcd_stateful.membership.versions import Version, parse_version
 from etcd_stateful.ticket import ClusterState, Finding, Ticket
 
 GATHERING_SECONDS: Final = 10.0
@@ -70,17 +70,12 @@ def _begin(seen: Observation, name: str) -> Step:
     A lost Secret never leads to an empty cluster (I11): what the claims or the status remember of a
     cluster ID counts as formed.
     """
-    known, version = _remembered(seen), str(running_version(seen))
+    known, version = remembered.cluster_ids(seen), str(running_version(seen))
     if len(known) > 1:
         ids = ", ".join(identity.to_hex(cluster) for cluster in sorted(known))
         return Hold("SplitBrain", f"the claims belong to different etcd clusters: {ids}")
     if known:
-        size, cluster_id = min(replicas.wanted(seen), naming.MAX_SIZE), known.pop()
-        epoch = _epoch_of(seen, cluster_id)
-        links = seen.cluster.links
-        record = records.adopted(seen.cluster.uid, cluster_id, version, size, epoch, links)
-        untried = not any(pod.ready for pod in seen.pods)
-        record = replace(record, before=_version_before(seen), untried=untried)
+        record = remembered.record(seen, known.pop())
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(
@@ -95,48 +90,6 @@ def _begin(seen: Observation, name: str) -> Step:
     peers, links = first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
     return CreateSecret(name, record, f"a cluster of {size} begins")
-
-
-def _version_before(seen: Observation) -> str:
-    """What a change of the version has not reached yet is a way back from it (see `upgrade`).
-
-    By the pods in which etcd has started: nobody asks etcd while there is no record. Of several
-    versions the one of another minor is what the change comes from.
-    """
-    now = running_version(seen)
-    made = (made_for(pod.spec_hash, pod.image) for pod in seen.pods if pod.etcd_started)
-    others = {version for version in made if version and version != now}
-    return str(min(others, key=lambda one: (one.minor == now.minor, one), default=""))
-
-
-def _remembered(seen: Observation) -> set[int]:
-    last = {seen.last_cluster_id} if seen.last_cluster_id is not None else set()
-    held = {claim.record.cluster_id for claim in seen.claims if claim.record}
-    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}
-    # Other claims are still of an attempt before the one that formed.
-    return (held & last or held) | _answering(seen) or last
-
-
-def _epoch_of(seen: Observation, cluster_id: int) -> int:
-    """Claims remember it; what is of an earlier one has ended with a recovery."""
-    held = [claim.record for claim in seen.claims if claim.record]
-    epochs = [record.epoch for record in held if record.cluster_id == cluster_id]
-    return max(epochs, default=records.FIRST_EPOCH)
-
-
-def _answering(seen: Observation) -> set[int]:
-    """The cluster IDs that etcd answers with."""
-    said = {status.cluster_id for status in seen.statuses.values()}
-    strange = {other for at, other in seen.strangers.items() if other != _of_before(seen, at)}
-    return said | strange | ({seen.etcd.cluster_id} if seen.etcd else set())
-
-
-def _of_before(seen: Observation, ordinal: int) -> int | None:
-    """What its volume's record says is no surprise: a member of before a recovery or a restore,
-    or of an attempt before this one, has yet to be stopped."""
-    claim, pod = seen.claim(ordinal), seen.pod(ordinal)
-    record = claim.record if claim else pod.record if pod else None
-    return record.cluster_id if record else None
 
 
 def running_version(seen: Observation) -> Version:
@@ -159,7 +112,7 @@ def first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
 def one_cluster(seen: Observation) -> Step | None:
     """Nothing is right to do for two: whatever follows would be done to one as if it were both."""
     record = recorded(seen)
-    if others := _answering(seen) - {record.cluster_id}:
+    if others := remembered.answering(seen) - {record.cluster_id}:
         ids = ", ".join(identity.to_hex(other) for other in sorted(others))
         return Hold(
             "SplitBrain",

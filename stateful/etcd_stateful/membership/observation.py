@@ -19,6 +19,7 @@ from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
+from etcd_stateful.membership.versions import Version
 from etcd_stateful.ticket import Finding
 
 Live = Mapping[str, Any]
@@ -352,6 +353,8 @@ class Observation:
     """None where it runs outside the cluster, or makes no network policies."""
     last_cluster_id: int | None = None
     """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
+    last_version: Version | None = None
+    """Likewise of the oldest version that members ran."""
 
     def pod(self, ordinal: int) -> Pod | None:
         return next((pod for pod in self.pods if pod.ordinal == ordinal), None)

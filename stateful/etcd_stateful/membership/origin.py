@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.source import BackupRef, Source
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import Chosen, resolved
 from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import Observation, recorded
+from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import CreateSecret, Hold, Step, Wait, WriteBootstrap
 from etcd_stateful.restore import bump_at
 
@@ -30,7 +32,7 @@ def sought(seen: Observation) -> str:
     if seen.secret is None:
         return asked.name
     record = seen.secret.bootstrap
-    if record is None or not record.restoring or _is_chosen(record.chosen, asked):
+    if record is None or record.latched or _is_chosen(record.chosen, asked):
         return ""
     return asked.name
 
@@ -40,14 +42,22 @@ def begin(seen: Observation, source: Source, version: str) -> Step:
     found = _found(seen, source)
     if isinstance(found, Wait | Hold):
         return found
-    cluster, (store, chosen) = seen.cluster, found
-    first, url = naming.pod(cluster.name, 0), cluster.peer_url(0)
-    record = records.restoring(
-        cluster.uid, first, url, version, cluster.size, cluster.links, chosen,
-        bump_at(seen.made),
-    )  # fmt: skip
+    store, chosen = found
+    record = _record(seen, seen.cluster, version, chosen)
     words = f"a cluster begins from {_in_words(store, chosen)}"
-    return CreateSecret(naming.start_secret(cluster.name), record, words)
+    return CreateSecret(naming.start_secret(seen.cluster.name), record, words)
+
+
+def begin_after_all(seen: Observation, source: Source, cluster: EtcdCluster) -> Step:
+    """The record of a cluster that had begun without a backup, of which nothing has come yet."""
+    found = _found(seen, source)
+    if isinstance(found, Wait | Hold):
+        return found
+    store, chosen = found
+    attempt = recorded(seen).attempt + 1
+    record = _record(seen, cluster, str(cluster.version), chosen, attempt)
+    words = f"the cluster begins from {_in_words(store, chosen)}, as its spec says by now"
+    return WriteBootstrap.of(seen, record, words, final=True)
 
 
 def place(seen: Observation, source: Source) -> Store | Step:
@@ -71,6 +81,22 @@ def whose(seen: Observation) -> str:
     if not isinstance(asked, BackupRef):
         return ""
     return f" (the store is that of EtcdBackup {asked.name})"
+
+
+def _record(
+    seen: Observation, cluster: EtcdCluster, version: str, chosen: Chosen | None, attempt: int = 1
+) -> Bootstrap:
+    return records.restoring(
+        cluster.uid,
+        naming.pod(cluster.name, 0),
+        cluster.peer_url(0),
+        version,
+        cluster.size,
+        cluster.links,
+        chosen,
+        bump_at(seen.made),
+        attempt,
+    )
 
 
 def _is_chosen(chosen: Chosen | None, asked: BackupRef) -> bool:

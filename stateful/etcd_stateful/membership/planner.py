@@ -20,6 +20,7 @@ from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.membership import (
     alarms,
     authentication,
+    awaited,
     beginning,
     blocked,
     bootstrap,
@@ -48,7 +49,6 @@ from etcd_stateful.membership.observation import (
     Foreign,
     Live,
     Observation,
-    Pod,
     is_latched,
     recorded,
 )
@@ -143,12 +143,20 @@ def _put_back(seen: Observation, wanted: Iterable[tuple[Live | None, Manifest]])
 
 def _is_held(seen: Observation, step: Step) -> bool:
     """Whether pods start by it, and could not come back to those that serve; or by less than the
-    edit asks for, as for this moment nobody tells whether the version may go first."""
+    edit asks for, as the version goes first, or nobody tells for this moment whether it may."""
     if not is_latched(seen):
         return False
-    if isinstance(step, ApplyChild) and step.kind == "StatefulSet" and _version_unclear(seen):
-        return True
+    if isinstance(step, ApplyChild) and step.kind == "StatefulSet":
+        edited = _spec_hash(seen.stateful_set) != _spec_hash(step.manifest)
+        if _version_unclear(seen) or (edited and _of_version(seen) is not None):
+            return True
     return certificates.starts_pods(seen, step) and certificates.unusable(seen) is not None
+
+
+def _spec_hash(live: Live | None) -> str:
+    """Of the spec that a StatefulSet's pods are made from."""
+    metadata = live["spec"]["template"].get("metadata") or {} if live else {}
+    return str((metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""))
 
 
 def _version_unclear(seen: Observation) -> bool:
@@ -158,7 +166,7 @@ def _version_unclear(seen: Observation) -> bool:
         return False
     pods = [seen.pod(ordinal) for ordinal in range(seen.replicas)]
     ready = all(pod and pod.ready and not pod.deleting for pod in pods)
-    return ready and (seen.etcd is None or _every_voter_serves(seen) is not None)
+    return ready and (seen.etcd is None or awaited.every_voter_serves(seen) is not None)
 
 
 def _asked_of_issuer(seen: Observation) -> Step | None:
@@ -222,61 +230,6 @@ def _kind_and_name(manifest: Manifest) -> tuple[str, str]:
     return str(manifest["kind"]), str(manifest["metadata"]["name"])
 
 
-def _every_pod_serves(seen: Observation) -> Step | None:
-    idle = _for_the_next_image(seen)
-    waits = [
-        (ordinal, pod)
-        for ordinal in range(seen.replicas)
-        if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting
-        if ordinal not in idle
-    ]
-    if not waits:
-        return _every_voter_serves(seen)
-    ordinal, pod = min(waits, key=lambda one: _blame(one[1]))
-    return Wait(_in_words(seen, ordinal, pod))
-
-
-def _for_the_next_image(seen: Observation) -> set[int]:
-    """Ordinals without a member that wait until the restart has tried out their image."""
-    if roll.is_over(seen):
-        return set()
-    vacant = (seat for seat in roster.seats(seen) if seat.member is None and seat.waits_empty)
-    return {seat.ordinal for seat in vacant}
-
-
-def _every_voter_serves(seen: Observation) -> Step | None:
-    """A pod that is Ready served a moment ago; its member says whether it does now."""
-    if not is_latched(seen):
-        return None
-    away = [seat for seat in roster.voters(seen) if not seat.serves]
-    return Wait(f"etcd in {roster.in_words(away)} to answer", soon=True) if away else None
-
-
-def _blame(pod: Pod | None) -> int:
-    """Lowest for the pod to name: one with a cause rather than one that only lacks the others."""
-    if pod is not None and pod.trouble:
-        return 0
-    lacks_others = pod is not None and not pod.deleting and (pod.answer or pod.etcd_started)
-    return 2 if lacks_others else 1
-
-
-def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
-    name = naming.pod(seen.cluster.name, ordinal)
-    if pod is None:
-        owner = f"StatefulSet {seen.cluster.name}"
-        return f"pod {name} to be made; the Events of {owner} say what keeps it"
-    if pod.deleting:
-        return f"pod {name} to stop; the StatefulSet then makes it again"
-    if pod.trouble:
-        return f"pod {name}: {pod.trouble}"
-    if pod.etcd_started and seen.etcd is None:
-        return f"etcd in pod {name} to reach a quorum"
-    if pod.in_start:
-        what = "get its ticket" if pod.answer else "answer from its init container start"
-        return f"pod {name} to {what}"
-    return f"pod {name} to become ready"
-
-
 def _lesser_name_taken(seen: Observation) -> Step | None:
     """Last, as members do without it."""
     taken = next((foreign for foreign in seen.foreign if _is_lesser(seen, foreign)), None)
@@ -294,14 +247,23 @@ def _is_lesser(seen: Observation, foreign: Foreign) -> bool:
 
 def _version_first(seen: Observation) -> Step | None:
     """Of an edit of the version and more, the version comes first: an option that only the new one
-    knows must not be given to the old; and one restart is enough for both."""
+    knows must not be given to the old; and one restart is enough for both.
+
+    What it only waits for is told last. Until then the rest of the edit is held (`_is_held`).
+    """
+    step = _of_version(seen)
+    return None if isinstance(step, Wait) else step
+
+
+def _of_version(seen: Observation) -> Step | None:
+    """What comes next on the way to another version, in a cluster that is at rest otherwise."""
     if not is_latched(seen) or seen.etcd is None or seen.stateful_set is None:
         return None
     if version_of(seen.stateful_set) != bootstrap.running_version(seen):
         return None  # the last step of the version has yet to reach the template
     every = roster.seats(seen)
     at_rest = all(seat.is_voter == (seat.ordinal < seen.cluster.size) for seat in every)
-    if not at_rest or not roll.is_over(seen) or _every_pod_serves(seen):
+    if not at_rest or not roll.is_over(seen) or awaited.every_pod_serves(seen):
         return None
     return upgrade.go_on(seen)
 
@@ -337,14 +299,15 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     issued.go_on,
     certificates.of_members,
     leftovers.of_removed_members,
-    _Starts(_version_first),
     _Starts(replicas.keep),
     _children,
+    _Starts(_version_first),
     restore.carry_out,
     replacement.go_on,
     certificates.of_clients,
     recovery.carry_out,
     leftovers.damaged,
+    beginning.without_backup,
     bootstrap.latch,
     recovery.decline,
     _Starts(bootstrap.tickets),
@@ -373,7 +336,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     replace.not_replaceable,
     blocked.starts,
     beginning.not_taken,
-    _every_pod_serves,
+    awaited.every_pod_serves,
     blocked.unformed,
     switch.addresses,
     _Starts(roll.next_pod),

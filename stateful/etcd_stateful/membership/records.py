@@ -210,9 +210,10 @@ def restoring(
     links: Links = NO_TLS,
     chosen: Chosen | None = None,
     bump: int = BUMP,
+    attempt: int = 1,
 ) -> Bootstrap:
     """How a cluster begins that is born from a backup: with one member, that others join."""
-    record = first_attempt(cluster_uid, {name: peer_url}, version, links=links)
+    record = first_attempt(cluster_uid, {name: peer_url}, version, attempt, links)
     return replace(record, restoring=True, size=size, chosen=chosen, bump=bump)
 
 

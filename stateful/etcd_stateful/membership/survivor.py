@@ -125,7 +125,7 @@ def ways_out(seen: Observation) -> str:
     """What to put into the spec, and which choice it stands for."""
     able = candidates(seen)
     if not able:
-        return "No member's data is left here: bring a volume back, or restore a backup"
+        return _without_any_data(seen)
     best = able[0]
     record = recorded(seen)
     text = json.dumps(
@@ -135,6 +135,21 @@ def ways_out(seen: Observation) -> str:
         "Give the lost members their volumes back; or restore a backup; or go on with what one "
         f"member has, at the loss of what only others have: spec.recovery: {text}. "
         f"{_choice(able)}"
+    )
+
+
+def _without_any_data(seen: Observation) -> str:
+    """A Secret that was lost before the cluster had formed leaves claims with records, which may as
+    well be of one that had: only a human knows."""
+    ways, record = "bring a volume back, or restore a backup", recorded(seen)
+    taken_on = record.attempt == 0 and not record.issued
+    empty = all(seat.waits_empty for seat in roster.seats(seen))
+    if not (taken_on and empty and seen.last_version is None):
+        return f"No member's data is left here: {ways}"
+    what = "the EtcdCluster and its claims" if seen.cluster.durable else "the EtcdCluster"
+    return (
+        "No member's data is left here, and nothing tells that there ever was any. If the cluster "
+        f"has never served, delete {what}, and create it again; else {ways}"
     )
 
 

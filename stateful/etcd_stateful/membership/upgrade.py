@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.membership import changes, roster
-from etcd_stateful.membership.bootstrap import running_version
+from etcd_stateful.membership.bootstrap import running_version, waits_empty
 from etcd_stateful.membership.observation import (
     MemberStatus,
     Observation,
@@ -33,7 +33,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, made_for, parse_version
+from etcd_stateful.membership.versions import Version, made_for, parse_version, reported_version
 
 _V3_ONLY: Final = (3, 6)
 """The first minor that writes no entries of the v2 store into its log."""
@@ -85,12 +85,18 @@ def try_another(seen: Observation) -> Step | None:
 
 
 def _none_can_run(seen: Observation) -> bool:
-    """Whether etcd fails in some pod, or lacks its image, and runs in none; nor did any answer."""
+    """Whether etcd fails in every pod that may have data, or lacks its image; nor did any answer.
+
+    Where the status says that members ran the present minor, a missing image does not make it a
+    wrong guess: the spec may then choose another patch alone.
+    """
     if seen.etcd is not None or seen.statuses or any(pod.ready for pod in seen.pods):
         return False
-    fails = [pod.crashing or pod.image_missing for pod in seen.pods]
-    return any(fails) and all(
-        bad or not pod.etcd_started for bad, pod in zip(fails, seen.pods, strict=True)
+    ran, now = seen.last_version, _minor_of(running_version(seen))
+    missing_counts = ran is None or _minor_of(ran) != now or _minor_of(target(seen)) == now
+    held = [pod for pod in seen.pods if not waits_empty(pod)]
+    return bool(held) and all(
+        pod.crashing or (pod.image_missing and missing_counts) for pod in held
     )
 
 
@@ -115,7 +121,7 @@ def let_in(seen: Observation, pod: Pod) -> Step | None:
     than all others run. So the downgrade is put off until every member is there again.
     """
     now, said = running_version(seen), _statuses(seen)
-    running = [version for one in said if (version := parse_version(one.version))]
+    running = [version for one in said if (version := reported_version(one.version))]
     joins = made_for(pod.spec_hash, pod.image) or now
     if running and all(_minor_of(version) > _minor_of(joins) for version in running):
         if _minor_of(joins) < _minor_of(now):
@@ -132,7 +138,8 @@ def let_in(seen: Observation, pod: Pod) -> Step | None:
 def finish(seen: Observation) -> Step | None:
     """Asked when every pod has the newest template: from then on there is no way back for free."""
     now = running_version(seen)
-    if _before(seen) is None or any(parse_version(one.version) != now for one in _statuses(seen)):
+    said = {reported_version(status.version) for status in _statuses(seen)}
+    if _before(seen) is None or said - {now}:
         return None
     return _write(seen, now, None, f"every member runs etcd {now}")
 
@@ -268,8 +275,8 @@ def _jump(wanted: Version, now: Version) -> bool:
 
 
 def _minor(text: str) -> tuple[int, int] | None:
-    """Major and minor of `3.6`, `3.6.16` or `v3.6.16`."""
-    version = parse_version(text if text.count(".") > 1 else f"{text}.0")
+    """Major and minor of `3.6`, `3.6.16`, `v3.6.16` or `3.6.16-acme.1`."""
+    version = reported_version(text if text.count(".") > 1 else f"{text}.0")
     return (version.major, version.minor) if version else None
 
 

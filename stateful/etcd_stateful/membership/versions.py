@@ -14,6 +14,9 @@ from typing import Final
 _FORM: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,6})", re.ASCII)
 
 
+_HEAD: Final = re.compile(_FORM.pattern + r"(?!\d)", re.ASCII)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
     major: int
@@ -36,6 +39,14 @@ def parse_version(text: str) -> Version | None:
     """
     match = _FORM.fullmatch(text)
     return Version(int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+@lru_cache(maxsize=64)
+def reported_version(text: str) -> Version | None:
+    """The version that a member says it runs. A build of one's own may add to it, as in
+    `3.6.14-acme.1`, and comes from an image whose tag is the number alone."""
+    match = _HEAD.match(text)
+    return parse_version(match[0]) if match else None
 
 
 def made_for(template_hash: str, image: str) -> Version | None:

@@ -1,0 +1,63 @@
+"""Pods and members that have yet to serve, in words: which one holds up the others, and by what."""
+
+from __future__ import annotations
+
+from etcd_stateful import naming
+from etcd_stateful.membership import roll, roster
+from etcd_stateful.membership.observation import Observation, Pod, is_latched
+from etcd_stateful.membership.steps import Step, Wait
+
+
+def every_pod_serves(seen: Observation) -> Step | None:
+    idle = _for_the_next_image(seen)
+    waits = [
+        (ordinal, pod)
+        for ordinal in range(seen.replicas)
+        if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting
+        if ordinal not in idle
+    ]
+    if not waits:
+        return every_voter_serves(seen)
+    ordinal, pod = min(waits, key=lambda one: _blame(one[1]))
+    return Wait(_in_words(seen, ordinal, pod))
+
+
+def _for_the_next_image(seen: Observation) -> set[int]:
+    """Ordinals without a member that wait until the restart has tried out their image."""
+    if roll.is_over(seen):
+        return set()
+    vacant = (seat for seat in roster.seats(seen) if seat.member is None and seat.waits_empty)
+    return {seat.ordinal for seat in vacant}
+
+
+def every_voter_serves(seen: Observation) -> Step | None:
+    """A pod that is Ready served a moment ago; its member says whether it does now."""
+    if not is_latched(seen):
+        return None
+    away = [seat for seat in roster.voters(seen) if not seat.serves]
+    return Wait(f"etcd in {roster.in_words(away)} to answer", soon=True) if away else None
+
+
+def _blame(pod: Pod | None) -> int:
+    """Lowest for the pod to name: one with a cause rather than one that only lacks the others."""
+    if pod is not None and pod.trouble:
+        return 0
+    lacks_others = pod is not None and not pod.deleting and (pod.answer or pod.etcd_started)
+    return 2 if lacks_others else 1
+
+
+def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
+    name = naming.pod(seen.cluster.name, ordinal)
+    if pod is None:
+        owner = f"StatefulSet {seen.cluster.name}"
+        return f"pod {name} to be made; the Events of {owner} say what keeps it"
+    if pod.deleting:
+        return f"pod {name} to stop; the StatefulSet then makes it again"
+    if pod.trouble:
+        return f"pod {name}: {pod.trouble}"
+    if pod.etcd_started and seen.etcd is None:
+        return f"etcd in pod {name} to reach a quorum"
+    if pod.in_start:
+        what = "get its ticket" if pod.answer else "answer from its init container start"
+        return f"pod {name} to {what}"
+    return f"pod {name} to become ready"

@@ -1,0 +1,83 @@
+"""What is left of a cluster whose Secret is lost: its ID, epoch and version by everything else.
+
+A lost Secret never leads to an empty cluster (I11), nor to another version than its members ran: a
+default is never applied twice (I9).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from etcd_stateful import naming
+from etcd_stateful.manifests.statefulset import version_of
+from etcd_stateful.membership import records, replicas
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.membership.versions import Version, made_for
+
+
+def record(seen: Observation, cluster_id: int) -> Bootstrap:
+    """The cluster as it was, as far as anything tells."""
+    size, epoch = min(replicas.wanted(seen), naming.MAX_SIZE), _epoch(seen, cluster_id)
+    told = _told(seen)
+    version = told or seen.last_version or seen.cluster.version
+    taken_on = records.adopted(
+        seen.cluster.uid, cluster_id, str(version), size, epoch, seen.cluster.links
+    )
+    return replace(taken_on, before=_version_before(seen, version), untried=told is None)
+
+
+def cluster_ids(seen: Observation) -> set[int]:
+    """What claims and pods, etcd or the status remember of a cluster's ID."""
+    last = {seen.last_cluster_id} if seen.last_cluster_id is not None else set()
+    held = {claim.record.cluster_id for claim in seen.claims if claim.record}
+    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}
+    # Other claims are still of an attempt before the one that formed.
+    return (held & last or held) | answering(seen) or last
+
+
+def answering(seen: Observation) -> set[int]:
+    """The cluster IDs that etcd answers with."""
+    said = {status.cluster_id for status in seen.statuses.values()}
+    strange = {other for at, other in seen.strangers.items() if other != _of_before(seen, at)}
+    return said | strange | ({seen.etcd.cluster_id} if seen.etcd else set())
+
+
+def _of_before(seen: Observation, ordinal: int) -> int | None:
+    """What its volume's record says is no surprise: a member of before a recovery or a restore,
+    or of an attempt before this one, has yet to be stopped."""
+    claim, pod = seen.claim(ordinal), seen.pod(ordinal)
+    record = claim.record if claim else pod.record if pod else None
+    return record.cluster_id if record else None
+
+
+def _epoch(seen: Observation, cluster_id: int) -> int:
+    """Claims remember it; what is of an earlier one has ended with a recovery."""
+    held = [claim.record for claim in seen.claims if claim.record]
+    epochs = [record.epoch for record in held if record.cluster_id == cluster_id]
+    return max(epochs, default=records.FIRST_EPOCH)
+
+
+def _told(seen: Observation) -> Version | None:
+    """By what pods are made from, or else by those that have run etcd. Of several minors the lowest
+    is what all members can be brought to; of its patches, the one of most pods."""
+    if seen.stateful_set and (live := version_of(seen.stateful_set)):
+        return live
+    ran = Counter(_have_run(seen))
+    return min(ran, key=lambda one: (one.major, one.minor, -ran[one], one), default=None)
+
+
+def _have_run(seen: Observation) -> list[Version]:
+    made = (made_for(pod.spec_hash, pod.image) for pod in seen.pods if pod.etcd_started)
+    return [version for version in made if version]
+
+
+def _version_before(seen: Observation, now: Version) -> str:
+    """What a change of the version has not reached yet is a way back from it (see `upgrade`).
+
+    By the pods in which etcd has started: nobody asks etcd while there is no record. Of several
+    versions the one of another minor is what the change comes from.
+    """
+    others = {version for version in _have_run(seen) if version != now}
+    return str(min(others, key=lambda one: (one.minor == now.minor, one), default=""))

@@ -1,0 +1,238 @@
+"""The version of a cluster whose Secret is lost: by what is left, never by a default or an edit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import with_pod
+from worlds import World, drive, formed, is_write, labels
+
+from etcd_stateful.membership import upgrade
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.membership.steps import CreateSecret, Hold, Settled
+from etcd_stateful.membership.versions import Version
+
+OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"
+
+
+def running(version: str, size: int = 3) -> World:
+    """Its spec names no version."""
+    world = formed(size, version=version)
+    world.turn()
+    del world.body["spec"]["version"]
+    world.edit()
+    assert drive(world) == Settled()
+    world.history.clear()
+    return world
+
+
+def orphaned(version: str, size: int = 3) -> World:
+    """Secret and StatefulSet are lost; the pods run on."""
+    world = running(version, size)
+    world.lose_secret()
+    world.delete_stateful_set()
+    return world
+
+
+def versions(world: World) -> set[str]:
+    return {pod.version for pod in world.pods.values()}
+
+
+def taken_on(seen: Observation) -> Bootstrap:
+    step = decide(seen)
+    assert isinstance(step, CreateSecret), step
+    assert step.record.latched
+    return step.record
+
+
+class TestTheStatefulSetIsLostToo:
+    @pytest.mark.parametrize("size", [1, 2, 3])
+    def test_a_cluster_of_an_older_version_was_upgraded_to_the_operators_default(
+        self, size: int
+    ) -> None:
+        world = orphaned(OLD, size)
+
+        assert drive(world) == Settled()
+
+        assert versions(world) == {OLD}
+        assert (world.record.version, world.record.before) == (OLD, "")
+        assert not world.record.untried
+
+    def test_a_pod_that_stops_still_tells(self) -> None:
+        world = running(OLD)
+        world.lose_secret()
+        world.delete_stateful_set(with_pods=True)
+
+        assert drive(world) == Settled()
+        assert versions(world) == {OLD}
+
+    def test_without_any_pod_the_status_tells_and_is_not_trusted_blindly(self) -> None:
+        world = running(OLD)
+        world.lose_secret()
+        world.delete_stateful_set()
+        world.pods.clear()
+        world.body["status"]["currentVersion"] = OLD
+
+        record = taken_on(world.observe())
+
+        assert (record.version, record.untried) == (OLD, True)
+        assert drive(world) == Settled()
+        assert versions(world) == {OLD}
+        assert not world.record.untried
+
+    def test_where_nothing_tells_the_spec_does_until_a_quorum_has_answered(self) -> None:
+        world = running(NEW)
+        world.lose_secret()
+        world.delete_stateful_set()
+        world.pods.clear()
+        world.edit(version="3.7.2")
+
+        record = taken_on(world.observe())
+
+        assert (record.version, record.untried) == ("3.7.2", True)
+
+    def test_an_edit_that_waits_jumped_over_a_minor(self) -> None:
+        world = orphaned(OLD)
+        world.edit(version=NEW)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "VersionJump"
+        assert versions(world) == {OLD}
+
+    def test_an_edit_that_waits_jumped_over_the_gates(self) -> None:
+        """Nothing tells any more that no log has entries of 3.5."""
+        world = orphaned(MIDDLE)
+        world.edit(version=NEW)
+
+        assert drive(world) == Settled()
+
+        steps = ["EnableDowngrade", "CancelDowngrade", f"version {NEW}"]
+        assert [one for one in labels(world.history) if one in steps] == steps
+
+    @pytest.mark.parametrize(("before", "after"), [(MIDDLE, NEW), (NEW, MIDDLE)])
+    @pytest.mark.parametrize("restarted", [1, 2])
+    def test_a_change_that_was_half_way_goes_on(
+        self, before: str, after: str, restarted: int
+    ) -> None:
+        world = running(before)
+        world.edit(version=after)
+        done = 0
+        while done < restarted:
+            step = decide(world.observe())
+            done += labels([step])[0].startswith("restart")
+            world.apply(step) if is_write(step) else world.turn()
+        for _ in range(3):
+            world.turn()
+        world.lose_secret()
+        world.delete_stateful_set()
+
+        record = taken_on(world.observe())
+
+        assert (record.version, record.before) == (MIDDLE, NEW)
+        assert drive(world) == Settled()
+        assert versions(world) == {after}
+
+    @pytest.mark.parametrize(
+        ("ran", "version"),
+        [
+            (("3.7.2", NEW, NEW), NEW),
+            (("3.7.2", "3.7.2", NEW), "3.7.2"),
+            (("3.7.2", NEW), "3.7.2"),
+            ((MIDDLE, NEW, NEW), MIDDLE),
+        ],
+    )
+    def test_of_several_versions_the_lowest_minor_counts_and_its_patch_of_most_pods(
+        self, ran: tuple[str, ...], version: str
+    ) -> None:
+        seen = orphaned(NEW, len(ran)).observe()
+        for ordinal, one in enumerate(ran):
+            seen = with_pod(seen, ordinal, spec_hash=f"0-{one}")
+
+        assert taken_on(seen).version == version
+
+    def test_a_pod_that_never_ran_tells_nothing(self) -> None:
+        seen = orphaned(NEW).observe()
+        seen = with_pod(seen, 2, spec_hash=f"0-{MIDDLE}", etcd_started=False)
+
+        assert taken_on(seen).version == NEW
+
+    def test_the_pods_are_believed_before_the_status(self) -> None:
+        seen = replace(orphaned(MIDDLE).observe(), last_version=Version(3, 5, 33))
+
+        assert taken_on(seen).version == MIDDLE
+
+
+class TestTheStatefulSetIsThere:
+    def failing(self) -> World:
+        """A power outage: no pod is Ready, and the registry is not there either."""
+        world = running(MIDDLE)
+        world.bad_images = {MIDDLE}
+        for ordinal in list(world.pods):
+            world.restart_pod(ordinal)
+        world.turn()
+        world.turn()
+        return world
+
+    def test_a_version_that_it_tells_was_left_for_an_edit_without_any_gate(self) -> None:
+        world = self.failing()
+        world.edit(version=NEW)
+        world.lose_secret()
+
+        drive(world)
+
+        assert (world.record.version, world.record.untried) == (MIDDLE, False)
+        assert versions(world) == {MIDDLE}
+
+        world.bad_images = set()
+        assert drive(world) == Settled()
+        assert labels(world.history).index("EnableDowngrade") < labels(world.history).index(
+            f"version {NEW}"
+        )
+
+    def test_it_is_believed_before_pods_and_status(self) -> None:
+        world = running(MIDDLE)
+        world.lose_secret()
+        seen = replace(world.observe(), last_version=Version(3, 5, 33))
+        for ordinal in range(3):
+            seen = with_pod(seen, ordinal, spec_hash=f"0-{OLD}")
+
+        assert taken_on(seen).version == MIDDLE
+
+
+class TestAGuess:
+    """Nothing has told the version, and the spec is edited."""
+
+    def all_fail(self, now: str, **sign: bool) -> Observation:
+        world = formed(3, version=now)
+        world.edit(version=NEW)
+        seen = replace(world.observe(), etcd=None, statuses={})
+        assert seen.secret is not None
+        secret = replace(seen.secret, bootstrap=replace(world.record, untried=True))
+        failing = [replace(pod, ready=False, **sign) for pod in seen.pods]
+        return replace(seen, secret=secret, pods=tuple(failing))
+
+    @pytest.mark.parametrize("sign", ["crashing", "image_missing"])
+    def test_is_kept_while_a_pod_may_run_it_yet(self, sign: str) -> None:
+        """One missing image of three was enough."""
+        seen = self.all_fail(MIDDLE, **{sign: True})
+        assert upgrade.try_another(seen) is not None
+
+        early = with_pod(seen, 1, etcd_started=False, **{sign: False})
+        assert upgrade.try_another(early) is None
+
+    @pytest.mark.parametrize("now", [MIDDLE, "3.7.2"])
+    @pytest.mark.parametrize("told", [True, False])
+    def test_that_the_status_shares_is_not_left_by_a_minor_for_want_of_its_image(
+        self, now: str, told: bool
+    ) -> None:
+        """Members ran it, as far as anybody knows."""
+        seen = self.all_fail(now, image_missing=True)
+        hint = seen.cluster.version if not told else Version(3, int(now[2]), 1)
+        seen = replace(seen, last_version=hint)
+
+        assert (upgrade.try_another(seen) is None) is (told and now == MIDDLE)

@@ -39,9 +39,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
-        "if seen.due is not None and _held(seen) <= 0:",
+        "if seen.due is not None and _held(seen, seen.due.latest) <= 0:",
         "if seen.due is not None:",
         "after an outage of the operator all clusters begin at once",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "return clock(seen.schedule, seen.began) > moment",
+        "return True",
+        "a hand-over shortly before a run makes it too late",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "held = jitter(seen.schedule) if _overdue(seen, moment) else 0",
+        "held = 0",
+        "what is held to spread the load is given up as too late",
     ),
     Mutant(
         _SCHEDULES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -40,6 +40,10 @@ SPEC: Json = {
         "s3": {"path": "mybucket/etcd", "awsSecret": "aws"},
     },
 }
+
+
+def clock_of(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
 
 
 class World:
@@ -237,6 +241,19 @@ async def test_where_nobody_speaks_of_jitter_a_run_begins_a_little_later(world: 
     await world.until(f"03:00:{later}")
 
     assert world.backups() == ["03:00"]
+
+
+async def test_an_operator_that_begins_shortly_before_a_run_makes_it_in_time(world: World) -> None:
+    world.declare(jitterSeconds=600, schedule="0 * * * *", startingDeadlineSeconds=10)
+    later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
+    assert later > 20
+    begins = START + 60 + later
+    await world.until(clock_of(begins - 1))
+    world.begin()
+    await world.until(clock_of(begins))
+
+    assert world.backups() == ["03:00"]
+    assert world.status["missedRuns"] == 0
 
 
 @pytest.mark.parametrize(

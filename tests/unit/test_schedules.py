@@ -173,6 +173,44 @@ class TestJitter:
         assert (step.after, step.miss) == (later, None)
         assert schedules.decide(replace(overdue, now=NOON + 5000.0 + later)) == Create(NOON)
 
+    @pytest.mark.parametrize("before", [0.0, 10.0, 590.0])
+    def test_a_hand_over_shortly_before_a_run_does_not_make_it_late(self, before: float) -> None:
+        """It was held as if it had been overdue: beyond its deadline, and the day had no backup."""
+        begins = NOON + schedules.jitter(self.SPREAD)
+        strict = replace(self.SPREAD, deadline=60)
+        fallen_due = seen(schedule=strict, due=Due(NOON), began=begins - before, now=begins + 1.0)
+
+        assert schedules.decide(fallen_due) == Create(NOON)
+
+    def test_that_it_is_held_makes_no_run_late(self) -> None:
+        """Ten seconds late when the operator began, and given up for the minutes of its jitter."""
+        later = schedules.jitter(self.SPREAD)
+        strict = replace(self.SPREAD, deadline=60)
+        began = NOON + later + 10.0
+        held = seen(schedule=strict, due=Due(NOON), began=began, now=began)
+        assert later > 60
+        step = schedules.decide(held)
+        assert isinstance(step, Tell)
+        assert (step.after, step.miss) == (min(later, LONGEST_WAIT), None)
+
+        assert schedules.decide(replace(held, now=began + later)) == Create(NOON)
+        assert schedules.decide(replace(held, now=began + later + 50.0)) == Create(NOON)
+        step = schedules.decide(replace(held, now=began + later + 51.0))
+        assert missed(step) == ("TooLate", 1, NOON)
+        assert isinstance(step, Tell)
+        assert step.miss
+        assert step.miss.message.startswith("a run was missed: 61 s late")
+
+    def test_what_was_too_late_when_the_operator_began_is_told_after_the_hold(self) -> None:
+        later = schedules.jitter(self.SPREAD)
+        strict = replace(self.SPREAD, deadline=60)
+        began = NOON + later + 61.0
+
+        step = schedules.decide(
+            seen(schedule=strict, due=Due(NOON), began=began, now=began + later)
+        )
+        assert missed(step) == ("TooLate", 1, NOON)
+
 
 class TestRetention:
     def gone(self, kept: Retention, *there: Made, now: float = NOON) -> list[int]:

@@ -137,7 +137,7 @@ def decide(seen: Seen) -> Step:
     if seen.due is not None and any(one.moment == seen.due.latest for one in seen.made):
         # Not the newest: a clock that was ahead has made one for a moment to come.
         return Tell(replace(record, counted_until=float(seen.due.latest)), 0.0)
-    if seen.due is not None and _held(seen) <= 0:
+    if seen.due is not None and _held(seen, seen.due.latest) <= 0:
         return _of_due(seen, seen.due)
     going = None if schedule.suspend else retention.decide(schedule.retention, seen.made, seen.now)
     return going or Tell(record, _after(seen))
@@ -161,7 +161,7 @@ def _hindrance(seen: Seen, moment: int) -> Miss | None:
         if one.state == "running" and not one.deleting:
             words = f"the one before, EtcdBackup {one.name}, is not over: {one.words}"
             return Miss("StillRunning", words.removesuffix(": "))
-    late, deadline = clock(seen.schedule, seen.now) - moment, seen.schedule.deadline
+    late, deadline = _late(seen, moment), seen.schedule.deadline
     if deadline is not None and late > deadline:
         words = f"{int(late)} s late, and spec.startingDeadlineSeconds is {deadline}"
         return Miss("TooLate", words)
@@ -181,14 +181,25 @@ def _missed(seen: Seen, count: int, last: int, reason: str, words: str) -> Tell:
     return Tell(record, 0.0, Miss(reason, f"{runs} missed: {words}"))
 
 
-def _held(seen: Seen) -> float:
-    """How long an operator that has just begun makes nothing, so that not all start at once."""
-    return seen.began + jitter(seen.schedule) - seen.now
+def _overdue(seen: Seen, moment: int) -> bool:
+    """Whether it should have begun before this operator did. What falls due later is spread."""
+    return clock(seen.schedule, seen.began) > moment
+
+
+def _held(seen: Seen, moment: int) -> float:
+    """How long an operator that has just begun waits with it, so that not all start at once."""
+    return seen.began + jitter(seen.schedule) - seen.now if _overdue(seen, moment) else 0.0
+
+
+def _late(seen: Seen, moment: int) -> float:
+    """Without the time for which it was held: nobody is late who waits for their turn."""
+    held = jitter(seen.schedule) if _overdue(seen, moment) else 0
+    return clock(seen.schedule, seen.now) - moment - held
 
 
 def _after(seen: Seen) -> float:
     busy = any(one.deleting or one.state == "running" for one in seen.made)
     longest = BUSY_SECONDS if busy else LONGEST_WAIT
     if seen.due is not None:
-        return min(_held(seen), longest)
+        return min(_held(seen, seen.due.latest), longest)
     return min(max(seen.upcoming + jitter(seen.schedule) - seen.now, 0.05), longest)

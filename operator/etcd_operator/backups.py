@@ -6,6 +6,7 @@ its pods, which are watched, bring the next pass. A backup that is made costs no
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -24,15 +25,18 @@ from etcd_operator.kube import (
     Conflict,
     Json,
     Key,
+    KubeError,
     Kubernetes,
     Rejected,
+    Unavailable,
     namespace_ends,
     refused_in_words,
 )
 from etcd_operator.moments import created, rfc3339, seconds
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
-from etcd_operator.store import Store
+from etcd_operator.store import Store, key_of
+from etcd_operator.unanswered import REASON, Unanswered, in_words
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY, EtcdCluster, Refused, parse_cluster
@@ -79,6 +83,7 @@ class Backups:
         self._jobs = BackupJobs(kube, store, ask, wall_clock)
         self._wall_clock = wall_clock
         self._warned: dict[Key, str] = {}
+        self._unanswered = Unanswered()
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass. Returns in how many seconds to ask again; None: when the next event comes.
@@ -87,14 +92,21 @@ class Backups:
         """
         body = self._store.get(ETCD_BACKUPS, *key)
         if body is None:
-            self._warned.pop(key, None)
+            self._forgive(key)
             return None
         try:
             after = await self._pass(body)
         except Rejected as error:
             return await self._refused(body, error)
-        self._warned.pop(key, None)
+        except Unavailable as error:
+            await self._not_done(body, error)
+            raise
+        self._forgive(key)
         return after
+
+    def _forgive(self, key: Key) -> None:
+        self._warned.pop(key, None)
+        self._unanswered.over(key)
 
     async def _pass(self, body: Json) -> float | None:
         deleting = "deletionTimestamp" in body["metadata"]
@@ -279,9 +291,14 @@ class Backups:
                     raise
         return REJECTED_SECONDS
 
+    async def _not_done(self, body: Json, error: Unavailable) -> None:
+        if self._unanswered.again(key_of(body)):
+            with contextlib.suppress(KubeError):
+                await self._write(body, status.failing(body, REASON, in_words(error), self._now()))
+
     def _warn(self, body: Json, words: str) -> None:
         """Once, however often it is tried."""
-        key = (body["metadata"]["namespace"], body["metadata"]["name"])
+        key = key_of(body)
         if self._warned.get(key) != words:
             self._warned[key] = words
             log.warning("%s", words)

@@ -14,6 +14,7 @@ _RETENTION = "backup/retention.py"
 _SCHEDULE = "api/schedule.py"
 _SCHEDULES = "backup/schedules.py"
 _SHELL = "operator/etcd_operator/schedules.py"
+_UNANSWERED = "operator/etcd_operator/unanswered.py"
 _STORE = "operator/etcd_operator/store.py"
 
 MUTANTS: Final = [
@@ -72,6 +73,24 @@ MUTANTS: Final = [
         "until = replace(told.record, counted_until=due.latest - 1)",
         "until = replace(told.record, counted_until=due.latest)",
         "after an outage nothing is made up for",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "    if _overdue(seen, moment):\n        return Miss",
+        "    if True:\n        return Miss",
+        "a webhook that is down is told as an operator that was away",
+    ),
+    Mutant(
+        _UNANSWERED,
+        "return self._passes[key] >= UNANSWERED_PASSES",
+        "return False",
+        "a schedule that cannot make its backups looks well",
+    ),
+    Mutant(
+        _SHELL,
+        "if after:  # at once",
+        "if True:  # at once",
+        "a run that was missed makes the API server's failures forgotten",
     ),
     Mutant(
         _SCHEDULES,

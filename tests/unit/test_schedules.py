@@ -100,12 +100,21 @@ class TestDue:
     def test_those_that_were_missed_are_counted_before_one_makes_up_for_them(self) -> None:
         """In this order, or a death in between would lose the count."""
         due = Due(NOON, 5, NOON - 3600)
-        first = schedules.decide(seen(due=due))
+        first = schedules.decide(seen(due=due, began=NOON - 10.0))
         assert missed(first) == ("OperatorAway", 5, NOON - 1)
         assert isinstance(first, Tell)
         assert first.record.last_missed == NOON - 3600
 
         assert schedules.decide(seen(record=first.record, due=Due(NOON))) == Create(NOON)
+
+    def test_an_operator_that_was_there_is_not_said_to_have_been_away(self) -> None:
+        due = Due(NOON, 5, NOON - 3600)
+        step = schedules.decide(seen(due=due, began=NOON - 3601.0, unmade="a webhook is down"))
+
+        assert missed(step) == ("NotMade", 5, NOON - 1)
+        assert isinstance(step, Tell)
+        assert step.miss
+        assert "could not be made: a webhook is down" in step.miss.message
 
     def test_while_suspended_all_are_missed_and_none_is_made_up_for(self) -> None:
         suspended = replace(HOURLY, suspend=True)

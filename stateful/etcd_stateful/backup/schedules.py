@@ -66,6 +66,8 @@ class Seen:
     """The EtcdBackups of this very schedule."""
     taken: bool = False
     """The name of the run that is due is that of another's EtcdBackup."""
+    unmade: str = ""
+    """What the API server said, where the last tries came to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +149,24 @@ def _of_due(seen: Seen, due: Due) -> Step:
     if seen.schedule.suspend:
         return _missed(seen, due.earlier + 1, due.latest, "Suspended", "spec.suspend is true")
     if due.earlier:
-        words = "nobody was there to begin it; for all of these there is one run now"
-        told = _missed(seen, due.earlier, due.last_earlier, "OperatorAway", words)
+        why = _unbegun(seen, due.last_earlier)
+        words = f"{why.message}; for all of these there is one run now"
+        told = _missed(seen, due.earlier, due.last_earlier, why.reason, words)
         until = replace(told.record, counted_until=due.latest - 1)
         return replace(told, record=until)
-    if why := _hindrance(seen, due.latest):
-        return _missed(seen, 1, due.latest, why.reason, why.message)
+    if hindrance := _hindrance(seen, due.latest):
+        return _missed(seen, 1, due.latest, hindrance.reason, hindrance.message)
     return Create(due.latest)
+
+
+def _unbegun(seen: Seen, moment: int) -> Miss:
+    if _overdue(seen, moment):
+        return Miss("OperatorAway", "nobody was there to begin it")
+    return Miss("NotMade", f"its EtcdBackup could not be made{_said(seen)}")
+
+
+def _said(seen: Seen) -> str:
+    return f": {seen.unmade}" if seen.unmade else ""
 
 
 def _hindrance(seen: Seen, moment: int) -> Miss | None:
@@ -164,7 +177,7 @@ def _hindrance(seen: Seen, moment: int) -> Miss | None:
     late, deadline = _late(seen, moment), seen.schedule.deadline
     if deadline is not None and late > deadline:
         words = f"{int(late)} s late, and spec.startingDeadlineSeconds is {deadline}"
-        return Miss("TooLate", words)
+        return Miss("TooLate", words + _said(seen))
     if seen.taken:
         return Miss("NameTaken", "its name is that of an EtcdBackup which is not of this schedule")
     return None

@@ -366,7 +366,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECORDS,
-        'restoring=_truth(raw.get("restoring", False)),',
+        'restoring=truth(raw.get("restoring", False)),',
         "restoring=False,",
         "an operator that restarts forgets that nothing may run yet",
     ),

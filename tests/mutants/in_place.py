@@ -38,7 +38,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACEMENT,
-        "    if seen.etcd is None:\n        return _until_it_serves(seen)\n",
+        "    if seen.etcd is None:\n        return authentication.denied(seen) or _until_it_serves("
+        "seen)\n",
         "",
         "the volumes of before are deleted before what replaces them serves",
     ),
@@ -91,9 +92,9 @@ MUTANTS: Final = [
         "an edited restore fails by what was said of it before",
     ),
     Mutant(
-        "backup/names.py",
-        "[:-keep] if key not in spares]",
-        "[:-keep]]",
+        "operator/etcd_operator/backup/pruning.py",
+        "elif key not in (order.spare, made) and (",
+        "elif key != made and (",
         "the last proven backup is deleted after some that were not",
     ),
 ]

@@ -6,36 +6,37 @@ its pods, which are watched, bring the next pass. A backup that is made costs no
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from etcd_operator.backed_up import recorded_of, target_of
 from etcd_operator.backup_jobs import AskProgress, BackupJobs, ask_progress
 from etcd_operator.events import Events
 from etcd_operator.kube import (
     CLAIMS,
     ETCD_BACKUPS,
-    ETCD_CLUSTERS,
     JOBS,
-    PODS,
-    STATEFUL_SETS,
     Conflict,
     Json,
     Key,
+    KubeError,
     Kubernetes,
     Rejected,
+    Unavailable,
     namespace_ends,
     refused_in_words,
 )
 from etcd_operator.moments import created, rfc3339, seconds
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
-from etcd_operator.store import Store
+from etcd_operator.store import Store, key_of
+from etcd_operator.unanswered import REASON, Unanswered, in_words
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
-from etcd_stateful.api.cluster import DEFAULT_REPOSITORY, EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
 from etcd_stateful.api.stores import VOLUME
 from etcd_stateful.backup import deletion, plan, recorded, status
 from etcd_stateful.backup.deletion import CreateDeletion, SetFinalizers
@@ -50,11 +51,8 @@ from etcd_stateful.backup.plan import (
     Target,
     Tell,
 )
-from etcd_stateful.certificates import operator_secret
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job
-from etcd_stateful.manifests.statefulset import levels_in, links_of
 from etcd_stateful.manifests.trial_job import trial_job
-from etcd_stateful.membership import identity
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +77,7 @@ class Backups:
         self._jobs = BackupJobs(kube, store, ask, wall_clock)
         self._wall_clock = wall_clock
         self._warned: dict[Key, str] = {}
+        self._unanswered = Unanswered()
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass. Returns in how many seconds to ask again; None: when the next event comes.
@@ -87,14 +86,21 @@ class Backups:
         """
         body = self._store.get(ETCD_BACKUPS, *key)
         if body is None:
-            self._warned.pop(key, None)
+            self._forgive(key)
             return None
         try:
             after = await self._pass(body)
         except Rejected as error:
             return await self._refused(body, error)
-        self._warned.pop(key, None)
+        except Unavailable as error:
+            await self._not_done(body, error)
+            raise
+        self._forgive(key)
         return after
+
+    def _forgive(self, key: Key) -> None:
+        self._warned.pop(key, None)
+        self._unanswered.over(key)
 
     async def _pass(self, body: Json) -> float | None:
         deleting = "deletionTimestamp" in body["metadata"]
@@ -171,7 +177,7 @@ class Backups:
             job=job,
             trial=await self._trial(backup, run, job),
             before=await self._before(backup, stored, name) if run else None,
-            target=self._target(backup),
+            target=target_of(self._store, backup),
             claim=not due or job is not None or await self._has_claim(backup),
         )
 
@@ -187,61 +193,6 @@ class Backups:
             return None
         return await self._jobs.find(backup, named)
 
-    def _target(self, backup: EtcdBackup) -> Target | None:
-        if not backup.cluster:
-            return None
-        body = self._store.get(ETCD_CLUSTERS, backup.namespace, backup.cluster)
-        if body is None:
-            return None
-        cluster = self._parsed(body)
-        if cluster is None:
-            return None
-        endpoints = self._endpoints(cluster, body)
-        encrypted = any(one.startswith("https:") for one in endpoints)
-        secret = operator_secret(cluster) if encrypted else ""
-        return Target(endpoints, _cluster_id(body), secret)
-
-    def _endpoints(self, cluster: EtcdCluster, body: Json) -> tuple[str, ...]:
-        """Of every member by name: behind the Service nobody could choose one."""
-        listed = (body.get("status") or {}).get("members") or {}
-        names = {*listed.get("ready", ()), *listed.get("unready", ())}
-        found = {naming.ordinal_of(cluster.name, name) for name in names}
-        ordinals = {one for one in found if one is not None} or set(range(cluster.size))
-        return tuple(self._endpoint(cluster, ordinal) for ordinal in sorted(ordinals))
-
-    def _endpoint(self, cluster: EtcdCluster, ordinal: int) -> str:
-        """With TLS where its pod has it: not every one does while that is turned on or off."""
-        name = naming.pod(cluster.name, ordinal)
-        raw = self._store.get(PODS, cluster.namespace, name) or {}
-        levels = levels_in(raw.get("spec") or {}) or cluster.links.levels
-        encrypted = cluster.links.client.is_encrypted and "https" in levels.client_schemes
-        host = cluster.host(ordinal)
-        return f"{'https' if encrypted else 'http'}://{host}:{naming.CLIENT_PORT}"
-
-    def _parsed(self, body: Json) -> EtcdCluster | None:
-        """With the links that it runs with; the spec may have come to say others."""
-        try:
-            cluster = parse_cluster(body)
-        except Refused:
-            return None
-        live = self._store.get(STATEFUL_SETS, cluster.namespace, cluster.name)
-        try:
-            return replace(cluster, links=links_of(live)) if live else cluster
-        except (ValueError, KeyError, TypeError):
-            return cluster
-
-    def _recorded(self, backup: EtcdBackup) -> Json | None:
-        """The EtcdCluster that is backed up, for the manifest beside the backup."""
-        names = (
-            [backup.cluster]
-            if backup.cluster
-            else recorded.possible_names(backup.endpoints, backup.namespace)
-        )
-        for name in names:
-            if body := self._store.get(ETCD_CLUSTERS, backup.namespace, name):
-                return recorded.record(name, body["spec"], self._parsed(body))
-        return None
-
     async def _has_claim(self, backup: EtcdBackup) -> bool:
         if backup.store.kind != VOLUME:
             return True
@@ -255,7 +206,7 @@ class Backups:
         try:
             match step:
                 case CreateJob(run=run):
-                    of, last = self._recorded(backup), _last(body)
+                    of, last = recorded_of(self._store, backup), _last(body)
                     job = backup_job(
                         backup, run, target, operator_image=image, cluster=of, last=last
                     )
@@ -263,7 +214,7 @@ class Backups:
                 case CreateTrial(run=run, stored=stored):
                     await self._create(self._trial_job(backup, run, stored))
                 case CreateDeletion():
-                    of, told = self._recorded(backup), body.get("status") or {}
+                    of, told = recorded_of(self._store, backup), body.get("status") or {}
                     job = deletion_job(backup, told, operator_image=image, cluster=of)
                     await self._create(job)
                 case DeleteJob():
@@ -291,16 +242,21 @@ class Backups:
                     raise
         return REJECTED_SECONDS
 
+    async def _not_done(self, body: Json, error: Unavailable) -> None:
+        if self._unanswered.again(key_of(body)):
+            with contextlib.suppress(KubeError):
+                await self._write(body, status.failing(body, REASON, in_words(error), self._now()))
+
     def _warn(self, body: Json, words: str) -> None:
         """Once, however often it is tried."""
-        key = (body["metadata"]["namespace"], body["metadata"]["name"])
+        key = key_of(body)
         if self._warned.get(key) != words:
             self._warned[key] = words
             log.warning("%s", words)
 
     def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
         """With the image that the cluster has its etcd from, where it is one of ours."""
-        of = self._recorded(backup)
+        of = recorded_of(self._store, backup)
         repository = ((of or {}).get("spec") or {}).get("repository") or DEFAULT_REPOSITORY
         return trial_job(
             backup,
@@ -370,13 +326,6 @@ def _stranded(body: Json, error: Rejected) -> str:
         f"kubectl patch etcdbackup {where} "
         """--type=merge -p '{"metadata":{"finalizers":null}}'"""
     )
-
-
-def _cluster_id(body: Json) -> int:
-    try:
-        return identity.from_hex(str((body.get("status") or {}).get("clusterID") or ""))
-    except ValueError:
-        return 0
 
 
 def _last(body: Json) -> str:

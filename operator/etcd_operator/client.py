@@ -115,10 +115,12 @@ class Client:
         return _same(manifest, answer)
 
     async def create(self, resource: Resource, manifest: Json) -> Json:
+        metadata = manifest["metadata"]
         return await self._call(
             "create",
             resource,
-            resource.path(manifest["metadata"].get("namespace")),
+            resource.path(metadata.get("namespace")),
+            name=metadata.get("name", ""),
             query={"fieldManager": FIELD_MANAGER},
             body={"apiVersion": resource.api_version, "kind": resource.kind} | manifest,
         )
@@ -217,13 +219,16 @@ class Client:
         resource: Resource,
         path: str,
         *,
+        name: str = "",
         query: dict[str, str] | None = None,
         body: Json | None = None,
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Json:
+        """`name` is for the words alone, where the path does not have it."""
         started = time.monotonic()
         status = 0
+        call = f"{verb} {path}/{name}" if name else f"{verb} {path}"
         try:
             async with asyncio.timeout(self._seconds):
                 status, retry_after, data = await self._transport.send(
@@ -236,15 +241,15 @@ class Client:
                     seconds=self._seconds,
                 )
         except TimeoutError:
-            raise Unavailable(f"{verb} {path}: no answer within {self._seconds:g} s") from None
+            raise Unavailable(f"{call}: no answer within {self._seconds:g} s") from None
         except (aiohttp.ClientError, ApiException, OSError) as error:
-            raise Unavailable(f"{verb} {path}: {str(error) or type(error).__name__}") from error
+            raise Unavailable(f"{call}: {str(error) or type(error).__name__}") from error
         finally:
             self._observe(verb, resource, status, time.monotonic() - started)
         answer = _parsed(data)
         if status < 400 and answer is not None:
             return answer
-        raise refusal(f"{verb} {path}", status, answer, retry_after)
+        raise refusal(call, status, answer, retry_after)
 
 
 _METHODS = {

@@ -100,7 +100,6 @@ class Informer:
         """Fill the store, start the watches, keep both honest; for ever."""
         # Before kopf starts: it ignores for good what the API server does not serve by then.
         await self._until_listed()
-        self._ask_for_the_rest()
         self.synced.set()
         await self._let_them_begin()
         self._watches.start()
@@ -148,8 +147,9 @@ class Informer:
             different += await self._list_if_allowed(scope)
         if len(self._refused) == len(self._scopes):
             raise Rejected("none of the namespaces may be read", status=403)
-        for key in by_need(self._store):
-            self._enqueue(ETCD_CLUSTERS, key)
+        if self.synced.is_set():
+            for key in by_need(self._store):
+                self._enqueue(ETCD_CLUSTERS, key)
         self._health.resynced = self._health.clock()
         self._metrics.resync_time.set_to_current_time()
         log.info(
@@ -195,7 +195,7 @@ class Informer:
         self._fallen.pop(scope, None)
         owners = self._store.replace(resource, namespace, listing.items, listing.version)
         if not self.synced.is_set():
-            return len(owners)  # all are asked for once everything is known, in order of need
+            return len(owners)  # who begins once everything is known asks for all
         for owner in owners:
             self._enqueue(*owner)
         if owners:
@@ -226,13 +226,6 @@ class Informer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FIRST_ROUND_SECONDS):
                     await self._first_round()
-
-    def _ask_for_the_rest(self) -> None:
-        """What a resync does not ask for, as it was listed at the beginning."""
-        for resource in SELECTORS:
-            if resource.group == ETCD_CLUSTERS.group and resource != ETCD_CLUSTERS:
-                for key in self._store.keys(resource):
-                    self._enqueue(resource, key)
 
     async def _until_listed(self) -> None:
         delay = FIRST_RETRY

@@ -133,7 +133,7 @@ class Metrics:
     def _schedules(self, registry: CollectorRegistry) -> None:
         gauge, self._of_schedules = _gauges(registry, "etcd_backup_schedule", "namespace", "name")
         self.schedule_on = gauge(
-            "scheduled", "1 while runs are begun; 0: suspended, not accepted, or refused"
+            "scheduled", "1 while runs are begun; 0: suspended, not accepted, or not made"
         )
         self.schedule_last_run = gauge(
             "last_run_succeeded", "1 if the last run that is over was stored; 0: failed, or missed"

@@ -7,9 +7,30 @@ at, so a wrong guess costs a place in the line and nothing else.
 
 from __future__ import annotations
 
-from etcd_operator.kube import ETCD_CLUSTERS, SECRETS, SERVICES, STATEFUL_SETS, Json, Key
-from etcd_operator.store import Store
+from collections.abc import Iterator
+
+from etcd_operator.kube import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Json,
+    Key,
+)
+from etcd_operator.store import Owner, Store
 from etcd_stateful import naming
+
+
+def everything(store: Store) -> Iterator[Owner]:
+    """All custom resources, in the order in which each kind is looked at."""
+    for key in by_need(store):
+        yield Owner(ETCD_CLUSTERS, key)
+    for resource in (ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES):
+        for key in store.keys(resource):
+            yield Owner(resource, key)
 
 
 def by_need(store: Store) -> list[Key]:

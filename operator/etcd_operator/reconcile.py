@@ -37,7 +37,6 @@ from etcd_operator.observe import Observer, Seen
 from etcd_operator.passwords import PasswordLook
 from etcd_operator.patience import (
     REJECTED_SECONDS,
-    UNANSWERED_PASSES,
     WAIT_SECONDS,
     Memory,
     patience,
@@ -49,6 +48,7 @@ from etcd_operator.settings import Settings
 from etcd_operator.store import Store
 from etcd_operator.sweep import Network
 from etcd_operator.tickets import Start, TcpStart
+from etcd_operator.unanswered import UNANSWERED_PASSES, in_words
 from etcd_stateful.api.cluster import EtcdCluster, Refused, namesake, parse_cluster
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import Observation
@@ -326,7 +326,7 @@ class Reconciler:
         down, or this word does not get through either."""
         memory.unanswered += 1
         if memory.unanswered >= UNANSWERED_PASSES:
-            outcome = self._last_resort(body, f"the API server does not do it: {error}")
+            outcome = self._last_resort(body, in_words(error))
             await self._reporter.status(body, outcome, urgent=True)
 
     async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -19,14 +20,17 @@ from etcd_operator.kube import (
     Conflict,
     Json,
     Key,
+    KubeError,
     Kubernetes,
     Rejected,
+    Unavailable,
     refused_in_words,
 )
 from etcd_operator.moments import rfc3339
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
-from etcd_operator.store import Store
+from etcd_operator.store import Store, key_of
+from etcd_operator.unanswered import REASON, Unanswered, in_words
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
@@ -61,6 +65,7 @@ class Restores:
         self._finder = Finder(kube, store)
         self._jobs = BackupJobs(kube, store, wall_clock=wall_clock)
         self._wall_clock = wall_clock
+        self._unanswered = Unanswered()
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass. Returns in how many seconds to ask again; None: when the next event comes.
@@ -69,6 +74,7 @@ class Restores:
         """
         body = self._store.get(ETCD_RESTORES, *key)
         if body is None or "deletionTimestamp" in body["metadata"] or restores.is_over(body):
+            self._unanswered.over(key)
             return None
         try:
             restore = parse_restore(body)
@@ -76,9 +82,14 @@ class Restores:
             await self._write(body, status.refused(body, str(refused), self._now()))
             return None
         try:
-            return await self._pass(body, restore)
+            after = await self._pass(body, restore)
         except Rejected as error:
             return await self._refused(body, restore, error)
+        except Unavailable as error:
+            await self._not_done(body, restore, error)
+            raise
+        self._unanswered.over(key)
+        return after
 
     async def _pass(self, body: Json, restore: EtcdRestore) -> float | None:
         seen = await self._look(body, restore)
@@ -125,9 +136,16 @@ class Restores:
     async def _refused(self, body: Json, restore: EtcdRestore, error: Rejected) -> float:
         if words := refused_in_words(error):
             log.warning("%s", words)
-            seen = Seen(restore, body.get("status") or {})
-            await self._write(body, self._told(body, seen, Say("Refused", words, "False")))
+            await self._stopped(body, restore, Say("Refused", words, "False"))
         return REJECTED_SECONDS
+
+    async def _not_done(self, body: Json, restore: EtcdRestore, error: Unavailable) -> None:
+        if self._unanswered.again(key_of(body)):
+            with contextlib.suppress(KubeError):
+                await self._stopped(body, restore, Say(REASON, in_words(error), "False"))
+
+    async def _stopped(self, body: Json, restore: EtcdRestore, said: Say) -> None:
+        await self._write(body, self._told(body, Seen(restore, body.get("status") or {}), said))
 
     async def _say(self, body: Json, seen: Seen, said: Say) -> float | None:
         if await self._write(body, self._told(body, seen, said)) and (

@@ -36,6 +36,7 @@ from etcd_operator.kube import (
 )
 from etcd_operator.metrics import Metrics
 from etcd_operator.name_changes import Mark, NameChanges
+from etcd_operator.order import everything
 from etcd_operator.reconcile import Reconciler
 from etcd_operator.restores import Restores
 from etcd_operator.schedules import Schedules
@@ -88,6 +89,7 @@ class Operator:
         self.metrics = metrics
         self.client = client
         self.store = Store()
+        self._begun = asyncio.Event()
         self.health = Health(settings.resync_seconds)
         self.queues = {
             ETCD_CLUSTERS: WorkQueue("clusters", metrics, workers=settings.workers),
@@ -103,9 +105,9 @@ class Operator:
             metrics=metrics,
             health=self.health,
             enqueue=self._enqueue,
-            first_round=self.queues[ETCD_CLUSTERS].all_taken_up,
+            first_round=self._first_round,
         )
-        self.name_changes = NameChanges(client, self.queues[ETCD_CLUSTERS].add)
+        self.name_changes = NameChanges(client, lambda key: self._enqueue(ETCD_CLUSTERS, key))
         self.health.ready = self.informer.not_ready
         self.lock = lease.Lock(
             client,
@@ -115,8 +117,20 @@ class Operator:
         )
 
     def _enqueue(self, resource: Resource, key: Key) -> None:
-        """Children ask for what they belong to."""
-        self.queues[resource].add(key)
+        """Children ask for what they belong to. Where no pass is made, as another copy leads, that
+        is in the store, and the keys of what came and went would be kept for ever."""
+        if self._begun.is_set():
+            self.queues[resource].add(key)
+
+    def _begin(self) -> None:
+        """In one go, so that whatever happens is either in the store by now or asked for itself."""
+        self._begun.set()
+        for resource, key in everything(self.store):
+            self._enqueue(resource, key)
+
+    async def _first_round(self) -> None:
+        await self._begun.wait()
+        await self.queues[ETCD_CLUSTERS].all_taken_up()
 
     async def run(self, make: MakeWork, stop: asyncio.Event) -> int:
         """Until `stop` (0), or until a part ends or the Lease is lost (1)."""
@@ -145,6 +159,7 @@ class Operator:
         await self.informer.synced.wait()
         await leading.wait()
         self.metrics.leader.set(1)
+        self._begin()
         async with asyncio.TaskGroup() as group:
             for resource, queue in self.queues.items():
                 group.create_task(queue.run(work.workers[resource]))

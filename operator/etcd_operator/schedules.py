@@ -6,6 +6,7 @@ decision is made once more.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -19,8 +20,10 @@ from etcd_operator.kube import (
     Conflict,
     Json,
     Key,
+    KubeError,
     Kubernetes,
     Rejected,
+    Unavailable,
     refused_in_words,
 )
 from etcd_operator.metrics import Metrics
@@ -28,6 +31,7 @@ from etcd_operator.moments import created, rfc3339, seconds
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import write_news
 from etcd_operator.store import Owner, Store, key_of
+from etcd_operator.unanswered import REASON, Unanswered, in_words
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import schedule_status, schedules
@@ -57,6 +61,9 @@ class Schedules:
         self._metrics = metrics
         self._wall_clock = wall_clock
         self._began: float | None = None
+        self._unanswered = Unanswered()
+        self._unmade: dict[Key, str] = {}
+        """What the API server said, as the last passes came to nothing."""
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass. Returns in how many seconds to ask again; None: when the next event comes.
@@ -68,6 +75,7 @@ class Schedules:
         body = self._store.get(ETCD_SCHEDULES, *key)
         if body is None or "deletionTimestamp" in body["metadata"]:
             self._metrics.forget_schedule(key)
+            self._mended(key)
             return None
         try:
             schedule = parse_schedule(body)
@@ -79,9 +87,15 @@ class Schedules:
             await self._write(body, told)
             return None
         try:
-            return await self._pass(body, schedule, calendar)
+            after = await self._pass(body, schedule, calendar)
         except Rejected as error:
             return await self._refused(body, error)
+        except Unavailable as error:
+            await self._not_done(body, error)
+            raise
+        if after:  # at once is the rest of a step: one that was told as missed, and none was made
+            self._mended(key)
+        return after
 
     async def _pass(
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar
@@ -120,6 +134,7 @@ class Schedules:
             due=due,
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),
+            unmade=self._unmade.get(key_of(body), ""),
         )
 
     def _is_taken(self, schedule: EtcdBackupSchedule, moment: int, made: tuple[Made, ...]) -> bool:
@@ -156,10 +171,24 @@ class Schedules:
     async def _refused(self, body: Json, error: Rejected) -> float:
         if words := refused_in_words(error):
             log.warning("%s", words)
-            told = schedule_status.failing(body, words, rfc3339(self._wall_clock()))
-            self._metrics.schedule_stopped(key_of(body))
-            await self._write(body, told)
+            self._unmade[key_of(body)] = str(error)
+            await self._stopped(body, "Refused", words)
         return REJECTED_SECONDS
+
+    async def _not_done(self, body: Json, error: Unavailable) -> None:
+        self._unmade[key_of(body)] = str(error)
+        if self._unanswered.again(key_of(body)):
+            with contextlib.suppress(KubeError):
+                await self._stopped(body, REASON, in_words(error))
+
+    async def _stopped(self, body: Json, reason: str, words: str) -> None:
+        self._metrics.schedule_stopped(key_of(body))
+        now = rfc3339(self._wall_clock())
+        await self._write(body, schedule_status.failing(body, reason, words, now))
+
+    def _mended(self, key: Key) -> None:
+        self._unanswered.over(key)
+        self._unmade.pop(key, None)
 
     async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
         manifest = scheduled_backup(schedule, moment, rfc3339(moment))

@@ -118,6 +118,8 @@ class WorkQueue:
             if key is None or self._stopped:
                 return
             await self._pass(key, worker)
+            # A pass over what is gone waits for nothing, nor does a long line: others get a turn.
+            await asyncio.sleep(0)
 
     async def _pass(self, key: Key, worker: Worker) -> None:
         asked_at.set(self._waiting[key])

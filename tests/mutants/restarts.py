@@ -18,6 +18,24 @@ _STEPS = "membership/steps.py"
 _UPGRADE = "membership/upgrade.py"
 
 MUTANTS: Final = [
+    Mutant(
+        "operator/etcd_operator/run.py",
+        "        if self._begun.is_set():\n",
+        "        if True:\n",
+        "a copy that waits for the Lease grows until it is killed",
+    ),
+    Mutant(
+        "operator/etcd_operator/run.py",
+        "        for resource, key in everything(self.store):\n",
+        "        for resource, key in ():\n",
+        "what happened while nobody led is never looked at",
+    ),
+    Mutant(
+        "operator/etcd_operator/workqueue.py",
+        "            await asyncio.sleep(0)\n",
+        "",
+        "a long line keeps the loop from renewing the Lease",
+    ),
     # Restarts.
     Mutant(
         _ROLL,

@@ -14,6 +14,7 @@ _RETENTION = "backup/retention.py"
 _SCHEDULE = "api/schedule.py"
 _SCHEDULES = "backup/schedules.py"
 _SHELL = "operator/etcd_operator/schedules.py"
+_UNANSWERED = "operator/etcd_operator/unanswered.py"
 _STORE = "operator/etcd_operator/store.py"
 
 MUTANTS: Final = [
@@ -39,9 +40,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
-        "if seen.due is not None and _held(seen) <= 0:",
+        "if seen.due is not None and _held(seen, seen.due.latest) <= 0:",
         "if seen.due is not None:",
         "after an outage of the operator all clusters begin at once",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "return clock(seen.schedule, seen.began) > moment",
+        "return True",
+        "a hand-over shortly before a run makes it too late",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "held = jitter(seen.schedule) if _overdue(seen, moment) else 0",
+        "held = 0",
+        "what is held to spread the load is given up as too late",
     ),
     Mutant(
         _SCHEDULES,
@@ -60,6 +73,24 @@ MUTANTS: Final = [
         "until = replace(told.record, counted_until=due.latest - 1)",
         "until = replace(told.record, counted_until=due.latest)",
         "after an outage nothing is made up for",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "    if _overdue(seen, moment):\n        return Miss",
+        "    if True:\n        return Miss",
+        "a webhook that is down is told as an operator that was away",
+    ),
+    Mutant(
+        _UNANSWERED,
+        "return self._passes[key] >= UNANSWERED_PASSES",
+        "return False",
+        "a schedule that cannot make its backups looks well",
+    ),
+    Mutant(
+        _SHELL,
+        "if after:  # at once",
+        "if True:  # at once",
+        "a run that was missed makes the API server's failures forgotten",
     ),
     Mutant(
         _SCHEDULES,

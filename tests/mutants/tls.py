@@ -242,7 +242,7 @@ MUTANTS: Final = [
         "pods that serve no TLS yet seem to be down",
     ),
     Mutant(
-        "operator/etcd_operator/backups.py",
+        "operator/etcd_operator/backed_up.py",
         ' and "https" in levels.client_schemes\n',
         "\n",
         "backups ask members with TLS that have none yet",

@@ -21,9 +21,11 @@ from etcd_operator.kube import (
     STATEFUL_SETS,
     Json,
     Rejected,
+    Unavailable,
 )
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.store import Store
+from etcd_operator.unanswered import UNANSWERED_PASSES
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.cluster import parse_cluster
@@ -380,6 +382,22 @@ async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
 
     await world.settle()
     assert world.jobs() == ["b-backup-g1"]
+
+
+async def test_a_job_that_the_api_server_fails_to_make_is_told(world: World) -> None:
+    """A webhook was down, and the status said nothing for days."""
+    error = Unavailable("failed calling webhook", status=500)
+    world.kube.failures["create Job"] = [error] * UNANSWERED_PASSES
+    for passes in range(UNANSWERED_PASSES):
+        told = [one["reason"] for one in world.status.get("conditions", ())]
+        assert "StepFailed" not in told, passes
+        with pytest.raises(Unavailable):
+            await world.settle()
+
+    assert world.condition()["reason"] == "StepFailed"
+    assert "failed calling webhook" in world.condition()["message"]
+    await world.settle()
+    assert world.condition()["reason"] == "Starting"
 
 
 async def test_a_claim_that_is_not_there_is_told_before_any_job(world: World) -> None:

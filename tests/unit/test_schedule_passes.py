@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from etcd_operator.kube import (
 from etcd_operator.metrics import Metrics
 from etcd_operator.schedules import AGAIN_SECONDS, REJECTED_SECONDS, Schedules
 from etcd_operator.store import Store
+from etcd_operator.unanswered import UNANSWERED_PASSES
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import parse_schedule
 from etcd_stateful.backup.deletion import FINALIZER
@@ -40,6 +41,10 @@ SPEC: Json = {
         "s3": {"path": "mybucket/etcd", "awsSecret": "aws"},
     },
 }
+
+
+def clock_of(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
 
 
 class World:
@@ -237,6 +242,19 @@ async def test_where_nobody_speaks_of_jitter_a_run_begins_a_little_later(world: 
     await world.until(f"03:00:{later}")
 
     assert world.backups() == ["03:00"]
+
+
+async def test_an_operator_that_begins_shortly_before_a_run_makes_it_in_time(world: World) -> None:
+    world.declare(jitterSeconds=600, schedule="0 * * * *", startingDeadlineSeconds=10)
+    later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))
+    assert later > 20
+    begins = START + 60 + later
+    await world.until(clock_of(begins - 1))
+    world.begin()
+    await world.until(clock_of(begins))
+
+    assert world.backups() == ["03:00"]
+    assert world.status["missedRuns"] == 0
 
 
 @pytest.mark.parametrize(
@@ -643,6 +661,108 @@ async def test_one_whose_backups_are_refused_is_measured_so_until_they_are_not(
     world.clock.now += REJECTED_SECONDS
     await world.settle()
     assert world.gauge("scheduled") == 1
+
+
+WEBHOOK = Unavailable(
+    "create /…/etcdbackups/s-1: Internal error occurred: failed calling webhook", status=500
+)
+
+
+async def fail(world: World, times: int) -> None:
+    """Passes that come to nothing."""
+    for _ in range(times):
+        with pytest.raises(Unavailable):
+            await world.settle()
+
+
+async def test_one_whose_backups_cannot_be_made_looks_well_no_longer(world: World) -> None:
+    """A webhook was down for days, and neither the conditions nor the metrics told of it."""
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK] * (UNANSWERED_PASSES + 1)
+    world.clock.now += 1
+    await fail(world, UNANSWERED_PASSES - 1)
+    assert (world.condition("Scheduled")["status"], world.gauge("scheduled")) == ("True", 1)
+
+    await fail(world, 2)
+    told = world.condition("Scheduled")
+    assert (told["status"], told["reason"]) == ("False", "StepFailed")
+    assert "etcdbackups/s-1: Internal error occurred: failed calling webhook" in told["message"]
+    assert world.gauge("scheduled") == 0
+
+    await world.settle()
+    assert world.backups() == ["03:00"]
+    assert (world.condition("Scheduled")["status"], world.gauge("scheduled")) == ("True", 1)
+
+
+async def test_that_nothing_can_be_made_is_measured_though_no_status_can_be_written(
+    world: World,
+) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK] * UNANSWERED_PASSES
+    world.kube.failures["apply EtcdBackupSchedule/status"] = [Unavailable("no answer")]
+    world.clock.now += 1
+    await fail(world, UNANSWERED_PASSES)
+
+    assert world.gauge("scheduled") == 0
+
+
+async def test_that_a_run_was_missed_does_not_make_it_look_well_again(world: World) -> None:
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK] * (UNANSWERED_PASSES + 1)
+    world.clock.now += 1
+    await fail(world, UNANSWERED_PASSES)
+    world.clock.now += 60
+    await fail(world, 1)
+
+    assert world.condition()["reason"] == "NotMade"
+    assert (world.condition("Scheduled")["reason"], world.gauge("scheduled")) == ("StepFailed", 0)
+
+
+async def test_passes_that_fail_now_and_then_are_told_to_nobody(world: World) -> None:
+    await world.runs("03:00")
+    for minute in range(1, 2 * UNANSWERED_PASSES):
+        world.clock.now = START + 60 + 60 * minute
+        world.kube.failures["create EtcdBackup"] = [WEBHOOK]
+        await fail(world, 1)
+        await world.settle()
+        assert world.condition("Scheduled")["status"] == "True"
+        world.end(f"03:{minute:02}")
+
+
+@pytest.mark.parametrize("error", [WEBHOOK, Rejected("exceeded quota", status=403)])
+async def test_what_the_api_server_did_not_make_is_not_blamed_on_an_operator_that_was_away(
+    world: World, error: Unavailable | Rejected
+) -> None:
+    await world.runs("03:00")
+    refused = isinstance(error, Rejected)
+    world.kube.failures["create EtcdBackup"] = [error] * 3
+    for _ in range(3):
+        world.clock.now += 60
+        await (world.settle() if refused else fail(world, 1))
+    world.clock.now += 60
+    await world.settle()
+
+    assert world.backups() == ["03:00", "03:04"]
+    assert world.status["missedRuns"] == 3
+    events = [one for (kind, *_), one in world.kube.objects.items() if kind == EVENTS]
+    assert {one["reason"] for one in events} == {"NotMade"}
+    assert all(str(error) in one["message"] for one in events)
+
+
+async def test_a_run_that_comes_too_late_as_it_could_not_be_made_says_so(world: World) -> None:
+    world.declare(startingDeadlineSeconds=10, schedule="0 * * * *")
+    await world.until("02:59:59")
+    world.kube.failures["create EtcdBackup"] = [WEBHOOK]
+    world.clock.now += 1
+    await fail(world, 1)
+    world.clock.now += 11
+    await world.settle()
+
+    assert world.condition()["reason"] == "TooLate"
+    assert str(WEBHOOK) in world.condition()["message"]
+    world.clock.now += 3600
+    await world.settle()
+    assert str(WEBHOOK) not in world.condition()["message"], "that was the run before"
 
 
 @pytest.mark.parametrize("gone", [True, False])

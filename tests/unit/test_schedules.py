@@ -100,12 +100,21 @@ class TestDue:
     def test_those_that_were_missed_are_counted_before_one_makes_up_for_them(self) -> None:
         """In this order, or a death in between would lose the count."""
         due = Due(NOON, 5, NOON - 3600)
-        first = schedules.decide(seen(due=due))
+        first = schedules.decide(seen(due=due, began=NOON - 10.0))
         assert missed(first) == ("OperatorAway", 5, NOON - 1)
         assert isinstance(first, Tell)
         assert first.record.last_missed == NOON - 3600
 
         assert schedules.decide(seen(record=first.record, due=Due(NOON))) == Create(NOON)
+
+    def test_an_operator_that_was_there_is_not_said_to_have_been_away(self) -> None:
+        due = Due(NOON, 5, NOON - 3600)
+        step = schedules.decide(seen(due=due, began=NOON - 3601.0, unmade="a webhook is down"))
+
+        assert missed(step) == ("NotMade", 5, NOON - 1)
+        assert isinstance(step, Tell)
+        assert step.miss
+        assert "could not be made: a webhook is down" in step.miss.message
 
     def test_while_suspended_all_are_missed_and_none_is_made_up_for(self) -> None:
         suspended = replace(HOURLY, suspend=True)
@@ -172,6 +181,44 @@ class TestJitter:
         assert isinstance(step, Tell)
         assert (step.after, step.miss) == (later, None)
         assert schedules.decide(replace(overdue, now=NOON + 5000.0 + later)) == Create(NOON)
+
+    @pytest.mark.parametrize("before", [0.0, 10.0, 590.0])
+    def test_a_hand_over_shortly_before_a_run_does_not_make_it_late(self, before: float) -> None:
+        """It was held as if it had been overdue: beyond its deadline, and the day had no backup."""
+        begins = NOON + schedules.jitter(self.SPREAD)
+        strict = replace(self.SPREAD, deadline=60)
+        fallen_due = seen(schedule=strict, due=Due(NOON), began=begins - before, now=begins + 1.0)
+
+        assert schedules.decide(fallen_due) == Create(NOON)
+
+    def test_that_it_is_held_makes_no_run_late(self) -> None:
+        """Ten seconds late when the operator began, and given up for the minutes of its jitter."""
+        later = schedules.jitter(self.SPREAD)
+        strict = replace(self.SPREAD, deadline=60)
+        began = NOON + later + 10.0
+        held = seen(schedule=strict, due=Due(NOON), began=began, now=began)
+        assert later > 60
+        step = schedules.decide(held)
+        assert isinstance(step, Tell)
+        assert (step.after, step.miss) == (min(later, LONGEST_WAIT), None)
+
+        assert schedules.decide(replace(held, now=began + later)) == Create(NOON)
+        assert schedules.decide(replace(held, now=began + later + 50.0)) == Create(NOON)
+        step = schedules.decide(replace(held, now=began + later + 51.0))
+        assert missed(step) == ("TooLate", 1, NOON)
+        assert isinstance(step, Tell)
+        assert step.miss
+        assert step.miss.message.startswith("a run was missed: 61 s late")
+
+    def test_what_was_too_late_when_the_operator_began_is_told_after_the_hold(self) -> None:
+        later = schedules.jitter(self.SPREAD)
+        strict = replace(self.SPREAD, deadline=60)
+        began = NOON + later + 61.0
+
+        step = schedules.decide(
+            seen(schedule=strict, due=Due(NOON), began=began, now=began + later)
+        )
+        assert missed(step) == ("TooLate", 1, NOON)
 
 
 class TestRetention:

@@ -266,6 +266,14 @@ async def test_refusals_of_a_write(client, server, observed, status, reason, kin
     assert observed == [("patch", PODS, status)]
 
 
+async def test_what_could_not_be_created_is_named(client, server):
+    """The path of a POST does not say it, and the words end up in a status."""
+    server.refuses(500, "InternalError")
+
+    with pytest.raises(Unavailable, match=r"^create /api/v1/namespaces/ns/services/a: told why"):
+        await client.create(SERVICES, SERVICE)
+
+
 async def test_a_uid_that_is_not_the_objects_is_a_conflict(client, server):
     # As kube-apiserver 1.36 says it.
     told = {

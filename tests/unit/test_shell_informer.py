@@ -17,8 +17,6 @@ from etcd_operator.kube import (
     ETCD_SCHEDULES,
     PODS,
     SECRETS,
-    SERVICES,
-    STATEFUL_SETS,
     Listing,
     Rejected,
     Unavailable,
@@ -285,24 +283,13 @@ async def test_it_waits_for_an_api_server_and_for_crds(informer, kube, caplog):
 
 
 @jumping
-async def test_at_the_beginning_who_needs_something_is_asked_for_first(informer, kube, keys):
-    """A fleet must not stand before the one cluster that somebody waits for."""
-    at_rest = {"size": 0, "conditions": [{"type": "Progressing", "status": "False"}]}
-    no_pods = {"spec": {"replicas": 0}, "status": {"readyReplicas": 0}}
-    resting = [f"{number}" for number in range(10, 20)]
-    kube.objects = {
-        ETCD_CLUSTERS: [*(thing(5, one) | {"status": at_rest} for one in resting), thing(5, "z")],
-        STATEFUL_SETS: [thing(5, one, cluster=one) | no_pods for one in resting],
-        SERVICES: [thing(5, f"{one}{end}") for one in resting for end in ("", "-client")],
-        SECRETS: [thing(5, f"{one}-start") for one in resting],
-        ETCD_BACKUPS: [thing(6, "b")],
-    }
+async def test_at_the_beginning_it_leaves_the_asking_to_who_leads(informer, kube, keys):
+    kube.objects = {ETCD_CLUSTERS: [thing(5, "a")], ETCD_BACKUPS: [thing(6, "b")]}
     async with running(informer):
         await informer.synced.wait()
 
-    clusters = [name for resource, (_, name) in keys if resource == "etcdclusters"]
-    assert clusters == ["z", *resting]
-    assert [key for key in keys if key[0] != "etcdclusters"] == [("etcdbackups", ("ns", "b"))]
+    assert keys == []
+    assert informer._store.keys(ETCD_BACKUPS) == [("ns", "b")]
 
 
 @jumping

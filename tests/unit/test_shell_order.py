@@ -8,8 +8,18 @@ from typing import Any
 
 import pytest
 
-from etcd_operator.kube import ETCD_CLUSTERS, SECRETS, SERVICES, STATEFUL_SETS, Json, Resource
-from etcd_operator.order import by_need
+from etcd_operator.kube import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Json,
+    Resource,
+)
+from etcd_operator.order import by_need, everything
 from etcd_operator.store import Store
 
 RESTING = ("a", "b", "d", "e")
@@ -59,6 +69,23 @@ def with_status(**other: Any) -> Callable[[Store], object]:
 
 def with_set(replicas: int, **ready: int) -> Callable[[Store], object]:
     return lambda store: put(store, STATEFUL_SETS, ODD, spec={"replicas": replicas}, status=ready)
+
+
+def test_all_that_is_there_is_asked_for_and_who_needs_something_first(store: Store) -> None:
+    """A fleet must not stand before the one cluster that somebody waits for."""
+    put(store, ETCD_CLUSTERS, "z")
+    for resource in (ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES):
+        put(store, resource, resource.plural)
+
+    asked = [(resource, name) for resource, (_, name) in everything(store)]
+
+    assert asked[:2] == [(ETCD_CLUSTERS, "z"), (ETCD_CLUSTERS, "a")]
+    assert {name for resource, name in asked if resource != ETCD_CLUSTERS} == {
+        "etcdbackups",
+        "etcdrestores",
+        "etcdbackupschedules",
+    }
+    assert len(asked) == len({*asked}) == len((*RESTING, ODD)) + 4
 
 
 def test_clusters_at_rest_come_in_order_of_names(store: Store) -> None:

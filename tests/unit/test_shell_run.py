@@ -31,8 +31,8 @@ class Parts:
         monkeypatch.setattr(run.lease, "Lock", lambda *_, **__: self)
         monkeypatch.setattr(run.lease, "hold", self.hold)
 
-    def informer(self, *_, enqueue, **__):
-        self.enqueue = enqueue
+    def informer(self, *_, enqueue, first_round, **__):
+        self.enqueue, self.first_round = enqueue, first_round
         return self
 
     def not_ready(self):
@@ -74,6 +74,12 @@ class Parts:
         return run.Work(dict.fromkeys(resources, self.one_pass), self.drain)
 
 
+def put(task, resource, name):
+    """As a watch tells of it; who it is about is asked for besides."""
+    metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1"}
+    task.operator.store.put(resource, {"metadata": metadata})
+
+
 @pytest.fixture
 def parts(monkeypatch):
     return Parts(monkeypatch)
@@ -97,7 +103,7 @@ async def operating(parts, *, lead=True):
 @jumping
 async def test_passes_begin_once_everything_is_listed_and_the_lease_is_held(parts):
     async with operating(parts, lead=False) as task:
-        parts.enqueue(ETCD_CLUSTERS, KEY)
+        put(task, ETCD_CLUSTERS, "a")
         await asyncio.sleep(10)
         parts.acquire.set()
         await asyncio.sleep(10)
@@ -119,6 +125,69 @@ async def test_a_standby_works_nothing_and_releases_nothing_of_anothers(parts):
         assert await task == 0
         assert "pass over a" not in parts.log
         assert "drained" not in parts.log
+
+
+@jumping
+async def test_a_standby_keeps_nothing_of_what_comes_and_goes(parts):
+    """It grew by the keys of all backups there ever were, and passed over each at its take-over."""
+    async with operating(parts, lead=False) as task:
+        parts.synced.set()
+        for number in range(1000):
+            parts.enqueue(ETCD_BACKUPS, ("ns", str(number)))
+        task.operator.name_changes._look(("ns", "gone"))
+        await asyncio.sleep(1)
+        assert not any(queue._waiting for queue in task.operator.queues.values())
+
+        parts.acquire.set()
+        await asyncio.sleep(1)
+        assert parts.log == []
+
+
+@jumping
+async def test_who_takes_over_asks_for_all_that_is_there(parts):
+    resources = (ETCD_CLUSTERS, ETCD_BACKUPS, ETCD_RESTORES, ETCD_SCHEDULES)
+    async with operating(parts, lead=False) as task:
+        parts.synced.set()
+        for resource in resources:
+            put(task, resource, resource.plural)
+        await asyncio.sleep(1)
+        parts.acquire.set()
+        await asyncio.sleep(1)
+
+    assert sorted(line for line in parts.log if "over" in line) == sorted(
+        f"pass over {resource.plural}" for resource in resources
+    )
+
+
+@jumping
+async def test_no_news_are_lost_while_the_lease_is_taken(parts):
+    """One more at each turn of the loop, as long as it takes."""
+    async with operating(parts, lead=False) as task:
+        parts.synced.set()
+        await asyncio.sleep(1)
+        parts.acquire.set()
+        for number in range(50):
+            put(task, ETCD_CLUSTERS, str(number))
+            parts.enqueue(ETCD_CLUSTERS, ("ns", str(number)))
+            await asyncio.sleep(0)
+        await asyncio.sleep(1)
+
+    assert {line for line in parts.log if "over" in line} == {
+        f"pass over {number}" for number in range(50)
+    }
+
+
+@jumping
+async def test_the_watches_wait_for_the_first_passes_of_who_leads(parts):
+    async with operating(parts, lead=False) as task:
+        waiting = asyncio.create_task(parts.first_round())
+        put(task, ETCD_CLUSTERS, "a")
+        await asyncio.sleep(1)
+        assert not waiting.done(), "nobody leads yet"
+        parts.synced.set()
+        parts.acquire.set()
+        await asyncio.sleep(1)
+        assert waiting.done()
 
 
 @jumping

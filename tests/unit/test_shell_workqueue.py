@@ -354,6 +354,33 @@ async def test_all_are_taken_up_when_none_waits_though_the_last_are_being_worked
 
 
 @jumping
+async def test_a_long_line_of_passes_that_wait_for_nothing_does_not_stop_all_else(queue):
+    """The keys of 300,000 backups that had come and gone, and the Lease was lost over them."""
+
+    async def worker(_key):
+        return None
+
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    for number in range(1000):
+        queue.add(("ns", str(number)))
+    beside = asyncio.create_task(others())
+    task = asyncio.create_task(queue.run(worker))
+    await queue.all_taken_up()
+    for each in (beside, task):
+        each.cancel()
+    await asyncio.gather(beside, task, return_exceptions=True)
+
+    assert turns >= 1000 / 2
+
+
+@jumping
 async def test_the_metrics_tell_what_client_gos_do(metrics):
     queue = WorkQueue("clusters", metrics, workers=1, jitter=lambda: 0.5)
     passes = Passes(seconds=10, answers=[Unavailable("away")])

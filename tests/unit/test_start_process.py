@@ -728,9 +728,18 @@ def test_a_pod_that_is_set_up_wrongly_says_so() -> None:
 
 
 def test_the_environment_of_a_pod_without_its_volume_waits() -> None:
-    """The entry point itself, with the real paths, of which none is there."""
-    if Path("/var/etcd").exists() or listening(2378):
-        pytest.skip("this machine has an etcd volume, or port 2378 in use")
+    """The entry point itself, with the real paths, of which none is there. Not with the real port:
+    where a pod of this machine, or another run of this test, has it at any address, it is awaited.
+    """
+    if Path("/var/etcd").exists():
+        pytest.skip("this machine has an etcd volume")
+    port = free_port()
+    code = f"""
+import runpy
+from etcd_stateful import naming
+naming.START_PORT = {port}
+runpy.run_module("etcd_operator.start", run_name="__main__")
+"""
     given = {
         "clusterUID": "uid",
         "epoch": 1,
@@ -741,12 +750,12 @@ def test_the_environment_of_a_pod_without_its_volume_waits() -> None:
         "etcd": {},
     }
     child = run_module(
-        START_SETTINGS=json.dumps(given), POD_NAME="c-0", POD_UID="u", POD_IP="127.0.0.1"
+        code=code, START_SETTINGS=json.dumps(given), POD_NAME="c-0", POD_UID="u", POD_IP="127.0.0.1"
     )
     with child:
         try:
-            eventually(lambda: listening(2378))
-            with Operator(2378) as operator:
+            eventually(lambda: listening(port))
+            with Operator(port) as operator:
                 assert operator.send(ticket.greeting("0" * 32)) == b""
         finally:
             child.terminate()

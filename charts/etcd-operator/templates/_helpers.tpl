@@ -1,21 +1,23 @@
 {{- define "etcd-operator.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- regexReplaceAll "[-.]+$" (default .Chart.Name .Values.nameOverride | trunc 63) "" }}
 {{- end }}
 
+{{- /* Also of a Service, whose name takes no dot, and no digit in front. */}}
 {{- define "etcd-operator.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride }}
+{{- $full := printf "%s-%s" .Release.Name $name }}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- $full = .Values.fullnameOverride }}
 {{- else if contains $name .Release.Name }}
-{{- .Release.Name | trunc 52 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" }}
+{{- $full = .Release.Name }}
 {{- end }}
+{{- $full = regexReplaceAll "^([0-9])" (replace "." "-" $full) "op-${1}" }}
+{{- regexReplaceAll "-+$" (trunc 52 $full) "" }}
 {{- end }}
 
 {{- define "etcd-operator.selector" -}}
-app.kubernetes.io/name: {{ include "etcd-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "etcd-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- /* The same for an environment variable: network policies let in whoever bears them. */}}

@@ -36,9 +36,9 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
     return status.of_schedule(body, _kept(body), said, now)
 
 
-def failing(body: Mapping[str, Any], words: str, now: str) -> dict[str, Any]:
-    """Of a step that the API server refused."""
-    said = [_accepted(), ("Scheduled", "False", "Refused", words)]
+def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
+    """Of a step that the API server refused, or could not do."""
+    said = [_accepted(), ("Scheduled", "False", reason, words)]
     return status.of_schedule(body, _kept(body), said, now)
 
 

@@ -66,6 +66,8 @@ class Seen:
     """The EtcdBackups of this very schedule."""
     taken: bool = False
     """The name of the run that is due is that of another's EtcdBackup."""
+    unmade: str = ""
+    """What the API server said, where the last tries came to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def decide(seen: Seen) -> Step:
     if seen.due is not None and any(one.moment == seen.due.latest for one in seen.made):
         # Not the newest: a clock that was ahead has made one for a moment to come.
         return Tell(replace(record, counted_until=float(seen.due.latest)), 0.0)
-    if seen.due is not None and _held(seen) <= 0:
+    if seen.due is not None and _held(seen, seen.due.latest) <= 0:
         return _of_due(seen, seen.due)
     going = None if schedule.suspend else retention.decide(schedule.retention, seen.made, seen.now)
     return going or Tell(record, _after(seen))
@@ -147,13 +149,24 @@ def _of_due(seen: Seen, due: Due) -> Step:
     if seen.schedule.suspend:
         return _missed(seen, due.earlier + 1, due.latest, "Suspended", "spec.suspend is true")
     if due.earlier:
-        words = "nobody was there to begin it; for all of these there is one run now"
-        told = _missed(seen, due.earlier, due.last_earlier, "OperatorAway", words)
+        why = _unbegun(seen, due.last_earlier)
+        words = f"{why.message}; for all of these there is one run now"
+        told = _missed(seen, due.earlier, due.last_earlier, why.reason, words)
         until = replace(told.record, counted_until=due.latest - 1)
         return replace(told, record=until)
-    if why := _hindrance(seen, due.latest):
-        return _missed(seen, 1, due.latest, why.reason, why.message)
+    if hindrance := _hindrance(seen, due.latest):
+        return _missed(seen, 1, due.latest, hindrance.reason, hindrance.message)
     return Create(due.latest)
+
+
+def _unbegun(seen: Seen, moment: int) -> Miss:
+    if _overdue(seen, moment):
+        return Miss("OperatorAway", "nobody was there to begin it")
+    return Miss("NotMade", f"its EtcdBackup could not be made{_said(seen)}")
+
+
+def _said(seen: Seen) -> str:
+    return f": {seen.unmade}" if seen.unmade else ""
 
 
 def _hindrance(seen: Seen, moment: int) -> Miss | None:
@@ -161,10 +174,10 @@ def _hindrance(seen: Seen, moment: int) -> Miss | None:
         if one.state == "running" and not one.deleting:
             words = f"the one before, EtcdBackup {one.name}, is not over: {one.words}"
             return Miss("StillRunning", words.removesuffix(": "))
-    late, deadline = clock(seen.schedule, seen.now) - moment, seen.schedule.deadline
+    late, deadline = _late(seen, moment), seen.schedule.deadline
     if deadline is not None and late > deadline:
         words = f"{int(late)} s late, and spec.startingDeadlineSeconds is {deadline}"
-        return Miss("TooLate", words)
+        return Miss("TooLate", words + _said(seen))
     if seen.taken:
         return Miss("NameTaken", "its name is that of an EtcdBackup which is not of this schedule")
     return None
@@ -181,14 +194,25 @@ def _missed(seen: Seen, count: int, last: int, reason: str, words: str) -> Tell:
     return Tell(record, 0.0, Miss(reason, f"{runs} missed: {words}"))
 
 
-def _held(seen: Seen) -> float:
-    """How long an operator that has just begun makes nothing, so that not all start at once."""
-    return seen.began + jitter(seen.schedule) - seen.now
+def _overdue(seen: Seen, moment: int) -> bool:
+    """Whether it should have begun before this operator did. What falls due later is spread."""
+    return clock(seen.schedule, seen.began) > moment
+
+
+def _held(seen: Seen, moment: int) -> float:
+    """How long an operator that has just begun waits with it, so that not all start at once."""
+    return seen.began + jitter(seen.schedule) - seen.now if _overdue(seen, moment) else 0.0
+
+
+def _late(seen: Seen, moment: int) -> float:
+    """Without the time for which it was held: nobody is late who waits for their turn."""
+    held = jitter(seen.schedule) if _overdue(seen, moment) else 0
+    return clock(seen.schedule, seen.now) - moment - held
 
 
 def _after(seen: Seen) -> float:
     busy = any(one.deleting or one.state == "running" for one in seen.made)
     longest = BUSY_SECONDS if busy else LONGEST_WAIT
     if seen.due is not None:
-        return min(_held(seen), longest)
+        return min(_held(seen, seen.due.latest), longest)
     return min(max(seen.upcoming + jitter(seen.schedule) - seen.now, 0.05), longest)

@@ -44,7 +44,7 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
 
 
 def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
-    """Of a step that the API server refused."""
+    """Of a step that the API server refused, or could not do."""
     conditions = [_accepted(), _condition("Complete", "False", reason, words)]
     return _with(body, _kept(body), conditions, now)
 

@@ -55,11 +55,13 @@ def helm(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([HELM, *words], capture_output=True, text=True, check=False, timeout=60)
 
 
-def render(chart: Path, release: str = "etcd-operator", **values: Any) -> list[Manifest]:
+def render(
+    chart: Path, release: str = "etcd-operator", namespace: str = "home", **values: Any
+) -> list[Manifest]:
     if chart == OPERATOR:
         values = {"image__repository": "reg/op"} | values
     sets = [f"--set-json={key.replace('__', '.')}={json.dumps(val)}" for key, val in values.items()]
-    done = helm("template", release, chart, "--namespace=home", *sets)
+    done = helm("template", release, chart, f"--namespace={namespace}", *sets)
     assert done.returncode == 0, done.stderr
     return [manifest for manifest in yaml.load_all(done.stdout, yaml.CSafeLoader) if manifest]
 
@@ -450,6 +452,18 @@ def test_every_value_has_a_comment_and_a_schema(chart: Path) -> None:
         ({"strategy": {"rollingUpdate": {}}}, "strategy"),
         ({"strategy": {"type": "Slowly"}}, "strategy"),
         ({"extraVolumes": [{"secret": {}}]}, "extraVolumes"),
+        ({"extraEnv": [{"name": "WORKERS", "value": 16}]}, "value"),
+        ({"fullnameOverride": "my.op"}, "fullnameOverride"),
+        ({"fullnameOverride": "1op"}, "fullnameOverride"),
+        ({"fullnameOverride": "123"}, "fullnameOverride"),
+        ({"serviceAccount__name": "a..b"}, "serviceAccount"),
+        ({"priorityClassName": "a.-b"}, "priorityClassName"),
+        ({"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}, "rollingUpdate"),
+        ({"metrics__serviceMonitor__interval": "1s1m"}, "interval"),
+        (
+            {"image__repository": "reg/op", "metrics__port": 8081},
+            "metrics.port and health.port are both 8081: each needs one of its own",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused(values: dict[str, Any], words: str) -> None:
@@ -458,6 +472,111 @@ def test_a_wrong_value_is_refused(values: dict[str, Any], words: str) -> None:
 
     assert done.returncode != 0
     assert words in done.stderr
+
+
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+TEXTS = ("name", "namespace", "serviceAccountName", "priorityClassName", "value", "interval")
+
+
+def texts(node: Any, key: str = "") -> Iterator[Any]:
+    """What has to be a string wherever it stands in a manifest."""
+    if isinstance(node, dict):
+        for name, inner in node.items():
+            yield from texts(inner, name)
+        if key in ("labels", "matchLabels", "selector"):
+            yield from (value for value in node.values() if not isinstance(value, dict))
+    elif isinstance(node, list):
+        for inner in node:
+            yield from texts(inner)
+    elif key in TEXTS:
+        yield node
+
+
+def check_names(manifest: Manifest) -> None:
+    metadata, kind = manifest["metadata"], manifest["kind"]
+    said = metadata if kind == "CustomResourceDefinition" else manifest
+    assert all(isinstance(one, str) for one in texts(said)), manifest
+    assert (SERVICE_NAME if kind == "Service" else SUBDOMAIN).fullmatch(metadata["name"]), metadata
+    assert all(LABEL_VALUE.fullmatch(one) for one in metadata["labels"].values()), metadata
+
+
+@pytest.mark.parametrize(
+    ("release", "namespace", "values"),
+    [
+        ("123", "home", {}),
+        ("1e5", "home", {}),
+        ("0x1f", "home", {}),
+        ("my.rel", "home", {}),
+        ("1.2", "home", {}),
+        ("null", "home", {}),
+        ("r" * 53, "home", {}),
+        ("r" * 51 + ".1", "home", {}),
+        ("no", "on", {}),
+        *(("rel", namespace, {}) for namespace in ("123", "1e5", "no", "on", "null", "true")),
+        ("rel", "home", {"watchNamespaces": ["123", "no"]}),
+        ("rel", "home", {"nameOverride": "123"}),
+        ("rel", "home", {"nameOverride": "my.op"}),
+        ("rel", "home", {"nameOverride": "a" * 62 + ".b"}),
+        ("rel", "home", {"nameOverride": "a" * 47 + ".-b"}),
+        ("rel", "home", {"fullnameOverride": "a" * 51 + "--b"}),
+        ("rel", "home", {"fullnameOverride": "null"}),
+        ("rel", "home", {"priorityClassName": "1000"}),
+        ("rel", "home", {"serviceAccount__name": "007"}),
+        ("rel", "home", {"extraEnv": [{"name": "WORKERS", "value": "16"}]}),
+        ("rel", "home", {"metrics__serviceMonitor__interval": "1m30s"}),
+    ],
+)
+def test_words_and_numbers_that_yaml_reads_otherwise_stay_names(
+    release: str, namespace: str, values: dict[str, Any]
+) -> None:
+    values = {"metrics__serviceMonitor__enabled": True, "prometheusRule__enabled": True} | values
+    for served in ([], ["*"]):
+        manifests = render(
+            OPERATOR, release, namespace, **{"watchNamespaces": served, "replicas": 2} | values
+        )
+        for manifest in manifests:
+            check_names(manifest)
+        (deployment,) = of_kind(manifests, "Deployment")
+        pod, chosen = deployment["spec"]["template"], deployment["spec"]["selector"]["matchLabels"]
+        assert chosen.items() <= pod["metadata"]["labels"].items()
+        labels = environment(manifests)["OPERATOR_POD_LABELS"]
+        assert dict(one.split("=") for one in labels.split(",")) == chosen
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "name"),
+    [
+        ("etcd-operator", {}, "etcd-operator"),
+        ("rel", {}, "rel-etcd-operator"),
+        ("my-etcd-operator-2", {}, "my-etcd-operator-2"),
+        ("rel", {"nameOverride": "op"}, "rel-op"),
+        ("rel", {"fullnameOverride": "op-1"}, "op-1"),
+        ("r" * 53, {}, "r" * 52),
+        ("r" * 51, {}, "r" * 51),
+        ("rel", {"fullnameOverride": "a" * 51 + "-b"}, "a" * 51),
+        ("my.rel", {}, "my-rel-etcd-operator"),
+        ("1e5", {}, "op-1e5-etcd-operator"),
+    ],
+)
+def test_releases_keep_the_names_of_their_objects(
+    release: str, values: dict[str, Any], name: str
+) -> None:
+    """Those that could be installed ever; a Service takes neither a dot nor a digit in front."""
+    manifests = render(OPERATOR, release, **values)
+
+    assert [one["metadata"]["name"] for one in of_kind(manifests, "Deployment")] == [name]
+    assert environment(manifests)["LEASE_NAME"] == name
+
+
+@pytest.mark.parametrize(("release", "namespace"), [("123", "home"), ("no", "on"), ("1e5", "123")])
+def test_a_cluster_may_be_named_by_any_word_or_number(release: str, namespace: str) -> None:
+    (cluster,) = render(CLUSTER, release, namespace)
+
+    assert cluster["metadata"]["name"] == release
+    assert cluster["metadata"]["namespace"] == namespace
+    check_names(cluster)
 
 
 def test_the_cluster_chart_is_one_etcd_cluster() -> None:

@@ -218,6 +218,9 @@ class Job:
     claim_uid: str = ""
     """Of the claim that a restore's Job was made to fill."""
 
+    etcd_started: bool = False
+    """In one of its pods, or nobody can tell any more that it has not."""
+
 
 Stage = Literal["", "overlap", "swapped"]
 """`overlap`: there is a successor, which signs nothing yet. `swapped`: it has taken over, and what

@@ -25,6 +25,7 @@ from etcd_stateful.membership import (
     bootstrap,
     budget,
     certificates,
+    going_back,
     grow,
     issued,
     learner,
@@ -152,9 +153,11 @@ def _is_held(seen: Observation, step: Step) -> bool:
 
 
 def _version_unclear(seen: Observation) -> bool:
-    """Whether another version is asked for, and members are silent whose pods all are Ready."""
-    running = bootstrap.running_version(seen)
-    if seen.stateful_set is None or seen.cluster.version == running or not roll.is_over(seen):
+    """Whether it is to change, and members of Ready pods are silent; or might go below the data."""
+    running, live = bootstrap.running_version(seen), seen.stateful_set
+    if live and going_back.lowers_blindly(seen, version_of(live)):
+        return True
+    if live is None or seen.cluster.version == running or not roll.is_over(seen):
         return False
     pods = [seen.pod(ordinal) for ordinal in range(seen.replicas)]
     ready = all(pod and pod.ready and not pod.deleting for pod in pods)
@@ -233,7 +236,7 @@ def _every_pod_serves(seen: Observation) -> Step | None:
     if not waits:
         return _every_voter_serves(seen)
     ordinal, pod = min(waits, key=lambda one: _blame(one[1]))
-    return Wait(_in_words(seen, ordinal, pod))
+    return going_back.besides(seen, Wait(_in_words(seen, ordinal, pod)))
 
 
 def _for_the_next_image(seen: Observation) -> set[int]:
@@ -308,7 +311,8 @@ def _version_first(seen: Observation) -> Step | None:
 
 def _no_quorum(seen: Observation) -> Step | None:
     """Nothing below is asked without a member list that a quorum agrees on."""
-    return None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)
+    step = None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)
+    return going_back.besides(seen, step)
 
 
 def _unknown_members(seen: Observation) -> Step | None:
@@ -338,6 +342,8 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     certificates.of_members,
     leftovers.of_removed_members,
     _Starts(_version_first),
+    _Starts(going_back.go_back),
+    going_back.cross,
     _Starts(replicas.keep),
     _children,
     restore.carry_out,
@@ -352,7 +358,6 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     beginning.another_attempt,
     blocked.cannot_form,
     beginning.look_again,
-    _Starts(upgrade.go_back),
     _Starts(upgrade.try_another),
     switch.go_back,
     roll.unready,

@@ -250,6 +250,20 @@ class TestDataOfTheNewerMinor:
         assert set(noted) == {0}
         assert not world.record.crossed
 
+    @pytest.mark.parametrize(
+        ("before", "now", "wanted"), [(OLD, MIDDLE, NEW), (NEW, MIDDLE, OLD), (MIDDLE, NEW, OLD)]
+    )
+    def test_an_edit_over_two_minors_is_no_way_out(
+        self, before: str, now: str, wanted: str
+    ) -> None:
+        world = changing(before, now, 1)
+        world.bad_images = {now}
+        drive(world)
+        world.edit(version=wanted)
+
+        assert drive(world).reason.startswith("VersionFails")
+        assert world.record.version == now
+
     def test_what_was_written_below_it_is_left_again_upwards(self) -> None:
         """It ran while the cluster was paused, and nobody knew; now the older one fails on it."""
         world = running(MIDDLE, 1)
@@ -452,6 +466,7 @@ class TestRecovering:
         world.apply(until(world, "restart c-2"))
         world.stuck = {0, 1, 2}
         all_made_again(world)
+        world.job_runs = False
         world.ask(0)
         steps(world, 10)
 
@@ -470,9 +485,11 @@ class TestRecovering:
         seen = self.stuck().observe()
         assert isinstance(seen.job, Job)
 
-        step = going_back.cross(replace(seen, job=replace(seen.job, **job)))
+        after = replace(seen, job=replace(seen.job, **job))
+        back = replace(after, cluster=replace(seen.cluster, version=parse_version(MIDDLE)))
 
-        assert isinstance(step, WriteBootstrap) is wrote
+        assert isinstance(going_back.cross(after), WriteBootstrap) is wrote
+        assert isinstance(going_back.go_back(back), WriteBootstrap) is not wrote
 
 
 def test_a_restore_in_place_hid_the_way_back() -> None:

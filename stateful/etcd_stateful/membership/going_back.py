@@ -90,8 +90,8 @@ def besides(seen: Observation, step: Step | None) -> Step | None:
     match step:
         case Wait(reason=reason) if words:
             return Hold("VersionFails", f"{words}. Until then: {reason}")
-        case Hold(reason=reason, message=message) if words:
-            return Hold(reason, f"{message}. {words}")
+        case Hold(message=message) if words:
+            return replace(step, message=f"{message}. {words}")
     return step
 
 

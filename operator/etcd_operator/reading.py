@@ -59,7 +59,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         deleting="deletionTimestamp" in metadata,
         ready=is_ready(status),
         in_start="running" in (start.get("state") or {}),
-        etcd_started=_has_run(etcd),
+        etcd_started=has_run(etcd),
         trouble=flaw or trouble.trouble(raw, claim, age, now),
         record=record,
         revision=_labels(raw).get("controller-revision-hash", ""),
@@ -248,7 +248,7 @@ def is_ready(status: Object) -> bool:
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
-def _has_run(container: Object) -> bool:
+def has_run(container: Object) -> bool:
     """Runs or has run in this pod. A container that has not is `waiting` without a last state."""
     state, last = container.get("state") or {}, container.get("lastState") or {}
     return "running" in state or "terminated" in state or "terminated" in last

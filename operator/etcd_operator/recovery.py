@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -59,12 +59,12 @@ class Recoveries:
         own = [pod for pod in pods if _label(pod) == recovery_job.LABEL]
         return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
-    def _read(self, cluster: EtcdCluster, raw: Json, pods: Iterable[Json]) -> Job:
+    def _read(self, cluster: EtcdCluster, raw: Json, own: Sequence[Json]) -> Job:
         metadata = raw["metadata"]
         notes = metadata.get("annotations") or {}
         other = reading.foreign(cluster, "Job", raw)
         state = _state(raw)
-        newest = next(reversed(list(pods)), None)
+        newest = own[-1] if own else None
         return Job(
             name=metadata["name"],
             uid=metadata["uid"],
@@ -77,6 +77,7 @@ class Recoveries:
             deleting="deletionTimestamp" in metadata,
             trouble=self._trouble(raw, newest) if state != "complete" else "",
             claim_uid=notes.get(naming.CLAIM_UID, ""),
+            etcd_started=bool((raw.get("status") or {}).get("failed")) or any(map(_ran, own)),
         )
 
     def _trouble(self, job: Json, pod: Json | None) -> str:
@@ -124,6 +125,12 @@ def _last_words(pod: Json) -> str:
         if ended.get("exitCode") and one["name"] != naming.ETCD_CONTAINER and ended.get("message"):
             return str(ended["message"])[:300]
     return ""
+
+
+def _ran(pod: Json) -> bool:
+    """Whether etcd has started in it."""
+    started = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    return any(one["name"] == naming.ETCD_CONTAINER and reading.has_run(one) for one in started)
 
 
 def _names(pods: Iterable[Json]) -> tuple[str, ...]:

@@ -75,6 +75,8 @@ def at(names: tuple[str, ...], *ordinals: int) -> tuple[tuple[str, tuple[int, ..
 REST: Final = ("rest",)
 LOST: Final = (*REST, "fault node_reimaged 0", "fault node_reimaged 2", *REST)
 """The quorum, by two volumes of three."""
+HALF_WAY: Final = (*REST, 'edit {"version": "3.7.99"}', *REST, "fault node_reimaged 0", *REST)
+"""The same by the image of another version and a volume."""
 SILENT: Final = (*REST, "fault node_reimaged 0", "fault node_silent 2", "recover 1 fenced 2")
 """The same by one volume and a node, which a human says is off for good, and who may be wrong."""
 BEHIND: Final = (
@@ -103,6 +105,7 @@ QUICK: Final[tuple[Scenario, ...]] = (
     Scenario("templates", 3, SPEC3, REST, edits=TEMPLATES, left=(0, 2, 1)),
     Scenario("emptyDir of 1", 1, {"size": 1} | EMPTY_DIR, REST, at(ALL, 0), LABELS, (1, 1, 0)),
     Scenario("versions", 3, OLD, REST, edits=VERSIONS, left=(0, 2, 0)),
+    Scenario("versions of 1", 1, OLD | {"size": 1}, REST, at(ALL, 0), VERSIONS, left=(1, 2, 0)),
     Scenario("versions and sizes", 2, OLD | {"size": 1}, REST, edits=WIDER, left=(0, 3, 0)),
     Scenario("create 3, edits", 3, UNBORN, edits=BIRTHS, left=(0, 2, 0), eager=True),
     Scenario("create 3, an edit", 3, UNBORN, edits=BIRTHS, left=(0, 1, 0)),
@@ -269,4 +272,13 @@ WHOLE: Final[tuple[Scenario, ...]] = (
         eager=True,
     ),
     Scenario("recovery, versions", 3, OLD, LOST, edits=(*RECOVER, *VERSIONS), left=(0, 3, 0)),
+    Scenario(
+        "recovery half-way to a version that cannot be had",
+        3,
+        OLD,
+        HALF_WAY,
+        edits=(*RECOVER, "recover 2", *VERSIONS),
+        left=(0, 3, 1),
+        eager=True,
+    ),
 )

@@ -408,8 +408,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECORDS,
-        "record, restoring=False, chosen=None, latched=True, members=(), size=size, bump=bump",
-        "record, restoring=False, chosen=None, members=(), size=size, bump=bump",
+        "replace(record, restoring=False, chosen=None, latched=True)",
+        "replace(record, restoring=False, chosen=None)",
         "a first volume that is lost begins an empty cluster",
     ),
     Mutant(

@@ -188,7 +188,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _AWAITED,
-        "    return Wait(_in_words(seen, ordinal, pod))",
+        "    return going_back.besides(seen, Wait(_in_words(seen, ordinal, pod)))",
         "    return None",
         "settled with a pod that does not serve",
     ),

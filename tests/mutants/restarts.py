@@ -8,6 +8,7 @@ from mutants.mutant import Mutant
 
 _APPLY = "operator/etcd_operator/apply.py"
 _AWAITED = "membership/awaited.py"
+_GOING_BACK = "membership/going_back.py"
 _OBSERVE = "operator/etcd_operator/observe.py"
 _PLANNER = "membership/planner.py"
 _QUORUM = "membership/quorum.py"
@@ -160,13 +161,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "return _ready_to_go_down(seen, wanted) or _write(seen, wanted, now)",
-        "return _write(seen, wanted, now)",
+        "return _ready_to_go_down(seen, wanted) or write(seen, wanted, now)",
+        "return write(seen, wanted, now)",
         "down a minor without telling etcd (I9)",
     ),
     Mutant(
         _UPGRADE,
-        "    if any(_minor(status.storage_version) != lower for status in said):\n",
+        "    if any(minor_in(status.storage_version) != lower for status in said):\n",
         "    if False:\n",
         "down a minor while the data has the newer format (I9)",
     ),
@@ -177,27 +178,81 @@ MUTANTS: Final = [
         "the next minor before every member runs this one (I9)",
     ),
     Mutant(
-        _UPGRADE,
-        "    if _minor_of(wanted) != _minor_of(before):\n        return None\n",
-        "",
+        _GOING_BACK,
+        "    if before is None or minor_of(wanted) != minor_of(before):\n        return False\n",
+        "    if before is None:\n        return False\n",
         "half-way through one change of the minor, on to the next (I9)",
     ),
     Mutant(
-        _UPGRADE,
-        "if _some_run(seen, wanted) or (now > before and _cannot_be_had(seen)):",
-        "if True:",
+        _GOING_BACK,
+        "return seen.etcd is None if wanted > now else _never_ran(seen, now)",
+        "return seen.etcd is None if wanted > now else True",
         "back a minor after the last member has left it (I9)",
     ),
     Mutant(
-        _UPGRADE,
-        "if _some_run(seen, wanted) or (now > before and _cannot_be_had(seen)):",
-        "if _some_run(seen, wanted):",
+        _GOING_BACK,
+        "return seen.etcd is None if wanted > now else _never_ran(seen, now)",
+        "return seen.etcd is None if wanted > now else False",
         "a version that cannot be had is never left again where it stopped the cluster",
     ),
     Mutant(
+        _GOING_BACK,
+        "return seen.etcd is None if wanted > now else _never_ran(seen, now)",
+        "return False if wanted > now else _never_ran(seen, now)",
+        "a downgrade that fails is never left again without a quorum",
+    ),
+    Mutant(
+        _GOING_BACK,
+        "return before is not None or seen.etcd is None or _fails(seen)",
+        "return before is not None",
+        "without a quorum an edit to another patch is passed over in silence",
+    ),
+    Mutant(
+        _GOING_BACK,
+        "    if _any_runs(seen, wanted):\n        return True\n",
+        "",
+        "a new minor that crashes is never left again",
+    ),
+    Mutant(
+        _GOING_BACK,
+        "    if record.crossed or _any_runs(seen, now):\n",
+        "    if _any_runs(seen, now):\n",
+        "pods that lack the image now pass for such that never had it (I9)",
+    ),
+    Mutant(
+        _GOING_BACK,
+        "        return seen.job is None or not _has_run(seen.job)\n",
+        "        return True\n",
+        "a recovery goes on with an etcd that its own Job has made the data too new for (I9)",
+    ),
+    Mutant(
+        _GOING_BACK,
+        "        return not _never_ran(seen, now)  #",
+        "        return False  #",
+        "a recovery goes back by the silence of pods that were stopped (I9)",
+    ),
+    Mutant(
+        _GOING_BACK,
+        "    return seen.etcd is None or not is_ready_to_go_down(seen, now)\n",
+        "    return False\n",
+        "a pod that came up with the newer minor meanwhile is restarted with the older (I9)",
+    ),
+    Mutant(
+        _GOING_BACK,
+        "    return status.member_id == record.member_id and seat.ordinal < seen.replicas\n",
+        "    return True\n",
+        "without a list the word of whoever answers counts for a member's (I9)",
+    ),
+    Mutant(
+        _PLANNER,
+        "    _Starts(going_back.go_back),\n    going_back.cross,\n    _Starts(replicas.keep),\n",
+        "    going_back.cross,\n    _Starts(replicas.keep),\n",
+        "no version is ever left again half-way",
+    ),
+    Mutant(
         _UPGRADE,
-        "    if _before(seen) is None or said - {now}:\n",
-        "    if _before(seen) is None:\n",
+        "    if version_before(seen) is None or said - {now}:\n",
+        "    if version_before(seen) is None:\n",
         "the way back is forgotten before the first pod is restarted",
     ),
     Mutant(
@@ -213,33 +268,21 @@ MUTANTS: Final = [
         "a downgrade is called off while pods have yet to come back up, and etcd refuses them",
     ),
     Mutant(
-        _UPGRADE,
-        "    return any(missing) and (bool(staying) or all(missing))\n",
-        "    return True\n",
+        _GOING_BACK,
+        "bool(newer) and all(pod.image_missing and not pod.etcd_started for pod in newer)",
+        "True",
         "pods that have yet to start again pass for an image that was never tried (I9)",
     ),
     Mutant(
-        _UPGRADE,
-        "    return any(missing) and (bool(staying) or all(missing))\n",
-        "    return any(missing)\n",
+        _GOING_BACK,
+        "bool(newer) and all(pod.image_missing and not pod.etcd_started for pod in newer)",
+        "any(pod.image_missing for pod in newer)",
         "one missing image passes for proof that no pod ever ran it (I9)",
     ),
     Mutant(
-        _UPGRADE,
-        "    return any(missing) and (bool(staying) or all(missing))\n",
-        "    return any(missing) and all(missing)\n",
-        "a broken image is not left again where another pod waits for its volume",
-    ),
-    Mutant(
-        _UPGRADE,
-        " or any(_minor(one.version) == now for one in staying):",
-        ":",
-        "back a minor while another runs the newer one (I9)",
-    ),
-    Mutant(
-        _UPGRADE,
-        "    return pod is not None and not pod.deleting\n",
-        "    return True\n",
+        _GOING_BACK,
+        "if _is_voter(seen, seat) and seat.pod is not None and not seat.pod.deleting\n",
+        "if _is_voter(seen, seat)\n",
         "back a minor by the word of a pod that stops (I9)",
     ),
     Mutant(
@@ -322,8 +365,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "if wanted.minor != _FIRST_WITHOUT_V2 or _minor(record.oldest) in",
-        "if True or _minor(record.oldest) in",
+        "if wanted.minor != _FIRST_WITHOUT_V2 or minor_in(record.oldest) in",
+        "if True or minor_in(record.oldest) in",
         "3.7 is given a log with entries of 3.5, and panics",
     ),
     Mutant(
@@ -389,8 +432,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "return None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)",
-        "return None",
+        "step = None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)",
+        "step = None",
         "without a quorum the membership is decided by what nobody knows",
     ),
     # The second look at what nothing undoes.
@@ -486,13 +529,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "if running and all(_minor_of(version) > _minor_of(joins) for version in running):",
+        "if running and all(minor_of(version) > minor_of(joins) for version in running):",
         "if False:",
         "a member of a minor below all others is added, and cannot join",
     ),
     Mutant(
         _UPGRADE,
-        "return not seen.cluster.durable and _minor_of(wanted) < _minor_of(now)",
+        "return not seen.cluster.durable and minor_of(wanted) < minor_of(now)",
         "return False",
         "a downgrade drops one emptyDir after the other, and none of them joins again",
     ),

@@ -256,6 +256,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/takeover.py": _IN_PLACE,
     "membership/upgrade.py": (_UPGRADE, "test_membership_remembered.py"),
+    "membership/going_back.py": (_UPGRADE, "test_membership_going_back.py"),
     "membership/versions.py": ("test_membership_versions.py",),
     "operator/etcd_operator/apply.py": ("test_apply.py", "test_switch_passes.py"),
     "operator/etcd_operator/backups.py": _BACKUPS,

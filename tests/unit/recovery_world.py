@@ -13,6 +13,7 @@ from typing import Any
 
 import world_rules as rules
 from world_api import Json
+from world_etcd import minor
 from world_rules import rule
 from worlds import Conflict, World, body, drive
 
@@ -44,6 +45,8 @@ class RecoveryWorld(World):
         """Epoch that a pod was made with, by its UID."""
         self.job: Job | None = None
         self.job_runs = True
+        self.job_version = ""
+        """Of its etcd."""
         self.jobs: list[Json] = []
         """Every Job that was ever created."""
         self.strangers: tuple[str, ...] = ()
@@ -101,6 +104,9 @@ class RecoveryWorld(World):
         name, epoch = notes[SURVIVOR], int(notes[naming.EPOCH])
         rule((name, epoch) == (self.record.survivor, self.record.epoch), "I7", "not as recorded")
         self.jobs.append(manifest)
+        every = manifest["spec"]["template"]["spec"]["initContainers"]
+        images = {one["name"]: one["image"] for one in every}
+        self.job_version = images[naming.ETCD_CONTAINER].rpartition(":v")[2]
         uid = f"j{self._next()}"
         version = str(self._next())
         self.job = Job(step.name, uid, version, name, epoch, notes[naming.SPEC_HASH], "running")
@@ -214,7 +220,15 @@ class RecoveryWorld(World):
         if claim is None or claim.data is None:
             self.job = replace(job, state="failed", trouble="refused: there is no log")
             return
+        if self.job_version in self.bad_images:
+            self.job = replace(job, trouble="its image cannot be had")
+            return
+        if self.job_version in self.failing or minor(claim.data.storage) > minor(self.job_version):
+            self.job = replace(job, trouble="container etcd keeps failing", etcd_started=True)
+            return
+        claim.data = replace(claim.data, storage=self.job_version.rpartition(".")[0])
         etcd = self.etcds[claim.data.cluster_id]
+        etcd.minor = claim.data.storage
         member_id, url = claim.data.member_id, self.cluster.peer_url(claim_ordinal)
         etcd.members.clear()
         etcd.members[member_id] = Member(member_id, job.survivor, (url,), learner=False)

@@ -8,7 +8,7 @@ import pytest
 from views import seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
-from etcd_stateful.membership import upgrade
+from etcd_stateful.membership import going_back, upgrade
 from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -201,7 +201,7 @@ class TestUp:
         assert drive(world) == Settled()
         assert world.secret is not None
         version, record = world.secret
-        world.secret = (version, replace(record, before=before))
+        world.secret = (version, replace(record, before=before, crossed=True))
         step = decide(private(world.observe()))
         assert isinstance(step, WriteBootstrap)
         assert (step.record.version, step.record.before) == (after, "")
@@ -700,15 +700,15 @@ class TestBrokenImage:
         seen = with_pod(self.stuck().observe(), 0, in_start=True, image_missing=False)
         assert seen.etcd is None, "no quorum"
 
-        assert isinstance(upgrade.go_back(seen), WriteBootstrap)
+        assert isinstance(going_back.go_back(seen), WriteBootstrap)
 
     def test_is_not_left_where_nobody_runs_the_version_before(self) -> None:
         """They may all have run the newer one, on this data."""
         seen = with_pod(self.stuck().observe(), 0, in_start=True, image_missing=False)
 
-        assert upgrade.go_back(with_pod(seen, 1, deleting=True)) is None
-        assert upgrade.go_back(without_status(seen, 1)) is None
-        assert upgrade.go_back(with_status(seen, 1, version=NEW)) is None
+        assert going_back.go_back(with_pod(seen, 1, deleting=True)) is None
+        assert going_back.go_back(without_status(seen, 1)) is None
+        assert going_back.go_back(with_status(seen, 1, version=NEW)) is None
 
     @pytest.mark.parametrize("size", [2, 3])
     def test_is_left_again_after_the_secret_was_lost(self, size: int) -> None:
@@ -865,7 +865,7 @@ class TestTheVersionIsOnRecord:
         record = replace(seen.secret.bootstrap, latched=False)
         unformed = replace(seen, secret=replace(seen.secret, bootstrap=record))
 
-        assert upgrade.go_back(unformed) is None
+        assert going_back.go_back(unformed) is None
 
     def test_nothing_goes_on_without_a_list(self) -> None:
         seen = changing(MIDDLE, NEW).observe()
@@ -904,4 +904,4 @@ class TestTheWayBackIsNotGuessed:
         world.pods.clear()
         world.edit(version=MIDDLE)
 
-        assert upgrade.go_back(world.observe()) is None
+        assert going_back.go_back(world.observe()) is None

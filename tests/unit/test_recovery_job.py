@@ -322,6 +322,30 @@ class TestWhatIsAsked:
         assert found is not None
         assert "etcd keeps failing" in found.trouble
 
+    @pytest.mark.parametrize(
+        ("etcd", "failed", "started"),
+        [
+            ({"state": {"waiting": {"reason": "ImagePullBackOff"}}}, 0, False),
+            ({"state": {"running": {}}}, 0, True),
+            ({"state": {"waiting": {}}, "lastState": {"terminated": {"exitCode": 2}}}, 0, True),
+            ({"state": {"waiting": {"reason": "ImagePullBackOff"}}}, 1, True),
+        ],
+        ids=["no image", "runs", "crashes", "in a pod before"],
+    )
+    async def test_whether_its_etcd_may_have_run(
+        self, kube: FakeKube, etcd: dict[str, Any], failed: int, *, started: bool
+    ) -> None:
+        """From then on the data may be of its minor."""
+        self.made(kube, failed=failed)
+        finish = {"name": "prepare", "state": {"terminated": {"exitCode": 0}}}
+        statuses = [finish, {"name": "etcd"} | etcd]
+        self.pod(kube, phase="Pending", initContainerStatuses=statuses)
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert found.etcd_started is started
+
     async def test_an_api_server_that_is_away_is_no_absence(self, kube: FakeKube) -> None:
         kube.failures["get Job"] = [Unavailable("no answer")]
 

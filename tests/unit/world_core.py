@@ -65,6 +65,8 @@ class World:
         """Versions whose image cannot be had, and whose pods get nowhere."""
         self.late_images: set[str] = set()
         """Versions whose image cannot be had when `start` is over, and etcd's turn has come."""
+        self.failing: set[str] = set()
+        """Versions whose etcd fails whenever it starts."""
         self.cut_off = False
         """Nobody reaches etcd; it may be there all the same."""
         self.mirror = ""
@@ -320,6 +322,7 @@ class World:
             raise Conflict("there is no key to sign the ticket with")
         rules.ticket(self, step, ordinal)
         pod.where = self._after_start(pod)
+        pod.crashing = pod.version in self.failing
         if pod.where == "etcd":
             self._join(step, ordinal)
 
@@ -440,7 +443,8 @@ class World:
         own = data and readable and (data.cluster_uid, data.member) == (self.cluster.uid, name)
         pod.where = self._after_start(pod) if own else "start"
         pod.had_data = bool(own)
-        pod.crashing = bool(own and data and minor(data.storage) > minor(pod.version))
+        unfit = own and data and minor(data.storage) > minor(pod.version)
+        pod.crashing = bool(unfit or (own and pod.version in self.failing))
 
     def _after_start(self, pod: PodState) -> str:
         return "image" if pod.version in self.late_images else "etcd"

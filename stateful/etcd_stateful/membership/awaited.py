@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etcd_stateful import naming
-from etcd_stateful.membership import roll, roster
+from etcd_stateful.membership import going_back, roll, roster
 from etcd_stateful.membership.observation import Observation, Pod, is_latched
 from etcd_stateful.membership.steps import Step, Wait
 
@@ -19,7 +19,7 @@ def every_pod_serves(seen: Observation) -> Step | None:
     if not waits:
         return every_voter_serves(seen)
     ordinal, pod = min(waits, key=lambda one: _blame(one[1]))
-    return Wait(_in_words(seen, ordinal, pod))
+    return going_back.besides(seen, Wait(_in_words(seen, ordinal, pod)))
 
 
 def _for_the_next_image(seen: Observation) -> set[int]:

@@ -219,6 +219,9 @@ class Job:
     claim_uid: str = ""
     """Of the claim that a restore's Job was made to fill."""
 
+    etcd_started: bool = False
+    """In one of its pods, or nobody can tell any more that it has not."""
+
 
 Stage = Literal["", "overlap", "swapped"]
 """`overlap`: there is a successor, which signs nothing yet. `swapped`: it has taken over, and what
@@ -335,7 +338,6 @@ class Observation:
     """The EtcdRestore of the cluster's name that asks to replace one, unless it is over."""
     certificates: Certificates | None = None
     """None where they were not looked at: nothing is done for a paused cluster."""
-
     denied: str = ""
     """What etcd said to the operator where it did not let it look; empty where it did."""
 

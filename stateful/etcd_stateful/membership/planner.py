@@ -26,6 +26,7 @@ from etcd_stateful.membership import (
     bootstrap,
     budget,
     certificates,
+    going_back,
     grow,
     issued,
     learner,
@@ -160,9 +161,11 @@ def _spec_hash(live: Live | None) -> str:
 
 
 def _version_unclear(seen: Observation) -> bool:
-    """Whether another version is asked for, and members are silent whose pods all are Ready."""
-    running = bootstrap.running_version(seen)
-    if seen.stateful_set is None or seen.cluster.version == running or not roll.is_over(seen):
+    """Whether it is to change, and members of Ready pods are silent; or might go below the data."""
+    running, live = bootstrap.running_version(seen), seen.stateful_set
+    if live and going_back.lowers_blindly(seen, version_of(live)):
+        return True
+    if live is None or seen.cluster.version == running or not roll.is_over(seen):
         return False
     pods = [seen.pod(ordinal) for ordinal in range(seen.replicas)]
     ready = all(pod and pod.ready and not pod.deleting for pod in pods)
@@ -270,7 +273,8 @@ def _of_version(seen: Observation) -> Step | None:
 
 def _no_quorum(seen: Observation) -> Step | None:
     """Nothing below is asked without a member list that a quorum agrees on."""
-    return None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)
+    step = None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)
+    return going_back.besides(seen, step)
 
 
 def _unknown_members(seen: Observation) -> Step | None:
@@ -299,6 +303,8 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     issued.go_on,
     certificates.of_members,
     leftovers.of_removed_members,
+    _Starts(going_back.go_back),
+    going_back.cross,
     _Starts(replicas.keep),
     _children,
     _Starts(_version_first),
@@ -315,7 +321,6 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     beginning.another_attempt,
     blocked.cannot_form,
     beginning.look_again,
-    _Starts(upgrade.go_back),
     _Starts(upgrade.try_another),
     switch.go_back,
     roll.unready,

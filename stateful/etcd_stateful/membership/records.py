@@ -72,7 +72,8 @@ class Bootstrap:
 
     before: str = ""
     """What they ran before, while a change of the version is under way."""
-
+    crossed: bool = False
+    """The data may be of a minor above `before` by now (see `going_back`)."""
     untried: bool = False
     """It was written for data that there was, and no quorum has answered with this version yet."""
 
@@ -135,9 +136,8 @@ def first_attempt(
     another cluster to etcd.
     """
     token = f"{cluster_uid}-{attempt}"
-    members = tuple(
-        FirstMember(name, url, identity.member_id([url], token)) for name, url in peers.items()
-    )
+    ids = {name: identity.member_id([url], token) for name, url in peers.items()}
+    members = tuple(FirstMember(name, url, ids[name]) for name, url in peers.items())
     return Bootstrap(
         cluster_uid=cluster_uid,
         attempt=attempt,
@@ -219,10 +219,8 @@ def restoring(
 
 def restored(record: Bootstrap, size: int) -> Bootstrap:
     """From here on there is data, which no empty volume may ever take the place of."""
-    bump = record.bump or BUMP
-    return replace(
-        record, restoring=False, chosen=None, latched=True, members=(), size=size, bump=bump
-    )
+    filled = replace(record, restoring=False, chosen=None, latched=True)
+    return replace(filled, members=(), size=size, bump=record.bump or BUMP)
 
 
 def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
@@ -270,6 +268,7 @@ def _replacement_as_json(record: Bootstrap) -> dict[str, object]:
         "retired": [identity.to_hex(one) for one in record.retired],
         "restoredBy": record.restored_by,
         "untried": record.untried,
+        "crossed": record.crossed,
     }
     return {key: value for key, value in said.items() if value}
 
@@ -293,6 +292,7 @@ def load_bootstrap(text: str) -> Bootstrap:
             version=str(raw["version"]),
             oldest=str(raw.get("oldest", "")),
             before=str(raw.get("before", "")),
+            crossed=truth(raw.get("crossed", False)),
             untried=truth(raw.get("untried", False)),
             size=whole(raw["size"]),
             epoch=_epoch(raw.get("epoch", FIRST_EPOCH)),

@@ -17,7 +17,7 @@ from dataclasses import replace
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.recovery_job import recovery_job
-from etcd_stateful.membership import bootstrap, records, roster, survivor
+from etcd_stateful.membership import bootstrap, going_back, records, roster, survivor
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -146,8 +146,14 @@ def _run(seen: Observation, claim: Claim) -> Step:
         return _record(seen, claim)
     if job.state == "failed":
         return _failed(seen, f"Job {job.name} failed: {job.trouble or 'its pods say why'}")
-    doing = f"Job {job.name} to make a cluster of one out of {job.survivor}"
-    return Wait(f"{doing}: {job.trouble}" if job.trouble else doing, soon=True)
+    return Wait(_doing(seen, job), soon=True)
+
+
+def _doing(seen: Observation, job: Job) -> str:
+    words = f"Job {job.name} to make a cluster of one out of {job.survivor}"
+    if not job.trouble:
+        return words
+    return ". ".join(filter(None, (f"{words}: {job.trouble}", going_back.why_not(seen))))
 
 
 def _why_useless(seen: Observation, job: Job) -> Step | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.membership import changes, roster
+from etcd_stateful.membership import changes, going_back, roster
 from etcd_stateful.membership.bootstrap import as_running, is_of_before
 from etcd_stateful.membership.observation import Observation, Pod, is_latched
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
+from etcd_stateful.membership.versions import made_for
 
 SPARING: Final = 3
 """The least number of members that can do without one."""
@@ -35,6 +36,9 @@ def unready(seen: Observation) -> Step | None:
             continue
         if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
             continue
+        made = made_for(pod.spec_hash, pod.image)
+        if pod.etcd_started and is_latched(seen) and going_back.lowers_blindly(seen, made):
+            continue  # the older etcd might find data that it cannot read (I9)
         if seat.is_voter and not pod.trouble and not roster.rest_holds(seen, seat):
             continue  # it may be silent for this moment alone, and the quorum hang by it (I1)
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):

@@ -4,8 +4,8 @@
     down a minor:            etcd is told (EnableDowngrade) -> every member's data has the older
                              format -> the record -> as above
     from 3.6 to 3.7:         the entries of 3.5 out of every log first (`_without_old_entries`)
-    back from half-way:      at once, as long as a member still runs what the spec goes back to:
-                             until the last is upgraded, a cluster works as its oldest member does
+    back from half-way, and
+    without a quorum:        `going_back`
 
 The record decides what pods are made from, so a spec that asks for what cannot be does nothing. It
 keeps the version before until every member runs the new one: only that one is a way back.
@@ -22,7 +22,6 @@ from etcd_stateful.membership.observation import (
     MemberStatus,
     Observation,
     Pod,
-    is_latched,
     recorded,
 )
 from etcd_stateful.membership.steps import (
@@ -45,23 +44,6 @@ _FIRST_WITHOUT_V2: Final = 7
 def target(seen: Observation) -> Version:
     """What the spec asks for; a cluster whose spec names none stays with what it runs."""
     return seen.cluster.version if seen.cluster.version_declared else running_version(seen)
-
-
-def go_back(seen: Observation) -> Step | None:
-    """Also while pods do not serve: a version that cannot be had is left again this way."""
-    if not is_latched(seen):
-        return None
-    wanted, now, before = target(seen), running_version(seen), _before(seen)
-    if wanted == now or before is None:
-        return None
-    if _minor_of(wanted) == _minor_of(now):
-        return _write(seen, wanted, before)
-    if _minor_of(wanted) != _minor_of(before):
-        return None
-    if _some_run(seen, wanted) or (now > before and _cannot_be_had(seen)):
-        # A downgrade is called off last: etcd would refuse the pods that have yet to come back up.
-        return _write(seen, wanted, now)
-    return None
 
 
 def tried(seen: Observation) -> Step | None:
@@ -92,8 +74,8 @@ def _none_can_run(seen: Observation) -> bool:
     """
     if seen.etcd is not None or seen.statuses or any(pod.ready for pod in seen.pods):
         return False
-    ran, now = seen.last_version, _minor_of(running_version(seen))
-    missing_counts = ran is None or _minor_of(ran) != now or _minor_of(target(seen)) == now
+    ran, now = seen.last_version, minor_of(running_version(seen))
+    missing_counts = ran is None or minor_of(ran) != now or minor_of(target(seen)) == now
     held = [pod for pod in seen.pods if not waits_empty(pod)]
     return bool(held) and all(
         pod.crashing or (pod.image_missing and missing_counts) for pod in held
@@ -107,8 +89,8 @@ def prepare(seen: Observation) -> Step | None:
     member of the older minor may be lost; the cluster then is of the newer, and must be told first.
     """
     now = running_version(seen)
-    formats = (_minor(status.storage_version) for status in _statuses(seen))
-    if any(one and one > _minor_of(now) for one in formats):
+    formats = (minor_in(status.storage_version) for status in _statuses(seen))
+    if any(one and one > minor_of(now) for one in formats):
         return _ready_to_go_down(seen, now)
     return None
 
@@ -123,12 +105,12 @@ def let_in(seen: Observation, pod: Pod) -> Step | None:
     now, said = running_version(seen), _statuses(seen)
     running = [version for one in said if (version := reported_version(one.version))]
     joins = made_for(pod.spec_hash, pod.image) or now
-    if running and all(_minor_of(version) > _minor_of(joins) for version in running):
-        if _minor_of(joins) < _minor_of(now):
+    if running and all(minor_of(version) > minor_of(joins) for version in running):
+        if minor_of(joins) < minor_of(now):
             return Wait(f"pod {pod.name} to be made again, with etcd {now}", soon=True)
         stays = min(running)
         words = f"the cluster stays with etcd {stays} for now: no member of {now} may join others"
-        return _write(seen, stays, None, words)
+        return write(seen, stays, None, words)
     if any(one.downgrade_target for one in said):
         words = "the downgrade is called off for now: no member may join amid one"
         return changes.ask(seen, lambda asked: CancelDowngrade(asked, words))
@@ -139,15 +121,15 @@ def finish(seen: Observation) -> Step | None:
     """Asked when every pod has the newest template: from then on there is no way back for free."""
     now = running_version(seen)
     said = {reported_version(status.version) for status in _statuses(seen)}
-    if _before(seen) is None or said - {now}:
+    if version_before(seen) is None or said - {now}:
         return None
-    return _write(seen, now, None, f"every member runs etcd {now}")
+    return write(seen, now, None, f"every member runs etcd {now}")
 
 
 def go_on(seen: Observation) -> Step | None:
     """Asked when every member serves and has the newest template."""
     wanted, now = target(seen), running_version(seen)
-    mixed = any(_minor(status.version) != _minor_of(now) for status in _statuses(seen))
+    mixed = any(minor_in(status.version) != minor_of(now) for status in _statuses(seen))
     if wanted == now:
         return None if mixed else _not_going_down(seen, wanted)
     if seen.etcd is None or _jump(wanted, now) or _loses_data_going_down(seen, wanted, now):
@@ -155,9 +137,9 @@ def go_on(seen: Observation) -> Step | None:
     if mixed:
         return Wait(f"every member to run etcd {now}", soon=True)
     if wanted.minor < now.minor:
-        return _ready_to_go_down(seen, wanted) or _write(seen, wanted, now)
+        return _ready_to_go_down(seen, wanted) or write(seen, wanted, now)
     first = _without_old_entries if wanted.minor > now.minor else _not_going_down
-    return first(seen, wanted) or _write(seen, wanted, now)
+    return first(seen, wanted) or write(seen, wanted, now)
 
 
 def impossible(seen: Observation) -> Step | None:
@@ -184,13 +166,18 @@ def _needs_volumes(wanted: Version, now: Version) -> Hold:
 
 def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
     """What comes first; None once every member's data has the older format."""
-    minor, said, lower = f"{wanted.major}.{wanted.minor}", _statuses(seen), _minor_of(wanted)
-    if any(_minor(status.downgrade_target) != lower for status in said):
+    minor, said, lower = f"{wanted.major}.{wanted.minor}", _statuses(seen), minor_of(wanted)
+    if any(minor_in(status.downgrade_target) != lower for status in said):
         words = f"etcd is told that it goes down to {minor}"
         return changes.ask(seen, lambda asked: EnableDowngrade(asked, minor, words))
-    if any(_minor(status.storage_version) != lower for status in said):
+    if any(minor_in(status.storage_version) != lower for status in said):
         return Wait(f"every member to write its data in the format of etcd {minor}", soon=True)
     return None
+
+
+def is_ready_to_go_down(seen: Observation, wanted: Version) -> bool:
+    """Whether every member's data has the older format, and keeps it."""
+    return bool(_statuses(seen)) and _ready_to_go_down(seen, wanted) is None
 
 
 def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
@@ -201,7 +188,7 @@ def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
     downgrade is enabled, and called off once every member has followed.
     """
     record = recorded(seen)
-    if wanted.minor != _FIRST_WITHOUT_V2 or _minor(record.oldest) in (_V3_ONLY, _minor_of(wanted)):
+    if wanted.minor != _FIRST_WITHOUT_V2 or minor_in(record.oldest) in (_V3_ONLY, minor_of(wanted)):
         return _not_going_down(seen, wanted) or _of_one_format(seen, running_version(seen))
     lower = Version(*_V3_ONLY, 0)
     before = Version(lower.major, lower.minor - 1, 0)
@@ -213,52 +200,19 @@ def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
 
 def _of_one_format(seen: Observation, now: Version) -> Step | None:
     """etcd changes the format of the data some seconds after a downgrade was called off."""
-    said = {_minor(status.storage_version) for status in _statuses(seen)} - {None}
-    if said - {_minor_of(now)}:
+    said = {minor_in(status.storage_version) for status in _statuses(seen)} - {None}
+    if said - {minor_of(now)}:
         return Wait(f"every member to write its data in the format of etcd {now}", soon=True)
     return None
 
 
 def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
     """Calls off a downgrade that was begun and is not wanted any more."""
-    down = {_minor(status.downgrade_target) for status in _statuses(seen)} - {None}
-    if not down - {_minor_of(wanted)}:
+    down = {minor_in(status.downgrade_target) for status in _statuses(seen)} - {None}
+    if not down - {minor_of(wanted)}:
         return None
     words = "the downgrade is called off: the spec goes back up"
     return changes.ask(seen, lambda asked: CancelDowngrade(asked, words))
-
-
-def _cannot_be_had(seen: Observation) -> bool:
-    """Whether there are pods made for the present minor, and for want of their image none runs.
-
-    That none runs is not enough: pods that were made again may have run it before, on this data. Of
-    one that waits for something else nobody can tell; but while any etcd still runs the version
-    before, no data has been changed.
-    """
-    now = _minor_of(running_version(seen))
-    newer = [pod for pod in seen.pods if _made_for(pod) == now]
-    staying = [status for at, status in seen.statuses.items() if _stays(seen, at)]
-    if any(pod.etcd_started for pod in newer) or any(_minor(one.version) == now for one in staying):
-        return False
-    missing = [pod.image_missing for pod in newer]
-    return any(missing) and (bool(staying) or all(missing))
-
-
-def _made_for(pod: Pod) -> tuple[int, int] | None:
-    version = made_for(pod.spec_hash, pod.image)
-    return _minor_of(version) if version else None
-
-
-def _stays(seen: Observation, ordinal: int) -> bool:
-    pod = seen.pod(ordinal)
-    return pod is not None and not pod.deleting
-
-
-def _some_run(seen: Observation, wanted: Version) -> bool:
-    return any(
-        seat.serves and seat.status and _minor(seat.status.version) == _minor_of(wanted)
-        for seat in roster.voters(seen)
-    )
 
 
 def _statuses(seen: Observation) -> list[MemberStatus]:
@@ -267,34 +221,42 @@ def _statuses(seen: Observation) -> list[MemberStatus]:
 
 
 def _loses_data_going_down(seen: Observation, wanted: Version, now: Version) -> bool:
-    return not seen.cluster.durable and _minor_of(wanted) < _minor_of(now)
+    return not seen.cluster.durable and minor_of(wanted) < minor_of(now)
 
 
 def _jump(wanted: Version, now: Version) -> bool:
     return wanted.major != now.major or abs(wanted.minor - now.minor) > 1
 
 
-def _minor(text: str) -> tuple[int, int] | None:
+def minor_in(text: str) -> tuple[int, int] | None:
     """Major and minor of `3.6`, `3.6.16`, `v3.6.16` or `3.6.16-acme.1`."""
     version = reported_version(text if text.count(".") > 1 else f"{text}.0")
     return (version.major, version.minor) if version else None
 
 
-def _minor_of(version: Version) -> tuple[int, int]:
+def minor_of(version: Version) -> tuple[int, int]:
     return (version.major, version.minor)
 
 
-def _before(seen: Observation) -> Version | None:
+def version_before(seen: Observation) -> Version | None:
     """The version that a change under way comes from."""
     return parse_version(recorded(seen).before)
 
 
-def _write(seen: Observation, wanted: Version, before: Version | None, reason: str = "") -> Step:
+def write(
+    seen: Observation,
+    wanted: Version,
+    before: Version | None,
+    reason: str = "",
+    *,
+    crossed: bool = False,
+) -> Step:
     record, now = recorded(seen), running_version(seen)
     record = replace(
         record,
         version=str(wanted),
         before=str(before or ""),
+        crossed=crossed,
         oldest=min(record.oldest, str(wanted), key=_age) if record.oldest else "",
     )
     words = reason or f"the cluster goes from etcd {now} to {wanted}"
@@ -302,4 +264,4 @@ def _write(seen: Observation, wanted: Version, before: Version | None, reason: s
 
 
 def _age(version: str) -> tuple[int, int]:
-    return _minor(version) or (0, 0)
+    return minor_in(version) or (0, 0)

@@ -304,12 +304,65 @@ class TestDowngrade:
         await eventually(lambda: _stores(etcd, cluster, older), seconds=60)
 
         first = cluster.first[0]
-        first.kill()
-        first.binary = sorted(BINARIES.glob(f"etcd-{older}.*"))[-1]
-        first.start(cluster.initial_cluster(cluster.first), cluster.token, "existing")
+        _start_again(cluster, first, _newest(older))
         await eventually(lambda: _runs(etcd, cluster.at(first), older))
         others = [await etcd.status(cluster.at(one)) for one in cluster.first[1:]]
         assert {(one.storage_version, one.downgrade_target) for one in others} == {(older, older)}
+
+    @with_downgrades
+    @pytest.mark.parametrize("ran", [False, True], ids=["never", "for a while"])
+    async def test_can_be_left_upwards_without_a_quorum(self, cluster, ran):
+        """All are started again by hand: the lower one cannot be had, or has run and fails."""
+        older = LOWER[cluster.minor]
+        newer = cluster.binary
+        cluster.begin(1)
+        etcd = await cluster.ready()
+        await eventually(lambda: _stores(etcd, cluster, cluster.minor))
+        await done(etcd, EnableDowngrade(await leader(cluster, etcd), older, "down"))
+        await eventually(lambda: _stores(etcd, cluster, older), seconds=60)
+        only = cluster.first[0]
+        if ran:
+            _start_again(cluster, only, _newest(older))
+            await eventually(lambda: _runs(etcd, cluster.at(only), older))
+            await put(only, b"key", b"written by the lower one")
+
+        _start_again(cluster, only, newer)
+
+        await eventually(lambda: _runs(etcd, cluster.at(only), cluster.minor))
+        await change(etcd, CancelDowngrade(await leader(cluster, etcd), "back up"))
+        await eventually(lambda: _stores(etcd, cluster, cluster.minor), seconds=60)
+
+    @differing("cluster", *LOWER, of=LOWER)
+    async def test_is_not_needed_while_one_runs_the_lower_minor(self, cluster):
+        """Others that run the higher one, or failed at that, have not changed what is stored; nor
+        does a quorum of them."""
+        newer, minor = cluster.binary, cluster.minor
+        older = LOWER[minor]
+        cluster.binary = _newest(older)
+        cluster.begin(3)
+        etcd = await cluster.ready()
+        for member in cluster.first[1:]:
+            _start_again(cluster, member, newer)
+            await eventually(lambda member=member: _runs(etcd, cluster.at(member), minor))
+        await asyncio.sleep(12)  # etcd looks for another version every five seconds
+        cluster.first[0].kill()
+        await asyncio.sleep(12)
+
+        for member in cluster.first:
+            _start_again(cluster, member, _newest(older))
+
+        for member in cluster.first:
+            await eventually(lambda member=member: _runs(etcd, cluster.at(member), older))
+
+
+def _newest(minor):
+    return sorted(BINARIES.glob(f"etcd-{minor}.*"))[-1]
+
+
+def _start_again(cluster, member, binary):
+    member.kill()
+    member.binary = binary
+    member.start(cluster.initial_cluster(cluster.first), cluster.token, "existing")
 
 
 async def _stores(etcd, cluster, minor):

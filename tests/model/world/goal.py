@@ -9,7 +9,9 @@ from etcd_stateful.membership.steps import DeletePod, Hold, Settled, Step, Wait
 from etcd_stateful.membership.versions import parse_version
 from model.world import goal_recovery, tables
 from model.world.state import (
+    CRASH,
     DATABASE,
+    ETCD,
     IMAGE,
     LOG,
     NONE,
@@ -97,6 +99,7 @@ def _not_held(state: State, hold: Hold) -> str:
         "QuorumLost": is_lost_for_good(state) or _never_formed(state),
         "LastMember": len(voters(state)) == 1,
         "VersionJump": _is_jump(state),
+        "VersionFails": _fails(state) or is_lost_for_good(state),
         "BegunOtherwise": _never_formed(state) and _cannot_begin_anew(state),
         "RestartNeedsMembers": not cluster.durable and len(voters(state)) < 3,
         "RecordsLost": not state.told,
@@ -118,6 +121,21 @@ def _is_jump(state: State) -> bool:
     wanted, record = tables.specs[state.spec].cluster.version, tables.bootstraps[state.secret]
     now = parse_version(record.version)
     return now is not None and abs(wanted.minor - now.minor) > 1
+
+
+def _fails(state: State) -> bool:
+    """Some pod cannot run what it was made for; and no member runs the minor that is asked for, or
+    what is on record is too old for the data."""
+    if state.secret == NONE or state.etcd is None:
+        return False
+    made = [(pod.where, tables.templates[pod.template].version) for pod in state.pods if pod]
+    if not any(where in (IMAGE, CRASH) for where, _ in made):
+        return False
+    wanted = tables.specs[state.spec].cluster.version
+    now = parse_version(tables.bootstraps[state.secret].version)
+    if now is None or wanted.minor == now.minor:
+        return now is not None and now.minor < state.etcd.minor
+    return not any(where == ETCD and one.minor == wanted.minor for where, one in made)
 
 
 def is_formed(state: State) -> bool:
@@ -176,6 +194,7 @@ def _not_waited(state: State, wait: Wait) -> str:
         "a quorum to answer: ": is_lost_for_good(state) or _never_formed(state),
         "to reach a quorum": _never_formed(state),
         "keeps failing": _never_formed(state),
+        "set spec.version to the one that they ran": _fails(state),
         "to make a cluster of one": goal_recovery.cannot_run(state),
     }
     if any(true for words, true in names.items() if words in wait.reason):

@@ -82,11 +82,23 @@ def _force(world: World, job: Job, content: Content) -> bool:
         _become(world, job._replace(phase=FAILED))
         return True
     world.set_content(job.survivor, content._replace(alone=True))
+    if world.etcd is not None:
+        world.etcd = world.etcd._replace(minor=job.minor, format=job.minor)
     return True
 
 
 def _minor(world: World) -> int:
     return world.etcd.minor if world.etcd is not None else 0
+
+
+def etcd_started(state: State) -> bool:
+    """As the planner is told: from then on it may write its own format."""
+    job = state.job
+    claim = state.claims[job.survivor] if job else None
+    content = claim.content if claim else None
+    if job is None or job.phase != RUNS:
+        return job is not None
+    return job.pullable and content is not None and (content.aside or content.epoch == job.epoch)
 
 
 def _become(world: World, job: Job | None) -> None:

@@ -287,22 +287,22 @@ def i9_version(state: State, step: steps.ApplyChild) -> str:
         return ""
     template = tables.objects[tables.stored(step.manifest)].template
     new = tables.templates[template].version
+    untried = state.secret != NONE and tables.bootstraps[state.secret].untried
+    if new.minor < state.etcd.minor and not untried:
+        return f"to {new}, and the data is in the format of 3.{state.etcd.minor}"
     for one in state.etcd.members:
         pod = state.pods[one.ordinal]
         if pod is None or one not in up_voters(state):
             continue
         old = tables.templates[pod.template].version
-        if words := _jump(state, old, new):
+        if words := _jump(old, new):
             return words
     return ""
 
 
-def _jump(state: State, old: versions.Version, new: versions.Version) -> str:
-    assert state.etcd is not None
+def _jump(old: versions.Version, new: versions.Version) -> str:
     if abs(new.minor - old.minor) > 1:
         return f"from {old} to {new}"
-    if new.minor < state.etcd.minor:
-        return f"to {new}, and the data is in the format of 3.{state.etcd.minor}"
     floors = {6: versions.Version(3, 5, 32), 7: versions.Version(3, 6, 11)}
     if new.minor > old.minor and old < floors[new.minor]:
         return f"from {old} to {new}"

@@ -80,7 +80,7 @@ def visible(state: State) -> Visible:
         alarms,
         _predecessors(state),
         state.budget,
-        (state.job, job.trouble(state)) if state.job else None,
+        (state.job, job.trouble(state), job.etcd_started(state)) if state.job else None,
     )
 
 

@@ -18,7 +18,7 @@ _PHASES: Final[dict[int, Literal["running", "complete", "failed"]]] = {
 }
 
 
-def onto(seen: Observation, made: Made, trouble: str) -> Observation:
+def onto(seen: Observation, made: Made, trouble: str, etcd_started: bool) -> Observation:
     """Its pod counts as an occupant until it is over, also when the Job is gone before it."""
     name = naming.recovery_job(tables.NAME)
     over = made.phase != RUNS
@@ -35,5 +35,6 @@ def onto(seen: Observation, made: Made, trouble: str) -> Observation:
         state=_PHASES[made.phase],
         deleting=made.going == DELETING,
         trouble=trouble,
+        etcd_started=etcd_started,
     )
     return replace(seen, job=shown, occupants=occupants)

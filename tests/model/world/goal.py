@@ -99,7 +99,7 @@ def _not_held(state: State, hold: Hold) -> str:
         "QuorumLost": is_lost_for_good(state) or _never_formed(state),
         "LastMember": len(voters(state)) == 1,
         "VersionJump": _is_jump(state),
-        "VersionFails": _fails(state) or is_lost_for_good(state),
+        "VersionFails": _fails(state) or is_lost_for_good(state) or _never_formed(state),
         "BegunOtherwise": _never_formed(state) and _cannot_begin_anew(state),
         "RestartNeedsMembers": not cluster.durable and len(voters(state)) < 3,
         "RecordsLost": not state.told,

@@ -12,7 +12,7 @@ from typing import Final
 from etcd_operator.brake import Brake
 from etcd_operator.observe import Seen
 from etcd_operator.provided import MENDED_SECONDS
-from etcd_stateful.membership import authentication, issued
+from etcd_stateful.membership import authentication, going_back, issued
 from etcd_stateful.membership.certificates import UNUSABLE
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
@@ -64,7 +64,8 @@ class Memory:
 
     @property
     def quiet(self) -> bool:
-        return isinstance(self.step, Settled | Hold) and not self.doubted
+        waits = isinstance(self.step, Hold) and self.step.reason == going_back.FAILS
+        return isinstance(self.step, Settled | Hold) and not (waits or self.doubted)
 
     def doubts(self, step: Wait | Hold | Settled) -> bool:
         """Whether to look once more before anybody is told: a busy operator misses an answer now
@@ -117,11 +118,15 @@ def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float |
             return FOREIGN_SECONDS
         case Hold() if seen.observation.foreign:
             return FOREIGN_SECONDS
+        case Wait() | Hold(reason=going_back.FAILS):
+            return memory.next_poll() if _is_soon(seen.observation, step) else WAIT_SECONDS
         case Settled() | Hold():
             return min(seen.next_sweep, _next_turn(seen.observation))
-        case Wait():
-            soon = step.soon or _must_poll(seen.observation)
-            return memory.next_poll() if soon else WAIT_SECONDS
+
+
+def _is_soon(seen: Observation, step: Wait | Hold) -> bool:
+    expected = step.soon if isinstance(step, Wait) else seen.etcd is None
+    return expected or _must_poll(seen)
 
 
 def _next_turn(seen: Observation) -> float:

@@ -77,7 +77,7 @@ class Recoveries:
             deleting="deletionTimestamp" in metadata,
             trouble=self._trouble(raw, newest) if state != "complete" else "",
             claim_uid=notes.get(naming.CLAIM_UID, ""),
-            etcd_started=bool((raw.get("status") or {}).get("failed")) or any(map(_ran, own)),
+            etcd_started=any(map(_ran, own)) or _failed(raw) > sum(map(_has_failed, own)),
         )
 
     def _trouble(self, job: Json, pod: Json | None) -> str:
@@ -131,6 +131,15 @@ def _ran(pod: Json) -> bool:
     """Whether etcd has started in it."""
     started = (pod.get("status") or {}).get("initContainerStatuses") or ()
     return any(one["name"] == naming.ETCD_CONTAINER and reading.has_run(one) for one in started)
+
+
+def _failed(raw: Json) -> int:
+    """How many pods of the Job have; those that are gone tell nothing of themselves any more."""
+    return int((raw.get("status") or {}).get("failed") or 0)
+
+
+def _has_failed(pod: Json) -> bool:
+    return bool((pod.get("status") or {}).get("phase") == "Failed")
 
 
 def _names(pods: Iterable[Json]) -> tuple[str, ...]:

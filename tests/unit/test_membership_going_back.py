@@ -478,7 +478,9 @@ class TestRecovering:
             ({}, False),
             ({"etcd_started": True}, True),
             ({"state": "complete"}, True),
-            ({"state": "failed"}, True),
+            ({"state": "failed"}, False),
+            ({"state": "failed", "etcd_started": True}, True),
+            ({"state": "complete", "stranger": "Job of another"}, False),
         ],
     )
     def test_what_its_job_may_have_done(self, job: dict[str, object], *, wrote: bool) -> None:
@@ -512,3 +514,13 @@ def test_a_restore_in_place_hid_the_way_back() -> None:
     world.job_runs = True
     assert drive(world) == Settled()
     assert versions(world) == [MIDDLE]
+
+
+def test_an_edit_that_something_else_keeps_was_said_to_be_none_that_may_be() -> None:
+    """As unusable certificates do: the human had asked for another patch, and was told to."""
+    world = changing(MIDDLE, NEW)
+    seen = replace(world.observe(), etcd=None)
+    patch = replace(seen, cluster=replace(seen.cluster, version=parse_version("3.6.15")))
+
+    assert going_back.why_not(patch) == ""
+    assert "Another patch of 3.6" in going_back.why_not(seen)

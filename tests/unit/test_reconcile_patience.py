@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fakes import cluster_body
 
@@ -17,8 +19,8 @@ from etcd_operator.patience import (
 )
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import records
-from etcd_stateful.membership.observation import Observation, Pod, Secret
-from etcd_stateful.membership.steps import Leader, MemberPromote, Wait
+from etcd_stateful.membership.observation import EtcdView, Observation, Pod, Secret
+from etcd_stateful.membership.steps import Hold, Leader, MemberPromote, Wait
 
 FORMED = records.latch(records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3"))
 
@@ -59,6 +61,17 @@ def test_what_may_end_without_an_event_is_polled():
 
 def test_what_ends_with_an_event_is_not():
     assert set(delays(Wait("pod a-3 to be made"), seen(pod()))) == {WAIT_SECONDS}
+
+
+def test_what_is_held_for_its_version_may_still_come_and_was_left_to_the_sweep():
+    """A pod in `start` got its ticket tens of seconds late."""
+    held = Hold("VersionFails", "spec.version is 3.6.16. Until then: pod a-0 to start")
+    with_quorum = replace(seen(pod()).observation, etcd=EtcdView(2, ()))
+
+    assert delays(held, seen(pod(in_start=True)))[0] == FIRST_POLL
+    assert delays(held, seen(pod()))[0] == FIRST_POLL, "a quorum may come back"
+    assert delays(held, replace(seen(), observation=with_quorum))[0] == WAIT_SECONDS
+    assert not Memory("uid-a", step=held).quiet
 
 
 def test_start_is_polled_whatever_the_wait():

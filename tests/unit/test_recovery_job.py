@@ -346,6 +346,19 @@ class TestWhatIsAsked:
         assert found is not None
         assert found.etcd_started is started
 
+    async def test_a_pod_that_ended_without_its_image_closed_the_way_back(
+        self, kube: FakeKube
+    ) -> None:
+        """As by a drain: the Job counts it as failed, and it still tells that no etcd ran in it."""
+        self.made(kube, failed=1)
+        etcd = {"name": "etcd", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+        self.pod(kube, phase="Failed", initContainerStatuses=[etcd])
+
+        found = (await self.look(kube)).job
+
+        assert found is not None
+        assert not found.etcd_started
+
     async def test_an_api_server_that_is_away_is_no_absence(self, kube: FakeKube) -> None:
         kube.failures["get Job"] = [Unavailable("no answer")]
 

@@ -12,6 +12,7 @@ Anything else waits until every member serves (`upgrade.go_on`), and the human i
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from etcd_stateful.membership import roster, survivor
 from etcd_stateful.membership.bootstrap import running_version
@@ -27,6 +28,9 @@ from etcd_stateful.membership.upgrade import (
     write,
 )
 from etcd_stateful.membership.versions import Version, made_for
+
+FAILS: Final = "VersionFails"
+"""Reason of the Hold that takes a Wait's place: what is waited for may still come by itself."""
 
 
 def go_back(seen: Observation) -> Step | None:
@@ -89,16 +93,17 @@ def besides(seen: Observation, step: Step | None) -> Step | None:
     words = why_not(seen) or _why_it_may_fail(seen)
     match step:
         case Wait(reason=reason) if words:
-            return Hold("VersionFails", f"{words}. Until then: {reason}")
+            return Hold(FAILS, f"{words}. Until then: {reason}")
         case Hold(message=message) if words:
             return replace(step, message=f"{message}. {words}")
     return step
 
 
 def why_not(seen: Observation) -> str:
-    """Why a version that the spec asks for is not taken; empty where it is on record."""
+    """Why a version that the spec asks for is not taken; empty where it is on record, or where it
+    may be and something else keeps it."""
     wanted, now, before = target(seen), running_version(seen), version_before(seen)
-    if wanted == now:
+    if wanted == now or _may_go(seen, wanted, now, before):
         return ""
     minor = f"{now.major}.{now.minor}"
     why = "the minor changes only while every member serves"
@@ -156,7 +161,7 @@ def _never_ran(seen: Observation, now: Version) -> bool:
 
 
 def _has_run(job: Job) -> bool:
-    return job.etcd_started or job.state != "running"
+    return not job.stranger and (job.etcd_started or job.state == "complete")
 
 
 def _is_made_for(pod: Pod, version: Version) -> bool:

@@ -66,7 +66,7 @@ async def test_handover(client, namespace, candidate):
 
     await two.die()  # killed: nothing is released
     same = candidate("two")
-    restarted = await same.took(2)
+    restarted = await same.took(lease.DURATION / 2)
 
     await same.die()
     three = candidate("three")

@@ -154,7 +154,7 @@ def decide(seen: Seen) -> Step:
     if seen.before and seen.before.state == "running" and not seen.before.stranger:
         return _end(seen.before)
     if run is None:
-        return Tell("", "")  # it was made or has failed, and what was said of it stays
+        return _said_before(seen)
     if job is None:
         return _wait(seen, run) if run.due > seen.now else _begin(seen, run)
     return _of_job(seen, run, job)
@@ -297,8 +297,23 @@ def _wait(seen: Seen, run: Run) -> Step:
     """Before the next of an interval: what is known of the one before stays."""
     after = min(run.due - seen.now, LONGEST_WAIT)
     if seen.stored.get("run"):
-        return Tell("", "", after=after)
+        return replace(_said_before(seen), after=after)
     return Tell("Scheduled", "the first backup is made after one interval", "Unknown", after)
+
+
+def _said_before(seen: Seen) -> Tell:
+    """Of a run that is over what was said stays; where `Complete` tells of a trouble since, which
+    has passed, the run's own end is said again."""
+    stored = seen.stored
+    conditions: Sequence[Mapping[str, Any]] = stored.get("conditions") or ()
+    told = next((one for one in conditions if one["type"] == "Complete"), None)
+    if told and stored.get("succeeded") is True and told["status"] != "True":
+        size, revision = stored.get("size"), stored.get("etcdRevision")
+        words = f"{stored.get('location')} holds {size} bytes, revision {revision}"
+        return Tell("Stored", words, "True")
+    if told and stored.get("succeeded") is False and told["message"] != stored.get("reason"):
+        return Tell("Failed", str(stored.get("reason")))
+    return Tell("", "")
 
 
 def job_name(backup: EtcdBackup, run: Run) -> str:

@@ -298,6 +298,34 @@ async def test_a_spec_that_is_edited_while_it_runs_did_not_wait_for_the_pod(worl
     assert "b-backup-g1" in world.condition()["message"]
 
 
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_node_that_does_not_answer_was_waited_for_without_a_word(
+    world: World, gone: bool
+) -> None:
+    world.declare(deletionPolicy="Delete")
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.declare(generation=2, deletionPolicy="Delete", etcdEndpoints=["http://d:2379"])
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    if gone:
+        body["metadata"] |= {"deletionTimestamp": world.clock.rfc3339()}
+    body["metadata"]["finalizers"] = [deletion.FINALIZER]
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+    assert "--force" not in world.condition()["message"]
+    pod = world.kube.live(PODS, "p1")
+    pod["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+    world.kube.put(PODS, {**pod, "spec": {"nodeName": "n7"}})
+    world.clock.now += 60
+    assert await world.settle()
+
+    words = world.condition()["message"]
+    assert "pod p1 was deleted and node n7 has not confirmed that it stopped" in words
+    assert words.endswith("kubectl delete pod p1 --namespace default --force")
+    assert world.condition()["reason"] == ("Deleting" if gone else "Starting")
+
+
 async def test_a_job_that_ends_before_the_watch_tells_of_its_pod_is_not_lost(world: World) -> None:
     """Taken for one whose pod is gone, a backup that was made would be deleted and made again."""
     await world.settle()

@@ -54,7 +54,7 @@ class Job:
     why: str = ""
     """Why it failed, as Kubernetes has it."""
     trouble: str = ""
-    """What keeps its pod from running."""
+    """What keeps its pod from running; of one that is being deleted, from being gone."""
     progress: Progress | None = None
     stranger: str = ""
     """Whose it is, if it is not this backup's."""
@@ -184,7 +184,13 @@ def not_ours(job: Job) -> Tell:
             f"Job {job.name} belongs to {job.stranger}; delete it, or give this another name",
             after=SLOW_SECONDS,
         )
-    return Tell("Starting", f"Job {job.name} of before is being deleted", after=1.0)
+    words = f"Job {job.name} of before is being deleted{held_by(job)}"
+    return Tell("Starting", words, after=1.0)
+
+
+def held_by(job: Job) -> str:
+    """Why a Job that is being deleted is still there, as the end of a sentence."""
+    return f": {job.trouble}" if job.trouble else ""
 
 
 def _begin(seen: Seen, run: Run) -> Step:
@@ -208,7 +214,7 @@ def _begin(seen: Seen, run: Run) -> Step:
 
 def _end(job: Job) -> Step:
     if job.deleting:
-        words = f"the pod of Job {job.name} of before is to end first"
+        words = f"the pod of Job {job.name} of before is to end first{held_by(job)}"
         return Tell("Starting", words, after=PROGRESS_SECONDS)
     why = "the spec was changed while it ran"
     return DeleteJob(job.name, job.uid, job.resource_version, why)

@@ -13,7 +13,7 @@ from etcd_operator import jobs, reading
 from etcd_operator.kube import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
 from etcd_operator.moments import created, seconds_since
 from etcd_operator.store import Owner, Store
-from etcd_operator.trouble import last_end, podless, trouble
+from etcd_operator.trouble import last_end, podless, trouble, unstopped
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
@@ -95,7 +95,7 @@ class BackupJobs:
             state=state,
             said=_said(newest) if newest else outcome.Said(),
             why=jobs.why_failed(raw),
-            trouble=self._trouble(raw, newest) if state == "running" else "",
+            trouble=self._trouble(raw, newest, state),
             progress=await self._progress(newest) if newest and state == "running" else None,
             stranger="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
@@ -112,8 +112,12 @@ class BackupJobs:
             found = jobs.newest(jobs.of_job(listed, job))
         return found
 
-    def _trouble(self, job: Json, pod: Any) -> str:
+    def _trouble(self, job: Json, pod: Any, state: jobs.State) -> str:
         now = self._wall_clock()
+        if "deletionTimestamp" in job["metadata"]:
+            return unstopped(pod, now) if pod else ""
+        if state != "running":
+            return ""
         if pod is None:
             return podless(job, now)
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)

@@ -68,6 +68,18 @@ def podless(job: Object, now: float) -> str:
     return "its pod is not made; the events of the Job say why" if late else ""
 
 
+def unstopped(pod: Object, now: float) -> str:
+    """Of a pod that was deleted, and whose node has had the time to say that it stopped."""
+    metadata = pod["metadata"]
+    if seconds_since(metadata.get("deletionTimestamp"), now) <= GRACE_SECONDS:
+        return ""
+    name, node = metadata["name"], (pod.get("spec") or {}).get("nodeName") or "its node"
+    return (
+        f"pod {name} was deleted and node {node} has not confirmed that it stopped. Once that node "
+        f"is certainly off: kubectl delete pod {name} --namespace {metadata['namespace']} --force"
+    )
+
+
 def _lost(pod: Object, status: Object, now: float) -> str:
     """The node does not answer, or does not confirm that the pod has stopped."""
     node = (pod.get("spec") or {}).get("nodeName") or "its node"

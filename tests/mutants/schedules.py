@@ -52,9 +52,16 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SCHEDULES,
-        "held = jitter(seen.schedule) if _overdue(seen, moment) else 0",
-        "held = 0",
+        "return max(before, 0.0) - _held(seen, moment)",
+        "return clock(seen.schedule, seen.now) - moment",
         "what is held to spread the load is given up as too late",
+    ),
+    Mutant(
+        _SCHEDULES,
+        "    if seen.began <= own + later:\n        return own + later\n"
+        "    return own + longest * math.ceil((seen.began - own) / longest)\n",
+        "    return seen.began + later\n",
+        "an operator that restarts often never begins what it holds",
     ),
     Mutant(
         _SCHEDULES,

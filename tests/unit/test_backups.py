@@ -298,6 +298,34 @@ async def test_a_spec_that_is_edited_while_it_runs_did_not_wait_for_the_pod(worl
     assert "b-backup-g1" in world.condition()["message"]
 
 
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_node_that_does_not_answer_was_waited_for_without_a_word(
+    world: World, gone: bool
+) -> None:
+    world.declare(deletionPolicy="Delete")
+    await world.settle()
+    world.run_pod()
+    await world.settle()
+    world.declare(generation=2, deletionPolicy="Delete", etcdEndpoints=["http://d:2379"])
+    body = world.kube.live(ETCD_BACKUPS, "b")
+    if gone:
+        body["metadata"] |= {"deletionTimestamp": world.clock.rfc3339()}
+    body["metadata"]["finalizers"] = [deletion.FINALIZER]
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+    assert "--force" not in world.condition()["message"]
+    pod = world.kube.live(PODS, "p1")
+    pod["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+    world.kube.put(PODS, {**pod, "spec": {"nodeName": "n7"}})
+    world.clock.now += 60
+    assert await world.settle()
+
+    words = world.condition()["message"]
+    assert "pod p1 was deleted and node n7 has not confirmed that it stopped" in words
+    assert words.endswith("kubectl delete pod p1 --namespace default --force")
+    assert world.condition()["reason"] == ("Deleting" if gone else "Starting")
+
+
 async def test_a_job_that_ends_before_the_watch_tells_of_its_pod_is_not_lost(world: World) -> None:
     """Taken for one whose pod is gone, a backup that was made would be deleted and made again."""
     await world.settle()
@@ -398,6 +426,56 @@ async def test_a_job_that_the_api_server_fails_to_make_is_told(world: World) -> 
     assert "failed calling webhook" in world.condition()["message"]
     await world.settle()
     assert world.condition()["reason"] == "Starting"
+
+
+async def outage(world: World) -> None:
+    """A webhook is down while `deletionPolicy` is edited."""
+    world.declare(generation=2, deletionPolicy="Delete")
+    error = Unavailable("failed calling webhook", status=500)
+    world.kube.failures["patch EtcdBackup"] = [error] * UNANSWERED_PASSES
+    for _ in range(UNANSWERED_PASSES):
+        with pytest.raises(Unavailable):
+            await world.backups.reconcile(KEY)
+    assert world.condition()["reason"] == "StepFailed"
+
+
+async def test_a_stored_backup_was_called_incomplete_for_good_after_an_outage(world: World) -> None:
+    await made(world)
+    words = world.condition()["message"]
+    await outage(world)
+    await world.settle()
+
+    told = world.condition()
+    assert (told["status"], told["reason"], told["message"]) == ("True", "Stored", words)
+    calls = world.kube.calls.copy()
+    assert await world.settle() is None
+    assert world.kube.calls == calls, "once said it costs nothing"
+
+
+async def test_one_of_an_interval_was_called_incomplete_until_the_next_run(world: World) -> None:
+    world.declare(backupPolicy={"backupIntervalInSecond": 1000})
+    world.clock.now += 1000
+    await made(world)
+    world.declare(generation=2, etcdEndpoints=None, backupPolicy={"backupIntervalInSecond": 1000})
+    await world.settle()
+    assert world.condition()["reason"] == "InvalidSpec"
+    world.declare(generation=3, backupPolicy={"backupIntervalInSecond": 1000})
+    assert await world.settle() is not None
+
+    assert (world.condition()["status"], world.condition()["reason"]) == ("True", "Stored")
+
+
+async def test_why_a_backup_had_failed_was_not_told_any_more_after_an_outage(world: World) -> None:
+    await world.settle()
+    world.end_job("Failed", reason="BackoffLimitExceeded")
+    await world.settle()
+    world.declare(generation=1, deletionPolicy="Delete")
+    world.kube.failures["patch EtcdBackup"] = [Rejected("forbidden", status=403)]
+    await world.settle()
+    assert world.condition()["reason"] == "Refused"
+    await world.settle()
+
+    assert "BackoffLimitExceeded" in world.condition()["message"]
 
 
 async def test_a_claim_that_is_not_there_is_told_before_any_job(world: World) -> None:

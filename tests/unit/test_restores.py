@@ -190,6 +190,19 @@ async def test_a_failure_is_final_once_the_job_is(world: World) -> None:
     assert await world.settle() is None
 
 
+async def test_a_node_that_does_not_answer_was_waited_for_without_a_word(world: World) -> None:
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42), kind="")
+    for kind, name in ((JOBS, "c-backup-d1"), (PODS, "p-c-backup-d1")):
+        body = world.kube.live(kind, name)
+        body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+        world.kube.put(kind, body)
+    world.clock.now += 60
+    await world.settle()
+
+    assert "kubectl delete pod p-c-backup-d1 " in world.condition()["message"]
+
+
 async def test_a_job_whose_pod_was_gone_before_it_was_heard_ended_it_for_good(
     world: World,
 ) -> None:

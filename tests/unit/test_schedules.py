@@ -179,8 +179,47 @@ class TestJitter:
         step = schedules.decide(overdue)
 
         assert isinstance(step, Tell)
-        assert (step.after, step.miss) == (later, None)
-        assert schedules.decide(replace(overdue, now=NOON + 5000.0 + later)) == Create(NOON)
+        turn = later + 600 * 8
+        assert 5000 < turn <= 5600
+        assert (step.after, step.miss) == (turn - 5000, None)
+        assert schedules.decide(replace(overdue, now=float(NOON + turn))) == Create(NOON)
+
+    def test_a_second_hand_over_while_it_was_held_made_it_too_late(self) -> None:
+        """Each operator held it anew, and the time that the one before had held it was late."""
+        later = schedules.jitter(self.SPREAD)
+        strict = replace(self.SPREAD, deadline=60)
+        turn = NOON + 2.0 * later
+        for began in (NOON + later + 1.0, turn - later / 2, turn - 1.0):
+            held = seen(schedule=strict, due=Due(NOON), began=began, now=began)
+            step = schedules.decide(held)
+            assert isinstance(step, Tell)
+            assert step.miss is None
+            assert schedules.decide(replace(held, now=turn)) == Create(NOON), began
+
+        began, turn = turn + 30.0, NOON + later + 600.0
+        missed_its_turn = seen(schedule=strict, due=Due(NOON), began=began, now=turn)
+        assert schedules.decide(missed_its_turn) == Create(NOON)
+
+    def test_copies_that_are_held_are_spread_evenly(self) -> None:
+        copies = [replace(self.SPREAD, uid=f"uid-{number}") for number in range(1000)]
+        began = NOON + 5000.0
+        held = [
+            schedules.decide(seen(schedule=one, due=Due(NOON), began=began, now=began))
+            for one in copies
+        ]
+        waits = [one.after for one in held if isinstance(one, Tell)]
+        assert len(waits) > 990
+        per_minute = [sum(low <= one < low + 60 for one in waits) for low in range(0, 600, 60)]
+        assert (min(per_minute) > 70, max(per_minute) < 130) == (True, True)
+
+    def test_an_operator_that_restarts_more_often_than_the_jitter_never_began_it(self) -> None:
+        often = schedules.jitter(self.SPREAD) / 3
+        for restarts in range(100, 106):
+            began = NOON + restarts * often
+            at_its_end = seen(schedule=self.SPREAD, due=Due(NOON), began=began, now=began + often)
+            if schedules.decide(at_its_end) == Create(NOON):
+                return
+        pytest.fail("held for ever")
 
     @pytest.mark.parametrize("before", [0.0, 10.0, 590.0])
     def test_a_hand_over_shortly_before_a_run_does_not_make_it_late(self, before: float) -> None:
@@ -200,11 +239,12 @@ class TestJitter:
         assert later > 60
         step = schedules.decide(held)
         assert isinstance(step, Tell)
-        assert (step.after, step.miss) == (min(later, LONGEST_WAIT), None)
+        assert (step.after, step.miss) == (min(later - 10.0, LONGEST_WAIT), None)
 
-        assert schedules.decide(replace(held, now=began + later)) == Create(NOON)
-        assert schedules.decide(replace(held, now=began + later + 50.0)) == Create(NOON)
-        step = schedules.decide(replace(held, now=began + later + 51.0))
+        turn = NOON + 2.0 * later
+        assert schedules.decide(replace(held, now=turn)) == Create(NOON)
+        assert schedules.decide(replace(held, now=turn + 60.0)) == Create(NOON)
+        step = schedules.decide(replace(held, now=turn + 61.0))
         assert missed(step) == ("TooLate", 1, NOON)
         assert isinstance(step, Tell)
         assert step.miss
@@ -213,11 +253,13 @@ class TestJitter:
     def test_what_was_too_late_when_the_operator_began_is_told_after_the_hold(self) -> None:
         later = schedules.jitter(self.SPREAD)
         strict = replace(self.SPREAD, deadline=60)
-        began = NOON + later + 61.0
+        began, turn = NOON + 2.0 * later + 61.0, NOON + later + 600.0
+        held = seen(schedule=strict, due=Due(NOON), began=began, now=began)
+        first = schedules.decide(held)
+        assert isinstance(first, Tell)
+        assert first.miss is None
 
-        step = schedules.decide(
-            seen(schedule=strict, due=Due(NOON), began=began, now=began + later)
-        )
+        step = schedules.decide(replace(held, now=turn))
         assert missed(step) == ("TooLate", 1, NOON)
 
 

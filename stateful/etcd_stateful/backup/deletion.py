@@ -95,6 +95,7 @@ def may_store(job: Job) -> bool:
 def _stop(running: Job) -> Step:
     if running.deleting:
         words = f"the pod of Job {running.name} is to end first, or it could store it once more"
+        words += plan.held_by(running)
         return Tell("Deleting", words, after=plan.PROGRESS_SECONDS)
     why = "its EtcdBackup is being deleted"
     return DeleteJob(running.name, running.uid, running.resource_version, why)

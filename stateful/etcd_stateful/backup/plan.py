@@ -54,7 +54,7 @@ class Job:
     why: str = ""
     """Why it failed, as Kubernetes has it."""
     trouble: str = ""
-    """What keeps its pod from running."""
+    """What keeps its pod from running; of one that is being deleted, from being gone."""
     progress: Progress | None = None
     stranger: str = ""
     """Whose it is, if it is not this backup's."""
@@ -154,7 +154,7 @@ def decide(seen: Seen) -> Step:
     if seen.before and seen.before.state == "running" and not seen.before.stranger:
         return _end(seen.before)
     if run is None:
-        return Tell("", "")  # it was made or has failed, and what was said of it stays
+        return _said_before(seen)
     if job is None:
         return _wait(seen, run) if run.due > seen.now else _begin(seen, run)
     return _of_job(seen, run, job)
@@ -184,7 +184,13 @@ def not_ours(job: Job) -> Tell:
             f"Job {job.name} belongs to {job.stranger}; delete it, or give this another name",
             after=SLOW_SECONDS,
         )
-    return Tell("Starting", f"Job {job.name} of before is being deleted", after=1.0)
+    words = f"Job {job.name} of before is being deleted{held_by(job)}"
+    return Tell("Starting", words, after=1.0)
+
+
+def held_by(job: Job) -> str:
+    """Why a Job that is being deleted is still there, as the end of a sentence."""
+    return f": {job.trouble}" if job.trouble else ""
 
 
 def _begin(seen: Seen, run: Run) -> Step:
@@ -208,7 +214,7 @@ def _begin(seen: Seen, run: Run) -> Step:
 
 def _end(job: Job) -> Step:
     if job.deleting:
-        words = f"the pod of Job {job.name} of before is to end first"
+        words = f"the pod of Job {job.name} of before is to end first{held_by(job)}"
         return Tell("Starting", words, after=PROGRESS_SECONDS)
     why = "the spec was changed while it ran"
     return DeleteJob(job.name, job.uid, job.resource_version, why)
@@ -297,8 +303,23 @@ def _wait(seen: Seen, run: Run) -> Step:
     """Before the next of an interval: what is known of the one before stays."""
     after = min(run.due - seen.now, LONGEST_WAIT)
     if seen.stored.get("run"):
-        return Tell("", "", after=after)
+        return replace(_said_before(seen), after=after)
     return Tell("Scheduled", "the first backup is made after one interval", "Unknown", after)
+
+
+def _said_before(seen: Seen) -> Tell:
+    """Of a run that is over what was said stays; where `Complete` tells of a trouble since, which
+    has passed, the run's own end is said again."""
+    stored = seen.stored
+    conditions: Sequence[Mapping[str, Any]] = stored.get("conditions") or ()
+    told = next((one for one in conditions if one["type"] == "Complete"), None)
+    if told and stored.get("succeeded") is True and told["status"] != "True":
+        size, revision = stored.get("size"), stored.get("etcdRevision")
+        words = f"{stored.get('location')} holds {size} bytes, revision {revision}"
+        return Tell("Stored", words, "True")
+    if told and stored.get("succeeded") is False and told["message"] != stored.get("reason"):
+        return Tell("Failed", str(stored.get("reason")))
+    return Tell("", "")
 
 
 def job_name(backup: EtcdBackup, run: Run) -> str:

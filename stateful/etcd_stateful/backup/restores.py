@@ -26,7 +26,7 @@ from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import Awaited, resolved
 from etcd_stateful.backup.outcome import Described
-from etcd_stateful.backup.plan import DeleteJob, Job, Run
+from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.progress import DONE, FAILED, HELD
 
@@ -203,7 +203,8 @@ def _describe(seen: Seen) -> Step:
     if job.stranger:
         return Say("JobOfAnother", f"Job {job.name} belongs to {job.stranger}", "False", 30.0)
     if job.deleting:
-        return Say("Reading", f"Job {job.name} of before is being deleted", after=1.0)
+        words = f"Job {job.name} of before is being deleted{held_by(job)}"
+        return Say("Reading", words, after=1.0)
     if job.state == "complete" and job.said.described:
         store = job.store if isinstance(source, BackupRef) else source
         return _create(seen.restore, job.said.described, store) if store else _unreadable(job)

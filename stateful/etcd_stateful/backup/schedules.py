@@ -12,6 +12,7 @@ at once.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -199,15 +200,28 @@ def _overdue(seen: Seen, moment: int) -> bool:
     return clock(seen.schedule, seen.began) > moment
 
 
+def _turn(seen: Seen, moment: int) -> float:
+    """When it begins. What is overdue as an operator begins is spread, so that not all start at
+    once: by moments that are the same for the next operator, however often they change."""
+    later, longest = jitter(seen.schedule), seen.schedule.jitter
+    own = float(moment + later)
+    if not _overdue(seen, moment):
+        return own
+    if not longest:
+        return seen.began
+    if seen.began <= own + later:
+        return own + later
+    return own + longest * math.ceil((seen.began - own) / longest)
+
+
 def _held(seen: Seen, moment: int) -> float:
-    """How long an operator that has just begun waits with it, so that not all start at once."""
-    return seen.began + jitter(seen.schedule) - seen.now if _overdue(seen, moment) else 0.0
+    return _turn(seen, moment) - seen.now
 
 
 def _late(seen: Seen, moment: int) -> float:
-    """Without the time for which it was held: nobody is late who waits for their turn."""
-    held = jitter(seen.schedule) if _overdue(seen, moment) else 0
-    return clock(seen.schedule, seen.now) - moment - held
+    """Without the wait for its turn, nor that of an operator before, of one jitter at most."""
+    before = clock(seen.schedule, seen.began) - moment - jitter(seen.schedule)
+    return max(before, 0.0) - _held(seen, moment)
 
 
 def _after(seen: Seen) -> float:

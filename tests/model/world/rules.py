@@ -16,6 +16,7 @@ from model.world import rules_recovery, tables
 from model.world.moves import Broken
 from model.world.state import (
     NONE,
+    Etcd,
     State,
     content_of,
     has_quorum,
@@ -288,7 +289,7 @@ def i9_version(state: State, step: steps.ApplyChild) -> str:
     template = tables.objects[tables.stored(step.manifest)].template
     new = tables.templates[template].version
     untried = state.secret != NONE and tables.bootstraps[state.secret].untried
-    if new.minor < state.etcd.minor and not untried:
+    if new.minor < state.etcd.minor and _is_left(state, state.etcd) and not untried:
         return f"to {new}, and the data is in the format of 3.{state.etcd.minor}"
     for one in state.etcd.members:
         pod = state.pods[one.ordinal]
@@ -298,6 +299,12 @@ def i9_version(state: State, step: steps.ApplyChild) -> str:
         if words := _jump(old, new):
             return words
     return ""
+
+
+def _is_left(state: State, etcd: Etcd) -> bool:
+    """Whether a volume has data of this etcd cluster; one that never formed may be gone whole."""
+    found = (content_of(state, ordinal) for ordinal in range(len(state.pods)))
+    return any(one is not None and one.log and one.cluster == etcd.cluster for one in found)
 
 
 def _jump(old: versions.Version, new: versions.Version) -> str:

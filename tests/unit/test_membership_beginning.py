@@ -11,7 +11,7 @@ from worlds import World, body, drive, formed, is_write, labels, until
 from etcd_stateful.api.tls import Link
 from etcd_stateful.certificates import provided
 from etcd_stateful.membership import beginning, certificates
-from etcd_stateful.membership.observation import Certificates
+from etcd_stateful.membership.observation import Certificates, recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
@@ -318,3 +318,15 @@ def test_a_formed_cluster_is_none_of_this_module_s_business() -> None:
     assert beginning.another_attempt(asked) is None
     assert beginning.look_again(asked) is None
     assert beginning.in_words(asked) == ""
+
+
+def test_a_run_that_may_still_have_its_ticket_has_not_spent_it() -> None:
+    """The operator died between the ledger and the ticket: the same run waits for it."""
+    world = World(body(3))
+    until(world, "push c-0 new")
+    seen = world.observe()
+    pod = seen.pod(0)
+
+    assert pod is not None
+    assert recorded(seen).issued
+    assert not beginning.has_spent_ticket(seen, pod)

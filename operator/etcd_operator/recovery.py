@@ -10,9 +10,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
-from etcd_operator import reading
+from etcd_operator import jobs, reading
 from etcd_operator.applied import Done, Outdated
 from etcd_operator.kube import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.moments import seconds_since
@@ -63,7 +63,7 @@ class Recoveries:
         metadata = raw["metadata"]
         notes = metadata.get("annotations") or {}
         other = reading.foreign(cluster, "Job", raw)
-        state = _state(raw)
+        state = jobs.state(raw)
         newest = own[-1] if own else None
         return Job(
             name=metadata["name"],
@@ -83,7 +83,7 @@ class Recoveries:
     def _trouble(self, job: Json, pod: Json | None) -> str:
         now = self._wall_clock()
         if pod is None:
-            return podless(job, now) if _state(job) == "running" else ""
+            return podless(job, now) if jobs.state(job) == "running" else ""
         age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
         return _last_words(pod) or trouble(pod, None, age, now)
 
@@ -106,14 +106,6 @@ def _places(base: Observation) -> list[str]:
     """Names of pods that may use the cluster's volumes, whatever became of their labels."""
     claimed = {claim.ordinal for claim in base.claims}
     return [naming.pod(base.cluster.name, one) for one in sorted(claimed)]
-
-
-def _state(raw: Json) -> Literal["running", "complete", "failed"]:
-    conditions = (raw.get("status") or {}).get("conditions") or ()
-    said = {one["type"] for one in conditions if one.get("status") == "True"}
-    if "Complete" in said:
-        return "complete"
-    return "failed" if "Failed" in said else "running"
 
 
 def _last_words(pod: Json) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from etcd_stateful.membership import inplace, replicas, roster, survivor, upgrade, versions
+from etcd_stateful.membership import inplace, replicas, roster, survivor, upgrade
 from etcd_stateful.membership.bootstrap import running_version
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -131,7 +131,7 @@ def _members(seen: Observation) -> list[Seat]:
 def _made_for(seat: Seat) -> Version | None:
     """The version that the pod was made to run; where it tells none, what etcd says."""
     pod = seat.pod
-    made = versions.made_for(pod.spec_hash, pod.image) if pod else None
+    made = pod.made_for if pod else None
     return made or (reported_version(seat.status.version) if seat.status else None)
 
 

@@ -27,7 +27,7 @@ from etcd_stateful.membership.upgrade import (
     version_before,
     write,
 )
-from etcd_stateful.membership.versions import Version, made_for
+from etcd_stateful.membership.versions import Version
 
 FAILS: Final = "VersionFails"
 """Reason of the Hold that takes a Wait's place: what is waited for may still come by itself."""
@@ -165,12 +165,11 @@ def _has_run(job: Job) -> bool:
 
 
 def _is_made_for(pod: Pod, version: Version) -> bool:
-    made = made_for(pod.spec_hash, pod.image)
-    return made is not None and minor_of(made) == minor_of(version)
+    return pod.made_for is not None and minor_of(pod.made_for) == minor_of(version)
 
 
 def _has_run_above(pod: Pod, version: Version) -> bool:
-    made = made_for(pod.spec_hash, pod.image)
+    made = pod.made_for
     return pod.etcd_started and made is not None and minor_of(made) > minor_of(version)
 
 

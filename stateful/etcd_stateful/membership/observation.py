@@ -17,6 +17,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import AS_MADE, Levels, Trust
 from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.membership import versions
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.membership.versions import Version
@@ -94,45 +95,37 @@ class Pod:
     """Of the StatefulSet's template that it was made from."""
     age: float = 0.0
     """Seconds since the API server made it, at the time of this observation."""
-
     spec_hash: str = ""
     """`EtcdCluster.spec_hash` of the spec that its template was rendered from."""
-
     image: str = ""
     """Of its etcd container."""
-
     image_missing: bool = False
     """It cannot be had, from anywhere."""
-
     crashing: bool = False
     """Its etcd container keeps failing."""
-
     damage: str = ""
     """etcd's own last words when it refuses to start on damaged data, again and again."""
-
     node_gone: bool = False
     """No node there is may use the claim's volume: the node that it lies on was removed."""
-
     ran_as: int = 0
     """The member whose data `start` let run in this pod, by its own word; 0 where it said none."""
-
     has_data: bool = False
     """By the word of its `start` there was data on the volume before etcd ran in this pod."""
-
     overdue: bool = False
     """It was deleted, and nobody confirms that it has stopped."""
-
     trust: Trust = AS_MADE
     """The authorities that its etcd was started to trust, by what the pod mounts."""
-
     labelled: str = ""
     """The member's ID on its label."""
-
     epoch: int | None = None
     """That its `start` looks for; None where it does not say."""
-
     levels: Levels | None = None
     """How it was started to talk to members and clients; None where it is as the record says."""
+
+    @property
+    def made_for(self) -> Version | None:
+        """The version that it was made to run, whatever admission made of its image."""
+        return versions.made_for(self.spec_hash, self.image)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,6 @@ class Bootstrap:
     issued: tuple[tuple[int, str], ...] = ()
     version: str = ""
     """What its members run. Not on the StatefulSet alone: that may be deleted (I9)."""
-
     oldest: str = ""
     """The oldest minor whose entries the members' logs may still hold; empty where nobody knows."""
 
@@ -136,8 +135,9 @@ def first_attempt(
     another cluster to etcd.
     """
     token = f"{cluster_uid}-{attempt}"
-    ids = {name: identity.member_id([url], token) for name, url in peers.items()}
-    members = tuple(FirstMember(name, url, ids[name]) for name, url in peers.items())
+    members = tuple(
+        FirstMember(name, url, identity.member_id([url], token)) for name, url in peers.items()
+    )
     return Bootstrap(
         cluster_uid=cluster_uid,
         attempt=attempt,

@@ -14,7 +14,7 @@ from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import records, replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.records import Bootstrap
-from etcd_stateful.membership.versions import Version, made_for
+from etcd_stateful.membership.versions import Version
 
 
 def record(seen: Observation, cluster_id: int) -> Bootstrap:
@@ -69,8 +69,7 @@ def _told(seen: Observation) -> Version | None:
 
 
 def _have_run(seen: Observation) -> list[Version]:
-    made = (made_for(pod.spec_hash, pod.image) for pod in seen.pods if pod.etcd_started)
-    return [version for version in made if version]
+    return [pod.made_for for pod in seen.pods if pod.etcd_started and pod.made_for]
 
 
 def _version_before(seen: Observation, now: Version) -> str:

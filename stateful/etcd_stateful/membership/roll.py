@@ -14,7 +14,6 @@ from etcd_stateful.membership.bootstrap import as_running, is_of_before
 from etcd_stateful.membership.observation import Observation, Pod, is_latched
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
-from etcd_stateful.membership.versions import made_for
 
 SPARING: Final = 3
 """The least number of members that can do without one."""
@@ -36,8 +35,7 @@ def unready(seen: Observation) -> Step | None:
             continue
         if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
             continue
-        made = made_for(pod.spec_hash, pod.image)
-        if pod.etcd_started and is_latched(seen) and going_back.lowers_blindly(seen, made):
+        if pod.etcd_started and is_latched(seen) and going_back.lowers_blindly(seen, pod.made_for):
             continue  # the older etcd might find data that it cannot read (I9)
         if seat.is_voter and not pod.trouble and not roster.rest_holds(seen, seat):
             continue  # it may be silent for this moment alone, and the quorum hang by it (I1)

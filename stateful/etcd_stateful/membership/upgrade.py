@@ -32,7 +32,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, made_for, parse_version, reported_version
+from etcd_stateful.membership.versions import Version, parse_version, reported_version
 
 _V3_ONLY: Final = (3, 6)
 """The first minor that writes no entries of the v2 store into its log."""
@@ -104,7 +104,7 @@ def let_in(seen: Observation, pod: Pod) -> Step | None:
     """
     now, said = running_version(seen), _statuses(seen)
     running = [version for one in said if (version := reported_version(one.version))]
-    joins = made_for(pod.spec_hash, pod.image) or now
+    joins = pod.made_for or now
     if running and all(minor_of(version) > minor_of(joins) for version in running):
         if minor_of(joins) < minor_of(now):
             return Wait(f"pod {pod.name} to be made again, with etcd {now}", soon=True)

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
-from harness.api import PODS
 from harness.clusters import PREFIX, Cluster, is_up
-from harness.damage import volume_of
+from harness.losses import empty_volume
 from harness.membership import check_as_declared
 from harness.mortal import Fate, Lives, Mirror, always_dying, connect, never, once
-from harness.node import empty
 from harness.operator import Operator
 from harness.place import Place
 from harness.slow import SLOW
@@ -43,15 +41,10 @@ class Operation:
     """That it begins with."""
 
 
-def empty_and_kill(cluster: Cluster) -> None:
-    empty(volume_of(cluster, 1))
-    cluster.kube.delete(PODS, cluster.namespace, f"{cluster.name}-1", gracePeriodSeconds=0)
-
-
 OPERATIONS = {
     "grow": Operation(1, 3, lambda cluster: cluster.scale(3)),
     "shrink": Operation(3, 1, lambda cluster: cluster.scale(1)),
-    "replace": Operation(3, 3, empty_and_kill, replaces=(1,)),
+    "replace": Operation(3, 3, lambda cluster: empty_volume(cluster, 1), replaces=(1,)),
     "roll": Operation(
         3, 3, lambda cluster: cluster.change(pod={"labels": {"team": "blue"}}), restarts=True
     ),

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harness.api import CLAIMS, PODS
 from harness.clusters import Cluster
 from harness.damage import (
     alter_value,
@@ -21,6 +20,13 @@ from harness.damage import (
     volume_of,
 )
 from harness.load import under_load
+from harness.losses import (
+    delete_claim,
+    delete_claim_and_pod,
+    empty_volume,
+    kill_pod,
+    remove_by_hand,
+)
 from harness.membership import settles
 from harness.mortal import Dead, Fate, Mirror, Process, connect
 from harness.node import empty, kill_container
@@ -33,37 +39,6 @@ CRASH_SECONDS = 150
 """The kubelet takes its time between two failures, and the operator believes no single one."""
 
 Way = Callable[[Cluster, int], None]
-
-
-def delete_claim(cluster: Cluster, ordinal: int) -> None:
-    """The pod stays, and holds it in Terminating until the operator acts."""
-    cluster.kube.delete(CLAIMS, cluster.namespace, f"data-{cluster.name}-{ordinal}")
-
-
-def delete_claim_and_pod(cluster: Cluster, ordinal: int) -> None:
-    delete_claim(cluster, ordinal)
-    kill_pod(cluster, ordinal)
-
-
-def empty_volume(cluster: Cluster, ordinal: int) -> None:
-    empty(volume_of(cluster, ordinal))
-    kill_pod(cluster, ordinal)
-
-
-def remove_by_hand(cluster: Cluster, ordinal: int) -> None:
-    """`etcdctl member remove`: its data is worthless, and its ordinal vacant.
-
-    etcd says `unhealthy cluster` while a member that was added before is not connected for 5 s; and
-    a leader that is removed may be gone before it has said so.
-    """
-    member = cluster.client.members().ids[f"{cluster.name}-{ordinal}"]
-
-    def is_removed() -> bool:
-        if member in cluster.client.members().ids.values():
-            cluster.client.remove(member)
-        return member not in cluster.client.members().ids.values()
-
-    eventually("it is removed", is_removed, seconds=15)
 
 
 WAYS: dict[str, Way] = {
@@ -185,8 +160,7 @@ def test_of_five_members_two_are_replaced(place: Place, local_node: None):
 
     with under_load(cluster):
         for ordinal in (0, 3):
-            empty(volume_of(cluster, ordinal))
-            kill_pod(cluster, ordinal)
+            empty_volume(cluster, ordinal)
         other_members(cluster, before, {0, 3})
         settles(cluster, 5)
 
@@ -237,8 +211,7 @@ async def test_a_learner_that_loses_its_volume_is_dropped_and_added_again(
     cluster = place.declare(size=3).comes_up()
     learner = await leave_a_learner(place, operator, cluster)
 
-    empty(volume_of(cluster, 3))
-    kill_pod(cluster, 3)
+    empty_volume(cluster, 3)
     operator.scale(1)
 
     settles(cluster, 4)
@@ -268,8 +241,7 @@ async def test_a_learner_that_cannot_start_gives_way_to_a_replacement(
     )
 
     with under_load(cluster) as load:
-        empty(volume_of(cluster, 0))
-        kill_pod(cluster, 0)
+        empty_volume(cluster, 0)
         other_members(cluster, before, {0})
         assert "etcd-3" not in cluster.client.members().hosts
         give_back(volume)
@@ -327,11 +299,6 @@ def other_members(
         lambda ids: all(ids.get(name) not in (None, before[name]) for name in names),
         seconds,
     )
-
-
-def kill_pod(cluster: Cluster, ordinal: int) -> None:
-    name = f"{cluster.name}-{ordinal}"
-    cluster.kube.delete(PODS, cluster.namespace, name, gracePeriodSeconds=0)
 
 
 def database(cluster: Cluster, ordinal: int) -> bytes:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from harness import machines
 from harness.api import (
     BUDGETS,
-    CLAIMS,
     CLUSTERS,
     PODS,
     SECRETS,
@@ -25,9 +24,9 @@ from harness.api import (
     Kind,
 )
 from harness.clusters import Cluster, state_of
-from harness.damage import break_log_head, volume_of
+from harness.losses import damage_log, delete_claim, empty_volume, remove_by_hand
 from harness.membership import settles
-from harness.node import empty, freeze_container, is_on_a_node, kill_container
+from harness.node import freeze_container, is_on_a_node, kill_container
 from harness.operator import Operator
 from harness.waiting import eventually
 
@@ -61,7 +60,6 @@ class Life:
     version: str
     peers: str = "Managed"
     generation: int = 1
-    journal: list[str] = field(default_factory=list)
     _lost: dict[str, str] = field(default_factory=dict)
     """IDs of members without their data, by name: none of them may be counted on."""
 
@@ -89,8 +87,7 @@ class Life:
                 return
             self.comes_to_rest()
         began = time.strftime("%H:%M:%S", time.gmtime())
-        self.journal.append(f"{began} {deed(self)}")
-        print(self.journal[-1], flush=True)
+        print(f"{began} {deed(self)}", flush=True)
 
     def any_name(self) -> str:
         return f"{self.cluster.name}-{self.chance.randrange(self.size)}"
@@ -212,45 +209,25 @@ def kill_operator(life: Life) -> str:
     return "operator killed"
 
 
-# What takes a member's data.
+# What takes a member's data, or its place.
 
 
-def delete_claim(life: Life) -> str:
-    name = life.any_name()
-    life.loses(name)
-    life.cluster.kube.delete(CLAIMS, life.cluster.namespace, f"data-{name}")
-    return f"claim of {name} deleted"
+def losing(harm: Callable[[Cluster, int], None], what: str) -> Callable[[Life], str]:
+    def deed(life: Life) -> str:
+        name = life.any_name()
+        life.loses(name)
+        harm(life.cluster, int(name.rpartition("-")[2]))
+        return f"{name} lost: {what}"
+
+    return deed
 
 
-def empty_volume(life: Life) -> str:
-    name = life.any_name()
-    life.loses(name)
-    empty(volume_of(life.cluster, _ordinal(name)))
-    _kill(life, name, 0)
-    return f"volume of {name} emptied, its pod killed"
-
-
-def damage_log(life: Life) -> str:
-    name = life.any_name()
-    life.loses(name)
-    break_log_head(volume_of(life.cluster, _ordinal(name)))
-    _kill(life, name, 0)
-    return f"log of {name} damaged, its pod killed"
-
-
-def remove_by_hand(life: Life) -> str:
-    name = life.any_name()
-    life.loses(name)
-
-    def is_removed() -> bool:
-        """A leader may be gone before it has said so; etcd refuses while one is not connected."""
-        if life._lost[name] in life.cluster.client.members().ids.values():
-            life.cluster.client.remove(life._lost[name])
-        return life._lost[name] not in life.cluster.client.members().ids.values()
-
-    eventually("it is removed", is_removed)
-    return f"member {name} removed by hand"
-
+LOSSES: dict[Callable[[Life], str], int] = {
+    losing(delete_claim, "its claim is deleted"): 2,
+    losing(empty_volume, "its volume is emptied and its pod killed"): 2,
+    losing(damage_log, "its log is damaged and its pod killed"): 1,
+    losing(remove_by_hand, "it is removed by hand"): 2,
+}
 
 DEEDS: dict[Callable[[Life], str], int] = {
     scale: 6,
@@ -267,14 +244,9 @@ DEEDS: dict[Callable[[Life], str], int] = {
     freeze_a_process: 2,
     cut_power_or_restore_it: 2,
     kill_operator: 3,
-    delete_claim: 2,
-    empty_volume: 2,
-    damage_log: 1,
-    remove_by_hand: 2,
+    **LOSSES,
 }
 """With the weights by which they are drawn."""
-
-LOSSES = (delete_claim, empty_volume, damage_log, remove_by_hand)
 
 
 def _kill(life: Life, name: str, grace: int) -> bool:
@@ -293,7 +265,3 @@ def _running(life: Life, name: str) -> Json | None:
 
 def _absent(name: str) -> str:
     return f"{name} is not there to be killed"
-
-
-def _ordinal(name: str) -> int:
-    return int(name.rpartition("-")[2])

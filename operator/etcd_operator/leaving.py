@@ -8,7 +8,12 @@ from typing import NoReturn
 
 
 def leave(code: int) -> NoReturn:
-    """At once: what Python would free one by one, with every module, goes with the process."""
+    """At once, without an end of the interpreter.
+
+    obstore's threads outlive its answers. One that wants the interpreter while that ends has the
+    process aborted, silently (PyO3/pyo3-async-runtimes#40; seen in one of eight on a busy machine):
+    a Job whose work is done would count as failed, and do it again. It is quicker, too.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

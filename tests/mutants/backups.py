@@ -639,4 +639,17 @@ MUTANTS: Final = [
         "",
         "a cluster that was deleted comes back by itself, with old data",
     ),
+    # The end of a Job's program.
+    Mutant(
+        "operator/etcd_operator/backup/__main__.py",
+        "    leave(main(os.environ))",
+        "    raise SystemExit(main(os.environ))",
+        "a backup that is stored is aborted at the interpreter's end, and taken again",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/__main__.py",
+        "    leave(main(sys.argv[1:]))",
+        "    raise SystemExit(main(sys.argv[1:]))",
+        "data that is fetched is aborted at the interpreter's end, and fetched again",
+    ),
 ]

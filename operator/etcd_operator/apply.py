@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from etcd_operator import accounts, changes, issuing, reading, recovery, taking
+from etcd_operator import accounts, changes, expansion, issuing, reading, recovery, taking
 from etcd_operator.accounts import Accounts
 from etcd_operator.applied import Applied, Done, Outdated, Turned, Unanswered
 from etcd_operator.etcd import Etcd, Identity
@@ -50,7 +50,9 @@ from etcd_stateful.membership.steps import (
     DeleteClaim,
     DeleteJob,
     DeletePod,
+    DeleteStatefulSet,
     EtcdChange,
+    ExpandClaim,
     IssueCertificate,
     PushTicket,
     RecordMember,
@@ -79,6 +81,9 @@ _RESOURCES: Final = {
 }
 
 
+_DELETED: Final = {DeleteClaim: CLAIMS, DeletePod: PODS, DeleteStatefulSet: STATEFUL_SETS}
+
+
 class Applier:
     """Raises KubeError of the kinds Rejected and Unavailable; a conflict is `Outdated`."""
 
@@ -102,9 +107,9 @@ class Applier:
 
     async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
         match step:
-            case ApplyChild() | CreateSecret() | WriteBootstrap() | RecordMember():
+            case ApplyChild() | CreateSecret() | WriteBootstrap() | RecordMember() | ExpandClaim():
                 return await self._put(cluster, step)
-            case DeleteClaim() | DeletePod():
+            case DeleteClaim() | DeletePod() | DeleteStatefulSet():
                 return await self._delete(cluster, step)
             case PushTicket():
                 return await self._push_ticket(cluster, step)
@@ -137,7 +142,9 @@ class Applier:
         return await changes.change(self._etcd, step, identity)
 
     async def _put(
-        self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap | RecordMember
+        self,
+        cluster: EtcdCluster,
+        step: ApplyChild | CreateSecret | WriteBootstrap | RecordMember | ExpandClaim,
     ) -> Applied:
         match step:
             case ApplyChild():
@@ -148,6 +155,8 @@ class Applier:
                 return await self._write_bootstrap(cluster, step)
             case RecordMember():
                 return await self._record_member(cluster, step)
+            case ExpandClaim():
+                return await self._expand(cluster, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
         """At the version that was looked at, or after a read that finds the name free. Of what the
@@ -239,10 +248,16 @@ class Applier:
             return Turned(f"start in pod {step.pod} refused its ticket: {receipt.refusal}")
         return Done(f"gave pod {step.pod} its ticket ({step.ticket.state})")
 
-    async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> Applied:
+    async def _expand(self, cluster: EtcdCluster, step: ExpandClaim) -> Applied:
+        patch = expansion.request(step.uid, step.resource_version, step.storage)
+        words = f"let claim {step.name} ask for {step.storage}"
+        return await self._patch(cluster, CLAIMS, step.name, patch, words)
+
+    async def _delete(
+        self, cluster: EtcdCluster, step: DeleteClaim | DeletePod | DeleteStatefulSet
+    ) -> Applied:
         """By force a pod's name is free at once, whatever its node still runs."""
-        where, is_pod = cluster.namespace, isinstance(step, DeletePod)
-        resource = PODS if is_pod else CLAIMS
+        where, resource = cluster.namespace, _DELETED[type(step)]
         try:
             await self._kube.delete(
                 resource,
@@ -250,13 +265,14 @@ class Applier:
                 step.name,
                 uid=step.uid,
                 resource_version=step.resource_version,
+                propagation="Orphan" if isinstance(step, DeleteStatefulSet) else "Background",
                 grace_seconds=0 if isinstance(step, DeletePod) and step.force else None,
             )
         except Conflict as error:
             return await self._outdated(resource, where, step.name, error)
         # It may stay: a claim while a pod uses it, a pod while it stops.
         await self._finder.read(resource, where, step.name)
-        return Done(f"deleted {'pod' if is_pod else 'claim'} {step.name}")
+        return Done(f"deleted {resource.kind} {step.name}")
 
     async def _outdated(
         self, resource: Resource, namespace: str, name: str, error: KubeError

@@ -135,7 +135,13 @@ def claim(cluster: str, raw: Object) -> Claim | None:
         deleting="deletionTimestamp" in metadata,
         phase=(raw.get("status") or {}).get("phase") or "Pending",
         labelled=naming.selector(cluster).items() <= _labels(raw).items(),
+        requested=_storage(((raw.get("spec") or {}).get("resources") or {}).get("requests")),
+        capacity=_storage((raw.get("status") or {}).get("capacity")),
     )
+
+
+def _storage(sizes: Object | None) -> str:
+    return str((sizes or {}).get("storage", ""))
 
 
 def secret(raw: Object) -> Secret:

@@ -17,6 +17,7 @@ from etcd_operator.apply import Applier
 from etcd_operator.certificates import CertificateLook
 from etcd_operator.etcd import Etcd, GrpcEtcd
 from etcd_operator.events import Events
+from etcd_operator.expansion import Expansion
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     ETCD_CLUSTERS,
@@ -56,6 +57,8 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     DeleteClaim,
     DeletePod,
+    DeleteStatefulSet,
+    ExpandClaim,
     Hold,
     MoveLeader,
     Settled,
@@ -117,6 +120,7 @@ class Reconciler:
             Recoveries(kube, store, wall_clock),
             self._certificates,
             self._passwords,
+            Expansion(kube, clock),
             operator=settings.operator_pods,
             wall_clock=wall_clock,
             clock=clock,
@@ -379,7 +383,7 @@ def _essence(step: Step) -> Step:
     """The step without what differs from look to look: a label that is touched makes no other pod
     or claim, and who of the followers is furthest on changes with each write of a client."""
     match step:
-        case DeleteClaim() | DeletePod():
+        case DeleteClaim() | DeletePod() | DeleteStatefulSet() | ExpandClaim():
             return replace(step, resource_version="")
         case MoveLeader():
             return replace(step, member_id=0, reason="")

@@ -170,14 +170,23 @@ class FakeKube:
         return self._store(name, made)
 
     async def merge_patch(
-        self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Json,
+        *,
+        status: bool = False,
+        dry_run: bool = False,
     ) -> Json:
-        self._called("patch", resource, name, suffix="/status" if status else "")
+        suffix = " as a trial" if dry_run else "/status" if status else ""
+        self._called("patch", resource, name, suffix=suffix)
         known = self.objects.get((resource, namespace, name))
         if known is None:
             raise Rejected("not found", status=404)
         self._check(known, patch.get("metadata") or {})
-        return self._store((resource, namespace, name), _merged(known, patch, lists=False))
+        merged = _merged(known, patch, lists=False)
+        return merged if dry_run else self._store((resource, namespace, name), merged)
 
     async def delete(
         self,
@@ -190,7 +199,6 @@ class FakeKube:
         propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
-        assert propagation != "Orphan", "not played here"
         self._called("delete", resource, name, suffix=" by force" if grace_seconds == 0 else "")
         known = self.objects.get((resource, namespace, name))
         if known is None:
@@ -205,7 +213,17 @@ class FakeKube:
             self._store((resource, namespace, name), known)
         else:
             self.remove(resource, namespace, name)
+            if propagation == "Orphan":
+                self._release(uid)
         return True
+
+    def _release(self, owner: str) -> None:
+        for name, obj in list(self.objects.items()):
+            references = obj["metadata"].get("ownerReferences") or []
+            kept = [one for one in references if one["uid"] != owner]
+            if kept != references:
+                obj["metadata"]["ownerReferences"] = kept
+                self._store(name, obj)
 
     def _pods_of(self, job: Json) -> bool:
         """Whether there are pods that still run; once they are gone, `remove` it by hand."""

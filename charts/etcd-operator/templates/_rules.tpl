@@ -19,10 +19,11 @@ which makes what is not there yet.
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdclusters/status, etcdbackups/status, etcdbackupschedules/status, etcdrestores/status]
   verbs: [patch]
-# One StatefulSet for each cluster; garbage collection deletes it with its cluster.
+# One StatefulSet for each cluster; garbage collection deletes it with its cluster. The operator deletes
+# one, without its pods, to make it again with larger claims: Kubernetes does not let them be edited.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
 # The headless Service of the members and the Service for clients.
 - apiGroups: [""]
   resources: [services]
@@ -53,8 +54,8 @@ which makes what is not there yet.
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
 # Claims are made by the StatefulSet, but for the first of a cluster that is born from a backup: that
-# is filled before there is any pod. The operator writes on them which member's data they hold, and
-# deletes one only when its member is gone for good or a person has said so.
+# is filled before there is any pod. The operator writes on them which member's data they hold and lets
+# them ask for more storage; it deletes one only when its member is gone for good or a person has said so.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]

@@ -64,6 +64,11 @@ class Claim:
     deleting: bool = False
     phase: str = "Bound"
     labelled: bool = True
+    requested: str = ""
+    """The size that it asks for, and the one that its volume has: quantities such as `8Gi`."""
+    capacity: str = ""
+    fixed: str = ""
+    """Why it cannot ask for more, in the API server's words. Looked for only where it should."""
 
     @property
     def own_record(self) -> MemberRecord | None:

@@ -50,7 +50,6 @@ from etcd_stateful.membership.steps import (
     DeleteClaim,
     DeleteJob,
     DeletePod,
-    DeleteStatefulSet,
     EtcdChange,
     ExpandClaim,
     IssueCertificate,
@@ -81,9 +80,6 @@ _RESOURCES: Final = {
 }
 
 
-_DELETED: Final = {DeleteClaim: CLAIMS, DeletePod: PODS, DeleteStatefulSet: STATEFUL_SETS}
-
-
 class Applier:
     """Raises KubeError of the kinds Rejected and Unavailable; a conflict is `Outdated`."""
 
@@ -109,7 +105,7 @@ class Applier:
         match step:
             case ApplyChild() | CreateSecret() | WriteBootstrap() | RecordMember() | ExpandClaim():
                 return await self._put(cluster, step)
-            case DeleteClaim() | DeletePod() | DeleteStatefulSet():
+            case DeleteClaim() | DeletePod():
                 return await self._delete(cluster, step)
             case PushTicket():
                 return await self._push_ticket(cluster, step)
@@ -253,11 +249,10 @@ class Applier:
         words = f"let claim {step.name} ask for {step.storage}"
         return await self._patch(cluster, CLAIMS, step.name, patch, words)
 
-    async def _delete(
-        self, cluster: EtcdCluster, step: DeleteClaim | DeletePod | DeleteStatefulSet
-    ) -> Applied:
+    async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> Applied:
         """By force a pod's name is free at once, whatever its node still runs."""
-        where, resource = cluster.namespace, _DELETED[type(step)]
+        where, is_pod = cluster.namespace, isinstance(step, DeletePod)
+        resource = PODS if is_pod else CLAIMS
         try:
             await self._kube.delete(
                 resource,
@@ -265,14 +260,13 @@ class Applier:
                 step.name,
                 uid=step.uid,
                 resource_version=step.resource_version,
-                propagation="Orphan" if isinstance(step, DeleteStatefulSet) else "Background",
                 grace_seconds=0 if isinstance(step, DeletePod) and step.force else None,
             )
         except Conflict as error:
             return await self._outdated(resource, where, step.name, error)
         # It may stay: a claim while a pod uses it, a pod while it stops.
         await self._finder.read(resource, where, step.name)
-        return Done(f"deleted {resource.kind} {step.name}")
+        return Done(f"deleted {'pod' if is_pod else 'claim'} {step.name}")
 
     async def _outdated(
         self, resource: Resource, namespace: str, name: str, error: KubeError

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from etcd_operator.kube import CLAIMS, Conflict, Json, Kubernetes, Rejected
+from etcd_operator.kube import CLAIMS, Conflict, Json, Kubernetes, Rejected, Unavailable
 from etcd_stateful.membership import larger
 from etcd_stateful.membership.observation import Claim, Observation
 
@@ -33,7 +33,7 @@ class Expansion:
         """When, and why not; empty where it may."""
 
     async def onto(self, base: Observation) -> Observation:
-        """The observation with the claims that cannot grow marked as such. Raises Unavailable."""
+        """The observation with the claims that cannot grow marked as such."""
         small = larger.unasked(base)
         if not small:
             return base
@@ -60,6 +60,8 @@ class Expansion:
             return ""  # it has changed since, which the next look tells
         except Rejected as error:
             return "" if error.status == GONE else str(error)
+        except Unavailable as error:
+            return str(error)  # one who is asked about claims may be out; all else goes on
         return ""
 
 

@@ -57,7 +57,6 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     DeleteClaim,
     DeletePod,
-    DeleteStatefulSet,
     ExpandClaim,
     Hold,
     MoveLeader,
@@ -383,7 +382,7 @@ def _essence(step: Step) -> Step:
     """The step without what differs from look to look: a label that is touched makes no other pod
     or claim, and who of the followers is furthest on changes with each write of a client."""
     match step:
-        case DeleteClaim() | DeletePod() | DeleteStatefulSet() | ExpandClaim():
+        case DeleteClaim() | DeletePod() | ExpandClaim():
             return replace(step, resource_version="")
         case MoveLeader():
             return replace(step, member_id=0, reason="")

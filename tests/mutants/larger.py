@@ -12,12 +12,6 @@ _LARGER = "membership/larger.py"
 MUTANTS: Final = [
     Mutant(
         _LARGER,
-        "    if any(_is_growing(seen, claim) for claim in small):\n        return None\n",
-        "",
-        "a driver that fails does so on all volumes at once",
-    ),
-    Mutant(
-        _LARGER,
         "        if not claim.fixed:\n",
         "        if True:\n",
         "a claim that cannot grow is asked to for ever",
@@ -36,15 +30,39 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LARGER,
-        " or awaited.every_pod_serves(seen):",
-        ":",
-        "the StatefulSet goes while pods are to be made again",
+        "claim.ordinal < seen.replicas and ",
+        "",
+        "a claim that no pod uses is waited for",
     ),
     Mutant(
         _LARGER,
-        "    if not is_less(made, declared) or ",
-        "    if made == declared or ",
-        "one size in other words makes the StatefulSet again, for ever",
+        "is_less(claim.capacity, declared))",
+        "claim.capacity != declared)",
+        "one size in other words is asked for, for ever",
+    ),
+    Mutant(
+        _LARGER,
+        "if claim is None or claim.fixed or",
+        "if claim is None or",
+        "a member never joins as its volume cannot grow",
+    ),
+    Mutant(
+        _LARGER,
+        "capacity < ROOM * largest",
+        "False",
+        "a member joins on a volume that the data does not fit on",
+    ),
+    Mutant(
+        _LARGER,
+        "return min(known)[1]",
+        "return max(known)[1]",
+        "a size that some volumes do not have may be put back",
+    ),
+    Mutant(
+        "membership/grow.py",
+        "_may_answer(one) or larger.lacks_room(seen, one.claim)",
+        "_may_answer(one)",
+        "the one member with the data goes, as the volume of the ordinal below it has yet to grow",
     ),
     Mutant(
         "membership/planner.py",
@@ -54,26 +72,26 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    _Starts(larger.template),\n",
+        "    larger.outcome,\n",
         "",
-        "later members get claims of the old size",
-    ),
-    Mutant(
-        "operator/etcd_operator/apply.py",
-        '"Orphan" if isinstance(step, DeleteStatefulSet) else ',
-        "",
-        "with its StatefulSet every pod goes",
+        "a volume that has not grown is told as declared",
     ),
     Mutant(
         _EXPANSION,
         ", dry_run=True",
         "",
-        "claims grow all at once, by being looked at",
+        "claims grow by being looked at",
     ),
     Mutant(
         _EXPANSION,
         "        if asked not in self._answers:\n",
         "        if True:\n",
         "a class that forbids it is asked at every look",
+    ),
+    Mutant(
+        _EXPANSION,
+        "            return str(error)  # one who",
+        "            raise  # one who",
+        "an admission that is down stops every pass",
     ),
 ]

@@ -199,6 +199,7 @@ class FakeKube:
         propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
+        assert propagation != "Orphan", "not played here"
         self._called("delete", resource, name, suffix=" by force" if grace_seconds == 0 else "")
         known = self.objects.get((resource, namespace, name))
         if known is None:
@@ -213,17 +214,7 @@ class FakeKube:
             self._store((resource, namespace, name), known)
         else:
             self.remove(resource, namespace, name)
-            if propagation == "Orphan":
-                self._release(uid)
         return True
-
-    def _release(self, owner: str) -> None:
-        for name, obj in list(self.objects.items()):
-            references = obj["metadata"].get("ownerReferences") or []
-            kept = [one for one in references if one["uid"] != owner]
-            if kept != references:
-                obj["metadata"]["ownerReferences"] = kept
-                self._store(name, obj)
 
     def _pods_of(self, job: Json) -> bool:
         """Whether there are pods that still run; once they are gone, `remove` it by hand."""

@@ -36,7 +36,6 @@ from etcd_stateful.membership.steps import (
     CreateSecret,
     DeleteClaim,
     DeletePod,
-    DeleteStatefulSet,
     DisarmAlarm,
     EnableDowngrade,
     ExpandClaim,
@@ -474,29 +473,6 @@ class TestExpansion:
         assert "resources" not in (world.kube.find(CLAIMS, "data-a-0").get("spec") or {})
 
 
-class TestStatefulSetDeletion:
-    def put(self, world):
-        named = {"name": "a", "namespace": "default", "labels": naming.labels("a")}
-        live = world.kube.put(STATEFUL_SETS, {"metadata": named, "spec": {}})
-        owner = {"kind": "StatefulSet", "uid": live["metadata"]["uid"], "controller": True}
-        world.put_pod(ownerReferences=[owner])
-        return live["metadata"]
-
-    async def test_leaves_its_pods_to_the_next_one(self, world):
-        live = self.put(world)
-        step = DeleteStatefulSet("a", live["uid"], live["resourceVersion"], "is made again")
-        assert await world.apply(step) == Done("deleted StatefulSet a")
-        assert world.kube.find(STATEFUL_SETS, "a") is None
-        assert world.kube.find(PODS, "a-0")["metadata"]["ownerReferences"] == []
-
-    @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
-    async def test_of_another_or_a_changed_one_does_not_happen(self, world, other):
-        live = self.put(world) | other
-        step = DeleteStatefulSet("a", live["uid"], live["resourceVersion"], "is made again")
-        assert isinstance(await world.apply(step), Outdated)
-        assert world.kube.find(STATEFUL_SETS, "a")
-
-
 class TestPodDeletion:
     def step(self, pod, *, force=False, **other):
         metadata = pod["metadata"] | other
@@ -505,7 +481,7 @@ class TestPodDeletion:
 
     async def test_of_exactly_this_pod_with_its_grace(self, world):
         pod = world.put_pod()
-        assert await world.apply(self.step(pod)) == Done("deleted Pod a-0")
+        assert await world.apply(self.step(pod)) == Done("deleted pod a-0")
         assert world.kube.calls["delete Pod"] == 1
         assert world.store.get(PODS, "default", "a-0") is None
 

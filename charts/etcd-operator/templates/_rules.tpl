@@ -19,11 +19,10 @@ which makes what is not there yet.
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdclusters/status, etcdbackups/status, etcdbackupschedules/status, etcdrestores/status]
   verbs: [patch]
-# One StatefulSet for each cluster; garbage collection deletes it with its cluster. The operator deletes
-# one, without its pods, to make it again with larger claims: Kubernetes does not let them be edited.
+# One StatefulSet for each cluster; garbage collection deletes it with its cluster.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 # The headless Service of the members and the Service for clients.
 - apiGroups: [""]
   resources: [services]

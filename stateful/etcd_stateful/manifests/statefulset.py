@@ -87,13 +87,6 @@ def links_of(live: Mapping[str, Any]) -> Links:
     return load_links(loads(text)) if text else NO_TLS
 
 
-def storage_of(live: Mapping[str, Any]) -> str:
-    """The size of the claims that a live StatefulSet makes; empty where it makes none."""
-    templates = live["spec"].get("volumeClaimTemplates") or [{}]
-    resources = (templates[0].get("spec") or {}).get("resources") or {}
-    return str((resources.get("requests") or {}).get("storage", ""))
-
-
 def _template(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
     pod = cluster.pod
     labels = dict(pod.labels) | naming.labels(cluster.name)

@@ -304,7 +304,6 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     issued.go_on,
     certificates.of_members,
     leftovers.of_removed_members,
-    _Starts(larger.template),
     _Starts(going_back.go_back),
     going_back.cross,
     _Starts(replicas.keep),

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
 from etcd_stateful.membership.accounts import Change
-from etcd_stateful.membership.observation import Claim, Job, Live, Observation, Pod
+from etcd_stateful.membership.observation import Claim, Job, Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
 
@@ -162,16 +162,6 @@ class DeleteClaim(_Deletion):
 @dataclass(frozen=True, slots=True)
 class DeleteJob(_Deletion):
     """Delete the Job, with its pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteStatefulSet(_Deletion):
-    """Delete the StatefulSet. Its pods run on, and are taken over by the next of its name."""
-
-    @classmethod
-    def of_live(cls, live: Live, reason: str) -> Self:
-        metadata = live["metadata"]
-        return cls(metadata["name"], metadata["uid"], metadata["resourceVersion"], reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +341,6 @@ Write = (
     | PushTicket
     | DeleteClaim
     | ExpandClaim
-    | DeleteStatefulSet
     | DeletePod
     | CreateJob
     | DeleteJob
@@ -366,7 +355,6 @@ _FINAL = (
     CreateJob,
     CreateSecret,
     ExpandClaim,
-    DeleteStatefulSet,
     MemberAddLearner,
     MemberUpdate,
     MemberPromote,

@@ -387,11 +387,17 @@ class TestADowngradeThatFails:
         assert world.record.version == NEW
 
 
+def recoverable() -> RecoveryWorld:
+    """Three members at rest, of which a human may ask for a recovery."""
+    world = RecoveryWorld(body(3, version=MIDDLE))
+    assert drive(world, idle=2) == Settled()
+    return world
+
+
 class TestRecovering:
     def stuck(self, *, asked: bool = True, **fields: object) -> RecoveryWorld:
         """An upgrade stops at c-2, whose image does not exist; then c-1 loses its volume."""
-        world = RecoveryWorld(body(3, version=MIDDLE))
-        assert drive(world, idle=2) == Settled()
+        world = recoverable()
         world.bad_images = {MISSING}
         world.edit(version=MISSING)
         drive(world)
@@ -440,8 +446,7 @@ class TestRecovering:
 
     def test_what_is_of_the_older_minor_when_all_are_stopped_stays_so(self) -> None:
         """The newer one had started beside it."""
-        world = RecoveryWorld(body(3, version=MIDDLE))
-        assert drive(world, idle=2) == Settled()
+        world = recoverable()
         world.failing = {NEW}
         world.edit(version=NEW)
         steps(world)
@@ -460,8 +465,7 @@ class TestRecovering:
         assert versions(world) == [MIDDLE] * 3
 
     def test_nobody_who_answers_when_all_are_stopped_proves_nothing(self) -> None:
-        world = RecoveryWorld(body(3, version=MIDDLE))
-        assert drive(world, idle=2) == Settled()
+        world = recoverable()
         world.edit(version=NEW)
         world.apply(until(world, "restart c-2"))
         world.stuck = {0, 1, 2}

@@ -12,7 +12,7 @@ from etcd_live import BINARIES, Cluster, compact, eventually, put, raise_alarm
 from minors import NEWEST, differing
 
 from etcd_operator import corruption
-from etcd_operator.applied import Declined, Done, Outdated, Unanswered
+from etcd_operator.applied import Declined, Done, Outdated, Uncertain
 from etcd_operator.changes import change
 from etcd_operator.etcd import GrpcEtcd, NoAnswer, Refused
 from etcd_stateful.membership.observation import Alarm
@@ -132,7 +132,7 @@ async def test_without_a_quorum_the_outcome_is_unknown(cluster, monkeypatch):
     monkeypatch.undo()
     outcome = await change(etcd, MemberRemove(asked, cluster.member_id(others[0]), "is lost"))
     # The leader may still know too little to ask, and then says so.
-    assert isinstance(outcome, Unanswered) or outcome == Declined("unhealthy cluster")
+    assert isinstance(outcome, Uncertain) or outcome == Declined("unhealthy cluster")
 
 
 async def test_another_member_at_the_address_is_not_asked(cluster):

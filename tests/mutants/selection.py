@@ -209,7 +209,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/budget.py": ("test_membership_budget.py",),
     "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
-    "membership/grow.py": (_GROW, *_SWITCH),
+    "membership/grow.py": (_GROW, *_SWITCH, "test_inplace_plan.py"),
     "membership/learner.py": ("test_membership_learner.py",),
     "membership/ledger.py": ("test_membership_ledger.py",),
     "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK, _GROW),

@@ -16,7 +16,7 @@ from typing import Final
 
 from etcd_operator import accounts, changes, expansion, issuing, reading, recovery, taking
 from etcd_operator.accounts import Accounts
-from etcd_operator.applied import Applied, Done, Outdated, Turned, Unanswered
+from etcd_operator.applied import Applied, Done, Outdated, Turned, Uncertain
 from etcd_operator.etcd import Etcd, Identity
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
@@ -239,7 +239,7 @@ class Applier:
         try:
             receipt = await self._start.push(step.address, step.pod_uid, key, step.ticket)
         except NoAnswer as error:
-            return Unanswered(f"start in pod {step.pod} sent no receipt: {error}")
+            return Uncertain(f"start in pod {step.pod} sent no receipt: {error}")
         if receipt.refusal:
             return Turned(f"start in pod {step.pod} refused its ticket: {receipt.refusal}")
         return Done(f"gave pod {step.pod} its ticket ({step.ticket.state})")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from etcd_operator.accounts import Accounts, GrpcAccounts
-from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Unanswered
+from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Uncertain
 from etcd_operator.apply import Applier
 from etcd_operator.certificates import CertificateLook
 from etcd_operator.etcd import Etcd, GrpcEtcd
@@ -275,7 +275,7 @@ class Reconciler:
                 return await self._declined(turn, step, why)
             case Turned(why=why):
                 return await self._fail(turn, step, why, WAIT_SECONDS)
-            case Outdated(why=why) | Unanswered(why=why):
+            case Outdated(why=why) | Uncertain(why=why):
                 body, memory = turn.body, turn.memory
                 memory.step, memory.refusal = step, ""
                 self._reporter.decision(body, step, why, always=False)

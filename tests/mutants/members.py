@@ -108,7 +108,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        "    if seat.pod and seat.pod.damage:\n",
+        "    if seat.pod and seat.pod.damage and not seat.pod.tried_again:\n",
         "    if seat.pod and seat.pod.crashing:\n",
         "a member that crashes costs itself its data",
     ),

@@ -29,7 +29,7 @@ def _may_answer(seat: Seat) -> bool:
     """Its `start` is silent, as one may be for a moment that has answered before."""
     pod = seat.pod
     waits = pod is not None and pod.in_start and pod.answer is None
-    return waits and pod is not None and not (pod.deleting or pod.trouble)
+    return waits and pod is not None and not (pod.deleting or pod.is_stuck)
 
 
 def _able(seen: Observation) -> list[Seat]:

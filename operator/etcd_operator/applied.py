@@ -21,7 +21,7 @@ class Outdated:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class Uncertain:
     """Whether it happened is unknown. Look again soon."""
 
     why: str
@@ -41,4 +41,4 @@ class Turned:
     why: str
 
 
-Applied = Done | Outdated | Unanswered | Declined | Turned
+Applied = Done | Outdated | Uncertain | Declined | Turned

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from etcd_operator import accounts, changes, issuing, reading, recovery, taking
+from etcd_operator import accounts, changes, expansion, issuing, reading, recovery, taking
 from etcd_operator.accounts import Accounts
-from etcd_operator.applied import Applied, Done, Outdated, Turned, Unanswered
+from etcd_operator.applied import Applied, Done, Outdated, Turned, Uncertain
 from etcd_operator.etcd import Etcd, Identity
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
@@ -51,6 +51,7 @@ from etcd_stateful.membership.steps import (
     DeleteJob,
     DeletePod,
     EtcdChange,
+    ExpandClaim,
     IssueCertificate,
     PushTicket,
     RecordMember,
@@ -102,7 +103,7 @@ class Applier:
 
     async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
         match step:
-            case ApplyChild() | CreateSecret() | WriteBootstrap() | RecordMember():
+            case ApplyChild() | CreateSecret() | WriteBootstrap() | RecordMember() | ExpandClaim():
                 return await self._put(cluster, step)
             case DeleteClaim() | DeletePod():
                 return await self._delete(cluster, step)
@@ -137,7 +138,9 @@ class Applier:
         return await changes.change(self._etcd, step, identity)
 
     async def _put(
-        self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap | RecordMember
+        self,
+        cluster: EtcdCluster,
+        step: ApplyChild | CreateSecret | WriteBootstrap | RecordMember | ExpandClaim,
     ) -> Applied:
         match step:
             case ApplyChild():
@@ -148,6 +151,8 @@ class Applier:
                 return await self._write_bootstrap(cluster, step)
             case RecordMember():
                 return await self._record_member(cluster, step)
+            case ExpandClaim():
+                return await self._expand(cluster, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
         """At the version that was looked at, or after a read that finds the name free. Of what the
@@ -234,10 +239,15 @@ class Applier:
         try:
             receipt = await self._start.push(step.address, step.pod_uid, key, step.ticket)
         except NoAnswer as error:
-            return Unanswered(f"start in pod {step.pod} sent no receipt: {error}")
+            return Uncertain(f"start in pod {step.pod} sent no receipt: {error}")
         if receipt.refusal:
             return Turned(f"start in pod {step.pod} refused its ticket: {receipt.refusal}")
         return Done(f"gave pod {step.pod} its ticket ({step.ticket.state})")
+
+    async def _expand(self, cluster: EtcdCluster, step: ExpandClaim) -> Applied:
+        patch = expansion.request(step.uid, step.resource_version, step.storage)
+        words = f"let claim {step.name} ask for {step.storage}"
+        return await self._patch(cluster, CLAIMS, step.name, patch, words)
 
     async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> Applied:
         """By force a pod's name is free at once, whatever its node still runs."""

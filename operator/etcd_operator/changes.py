@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Final
 
-from etcd_operator.applied import Declined, Done, Outdated, Unanswered
+from etcd_operator.applied import Declined, Done, Outdated, Uncertain
 from etcd_operator.etcd import Denied, Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.steps import (
@@ -38,7 +38,7 @@ _DENIED: Final = (
 
 async def change(
     etcd: Etcd, step: EtcdChange, identity: Identity | None = None
-) -> Done | Outdated | Unanswered | Declined:
+) -> Done | Outdated | Uncertain | Declined:
     """`identity`: what the operator shows etcd; None where it speaks plaintext."""
     for asked in (step.leader, *_others(step)):
         found = await outcome(_ask(etcd, endpoint(asked, identity), step))
@@ -49,7 +49,7 @@ async def change(
 
 async def outcome(
     asked: Awaitable[str | None], done: str = ""
-) -> Done | Outdated | Unanswered | Declined:
+) -> Done | Outdated | Uncertain | Declined:
     """What became of a change; `done`: what it is in words, where itself it says nothing."""
     try:
         return Done(await asked or done)
@@ -60,7 +60,7 @@ async def outcome(
     except Stranger as error:
         return Outdated(f"nothing was asked for: {error}")
     except NoAnswer as error:
-        return Unanswered(f"whether it happened is unknown: {error}")
+        return Uncertain(f"whether it happened is unknown: {error}")
 
 
 def _others(step: EtcdChange) -> tuple[Voter, ...]:

@@ -126,13 +126,21 @@ class Client:
         )
 
     async def merge_patch(
-        self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Json,
+        *,
+        status: bool = False,
+        dry_run: bool = False,
     ) -> Json:
+        query = {"fieldManager": STATUS_FIELD_MANAGER if status else FIELD_MANAGER}
         answer = await self._call(
             "patch",
             resource,
             resource.path(namespace, name) + ("/status" if status else ""),
-            query={"fieldManager": STATUS_FIELD_MANAGER if status else FIELD_MANAGER},
+            query=query | ({"dryRun": "All"} if dry_run else {}),
             body=patch,
             content_type=MERGE,
         )

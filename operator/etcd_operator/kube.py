@@ -185,9 +185,19 @@ class Kubernetes(Protocol):
         ...
 
     async def merge_patch(
-        self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Json,
+        *,
+        status: bool = False,
+        dry_run: bool = False,
     ) -> Json:
-        """`metadata.uid` and `metadata.resourceVersion` in the patch are preconditions."""
+        """`metadata.uid` and `metadata.resourceVersion` in the patch are preconditions.
+
+        `dry_run`: nothing is stored, and the answer is as if it were.
+        """
         ...
 
     async def delete(

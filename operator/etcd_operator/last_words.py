@@ -48,16 +48,18 @@ _DAMAGE: Final = tuple(
 """What to look for, and how it is told: without numbers, so that the words stay the same."""
 
 
-def of_damage(container: Mapping[str, Any]) -> str:
+def of_damage(container: Mapping[str, Any], *, tried_again: bool = False) -> str:
     """What etcd said of its data, failing again and again; empty where it said nothing of it.
 
     Nor does it say anything while it runs: it may have been helped, and then serves.
 
     Args:
         container: the status of the etcd container.
+        tried_again: it runs, and so far as it did each time before it failed.
     """
     state = container.get("state") or {}
-    if "running" in state or int(container.get("restartCount") or 0) < TIMES:
+    runs = "running" in state and not tried_again
+    if runs or int(container.get("restartCount") or 0) < TIMES:
         return ""
     ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
     return recognise(str(ended.get("message") or "")) if ended.get("exitCode") else ""

@@ -19,6 +19,7 @@ from etcd_stateful.membership.steps import (
     DeletePod,
     DisarmAlarm,
     EnableDowngrade,
+    ExpandClaim,
     Hold,
     IssueCertificate,
     MemberAddLearner,
@@ -42,6 +43,7 @@ News = tuple[Literal["Normal", "Warning"], str, str]
 _REASONS: Final[Mapping[type[Write], str]] = {
     PushTicket: "TicketGiven",
     DeleteClaim: "ClaimDeleted",
+    ExpandClaim: "ClaimExpanded",
     DeletePod: "PodRestarted",
     MemberAddLearner: "MemberAdded",
     MemberPromote: "MemberPromoted",

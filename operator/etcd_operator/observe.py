@@ -16,6 +16,7 @@ from typing import Final
 
 from etcd_operator import reading
 from etcd_operator.certificates import CertificateLook
+from etcd_operator.expansion import Expansion
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     CLAIMS,
@@ -96,6 +97,7 @@ class Observer:
         recoveries: Recoveries,
         certificates: CertificateLook,
         passwords: PasswordLook,
+        expansion: Expansion,
         *,
         operator: OperatorPods | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -109,6 +111,7 @@ class Observer:
         self._recoveries = recoveries
         self._certificates = certificates
         self._passwords = passwords
+        self._expansion = expansion
         self._wall_clock = wall_clock
         self._clock = clock
         self._sweeps: dict[Key, Sweep] = {}
@@ -146,6 +149,7 @@ class Observer:
         base = await self._certificates.onto(base)
         base = await self._passwords.onto(base)
         base = await self._recoveries.onto(base)
+        base = await self._expansion.onto(base)
         key, now, shape = (cluster.namespace, cluster.name), self._clock(), shape_of(base)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at

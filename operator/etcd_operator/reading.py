@@ -50,6 +50,8 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
     etcd = _container(status, "containerStatuses", naming.ETCD_CONTAINER)
     age = seconds_since(metadata.get("creationTimestamp"), now)
     record, flaw = (None, "") if cluster.durable else _member_record(metadata)
+    words = flaw or trouble.trouble(raw, claim, age, now)
+    until_now = "" if words else trouble.tried_again(etcd, now)
     return Pod(
         ordinal=ordinal,
         name=metadata["name"],
@@ -60,7 +62,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         ready=is_ready(status),
         in_start="running" in (start.get("state") or {}),
         etcd_started=has_run(etcd),
-        trouble=flaw or trouble.trouble(raw, claim, age, now),
+        trouble=words or until_now,
         record=record,
         revision=_labels(raw).get("controller-revision-hash", ""),
         age=age,
@@ -68,7 +70,8 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         image=_image(raw),
         image_missing=trouble.is_image_missing(etcd),
         crashing=trouble.is_crashing(etcd),
-        damage=last_words.of_damage(etcd),
+        tried_again=bool(until_now),
+        damage=last_words.of_damage(etcd, tried_again=bool(until_now)),
         node_gone=trouble.is_node_gone(status),
         ran_as=_ran_as(start),
         has_data=_said(start).startswith(FOUND_DATA),
@@ -135,7 +138,13 @@ def claim(cluster: str, raw: Object) -> Claim | None:
         deleting="deletionTimestamp" in metadata,
         phase=(raw.get("status") or {}).get("phase") or "Pending",
         labelled=naming.selector(cluster).items() <= _labels(raw).items(),
+        requested=_storage(((raw.get("spec") or {}).get("resources") or {}).get("requests")),
+        capacity=_storage((raw.get("status") or {}).get("capacity")),
     )
+
+
+def _storage(sizes: Object | None) -> str:
+    return str((sizes or {}).get("storage", ""))
 
 
 def secret(raw: Object) -> Secret:

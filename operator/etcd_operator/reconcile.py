@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from etcd_operator.accounts import Accounts, GrpcAccounts
-from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Unanswered
+from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Uncertain
 from etcd_operator.apply import Applier
 from etcd_operator.certificates import CertificateLook
 from etcd_operator.etcd import Etcd, GrpcEtcd
 from etcd_operator.events import Events
+from etcd_operator.expansion import Expansion
 from etcd_operator.finder import Finder
 from etcd_operator.kube import (
     ETCD_CLUSTERS,
@@ -56,6 +57,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     DeleteClaim,
     DeletePod,
+    ExpandClaim,
     Hold,
     MoveLeader,
     Settled,
@@ -117,6 +119,7 @@ class Reconciler:
             Recoveries(kube, store, wall_clock),
             self._certificates,
             self._passwords,
+            Expansion(kube, clock),
             operator=settings.operator_pods,
             wall_clock=wall_clock,
             clock=clock,
@@ -272,7 +275,7 @@ class Reconciler:
                 return await self._declined(turn, step, why)
             case Turned(why=why):
                 return await self._fail(turn, step, why, WAIT_SECONDS)
-            case Outdated(why=why) | Unanswered(why=why):
+            case Outdated(why=why) | Uncertain(why=why):
                 body, memory = turn.body, turn.memory
                 memory.step, memory.refusal = step, ""
                 self._reporter.decision(body, step, why, always=False)
@@ -379,7 +382,7 @@ def _essence(step: Step) -> Step:
     """The step without what differs from look to look: a label that is touched makes no other pod
     or claim, and who of the followers is furthest on changes with each write of a client."""
     match step:
-        case DeleteClaim() | DeletePod():
+        case DeleteClaim() | DeletePod() | ExpandClaim():
             return replace(step, resource_version="")
         case MoveLeader():
             return replace(step, member_id=0, reason="")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from etcd_operator import last_words
-from etcd_operator.moments import seconds_since
+from etcd_operator.moments import seconds, seconds_since
 
 Object = Mapping[str, Any]
 
@@ -23,6 +23,9 @@ PODLESS_SECONDS: Final = 5.0
 
 SETUP_SECONDS: Final = 60.0
 """Attaching and mounting a volume takes long on some clouds."""
+
+STEADY_SECONDS: Final = 30.0
+"""What refuses to run ends sooner. One that has run for so long came up, whatever ended it then."""
 
 _IMAGE: Final = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"}
@@ -98,7 +101,7 @@ def _crashing(status: Object) -> str:
         state, last = container.get("state") or {}, container.get("lastState") or {}
         ended = state.get("terminated") or last.get("terminated") or {}
         if is_crashing(container):
-            return _short(f"container {container['name']} keeps failing{_how(ended)}")
+            return _keeps_failing(container, ended)
     return ""
 
 
@@ -107,7 +110,7 @@ def last_end(pod: Object, name: str) -> str:
     for container in _all_containers(pod.get("status") or {}):
         ended = (container.get("lastState") or {}).get("terminated") or {}
         if container["name"] == name and ended.get("exitCode"):
-            return _short(f"container {name} keeps failing{_how(ended)}")
+            return _keeps_failing(container, ended)
     return ""
 
 
@@ -118,6 +121,31 @@ def is_crashing(container: Object) -> bool:
         return True
     ended = state.get("terminated") or {}
     return bool(ended.get("exitCode")) and int(container.get("restartCount") or 0) > 0
+
+
+def tried_again(container: Object, now: float) -> str:
+    """What is told of one that keeps failing in the moment in which it runs once more.
+
+    Empty once it is ready, or has run for a while; and where it had run for a while before it
+    failed last, as one that was killed: nothing says that it will fail again.
+    """
+    runs = (container.get("state") or {}).get("running")
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    if not runs or container.get("ready") or not ended.get("exitCode"):
+        return ""
+    once = int(container.get("restartCount") or 0) < last_words.TIMES
+    if once or seconds_since(runs.get("startedAt"), now) >= STEADY_SECONDS:
+        return ""
+    return _keeps_failing(container, ended) if _ended_early(ended) else ""
+
+
+def _ended_early(ended: Object) -> bool:
+    began, end = seconds(ended.get("startedAt")), seconds(ended.get("finishedAt"))
+    return began is not None and end is not None and end - began < STEADY_SECONDS
+
+
+def _keeps_failing(container: Object, ended: Object) -> str:
+    return _short(f"container {container['name']} keeps failing{_how(ended)}")
 
 
 def _how(ended: Object) -> str:

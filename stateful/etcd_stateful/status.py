@@ -9,7 +9,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.conditions import all_conditions, dated
 from etcd_stateful.member_status import member_status
-from etcd_stateful.membership import authentication, identity, upgrade
+from etcd_stateful.membership import authentication, identity, larger, upgrade
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold
 from etcd_stateful.membership.versions import reported_version
@@ -18,6 +18,7 @@ from etcd_stateful.progress import restoring
 
 _KEPT: Final = (
     "size",
+    "storage",
     "readyMembers",
     "selector",
     "serviceName",
@@ -96,6 +97,7 @@ def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
             "unready": sorted(pod.name for pod in seen.pods if pod.name not in ready),
         },
         "memberStatus": member_status(seen, stored.get("memberStatus") or ()),
+        **({"storage": storage} if (storage := larger.least(seen)) else {}),
         **_certificates(seen),
         **_auth(seen),
     }

@@ -4,40 +4,19 @@ from __future__ import annotations
 
 import pytest
 from harness import backups
-from harness.api import SECRETS, ApiError, Json
-from harness.clusters import Cluster, is_up
+from harness.api import SECRETS, ApiError
 from harness.membership import lose_two
 from harness.place import Place
+from harness.users import AUTH, etcdctl, password, settled
 from harness.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("local_node")
 
-AUTH = {
-    "rootSecret": {"name": "root"},
-    "roles": [{"name": "web", "permissions": [{"access": "ReadWrite", "prefix": "/web/"}]}],
-    "users": [{"name": "web", "secret": {"name": "web"}, "roles": ["web"]}],
-}
 SOON = 30
 """Less than a round: whatever the operator hears of, it does not wait for one."""
 
 ROUND = 60
 """In which the operator looks at a settled cluster, and at Secrets without its label."""
-
-
-def password(place: Place, name: str, text: str) -> None:
-    manifest = {"metadata": {"name": name}, "stringData": {"password": text}}
-    place.kube.create(SECRETS, manifest, place.namespace)
-
-
-def etcdctl(place: Place, *words: str) -> str:
-    """In a pod, whose environment names the member's certificate.
-
-    etcd hashes the password at each call, within etcdctl's 2 s for the dial: on a busy machine it
-    may take more.
-    """
-    patience = ("--dial-timeout=25s", "--command-timeout=25s")
-    run = ("exec", "etcd-0", "-c", "etcd", "--", "etcdctl", *patience, *words)
-    return place.kube.kubectl("-n", place.namespace, *run).strip()
 
 
 def is_refused(place: Place, *words: str) -> bool:
@@ -48,14 +27,6 @@ def is_refused(place: Place, *words: str) -> bool:
             return True
         raise
     return False
-
-
-def settled(cluster: Cluster, what: str, *, enabled: bool, seconds: float) -> None:
-    def is_so(body: Json) -> bool:
-        found = (body.get("status") or {}).get("auth") or {}
-        return is_up(body) and bool(found.get("enabled")) == enabled
-
-    eventually(what, cluster._there, is_so, seconds)
 
 
 @pytest.mark.timeout(600)

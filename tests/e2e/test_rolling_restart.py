@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from harness import machines
 from harness.api import Json
-from harness.clusters import Cluster
+from harness.clusters import Cluster, start_image
 from harness.load import Load, under_load
 from harness.membership import settles
 from harness.operator import Operator
@@ -131,11 +131,6 @@ def another_image(operator: Operator, local_node: None) -> Iterator[str]:
     machines.name_image(operator.image, name)
     yield name
     machines.forget_image(name)
-
-
-def start_image(pod: Json) -> str:
-    found = (one for one in pod["spec"]["initContainers"] if one["name"] == "start")
-    return str(next(found)["image"])
 
 
 @pytest.mark.verify

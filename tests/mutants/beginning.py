@@ -185,7 +185,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "return any(pod is None or (pod.answer is None and not pod.trouble) for pod in expected)",
+        "return any(pod is None or (pod.answer is None and not pod.is_stuck) for pod in expected)",
         "return any(pod is None or pod.answer is None for pod in expected)",
         "a pod with a known trouble is waited for",
     ),

@@ -108,7 +108,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        "    if seat.pod and seat.pod.damage:\n",
+        "    if seat.pod and seat.pod.damage and not seat.pod.tried_again:\n",
         "    if seat.pod and seat.pod.crashing:\n",
         "a member that crashes costs itself its data",
     ),
@@ -206,8 +206,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _GROW,
-        "return _add(seen, able[0]) if able else None",
-        "return _add(seen, able[-1]) if able else None",
+        "return _add(seen, able[0])",
+        "return _add(seen, able[-1])",
         "the highest is added first, and goes again when the size does",
     ),
     Mutant(
@@ -218,8 +218,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _GROW,
-        "vacant = [seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size]",
-        "vacant = list(roster.seats(seen))",
+        "wanted = (seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size)",
+        "wanted = roster.seats(seen)",
         "members are added beyond the size",
     ),
     # Shrinking.

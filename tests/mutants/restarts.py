@@ -70,8 +70,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "    return not is_up and not pod.trouble and pod.age < CRASH_SECONDS\n",
-        "    return not is_up and not pod.trouble\n",
+        "    return not is_up and not pod.is_stuck and pod.age < CRASH_SECONDS\n",
+        "    return not is_up and not pod.is_stuck\n",
         "a pod that waits in start unheard keeps the cure from all others",
     ),
     Mutant(

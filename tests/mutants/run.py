@@ -46,6 +46,7 @@ MODULES = (
     "in_place",
     "schedules",
     "silence",
+    "larger",
 )
 REPORT = Path(__file__).with_name("report.json")
 COPIED = (

@@ -73,6 +73,8 @@ _BY_NAME = ("test_restore_by_name*.py", "test_restore_named.py")
 _IN_PLACE = ("test_inplace_plan.py", "test_inplace_passes.py")
 _RESTORES = ("test_restore_plan.py", "test_restores.py", "test_restore_*.py")
 
+_CRASHES = ("test_reading.py", "test_reading_trouble.py", "test_reconcile_crash_loop.py")
+
 _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 
 BESIDE: Final[dict[str, tuple[str, ...]]] = {
@@ -105,9 +107,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
     "membership/inplace.py": _IN_PLACE,
+    "membership/larger.py": ("test_membership_larger.py",),
     "membership/origin.py": (*_BY_NAME, "test_restore_added.py"),
     "membership/replacement.py": _IN_PLACE,
     "membership/restore.py": _RESTORES,
+    "operator/etcd_operator/backup/__main__.py": ("test_leaving.py",),
     "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
     "operator/etcd_operator/backup/channel.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
@@ -122,11 +126,15 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/trying.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup_jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/cron.py": _SCHEDULES,
+    "operator/etcd_operator/expansion.py": ("test_expansion.py",),
+    "operator/etcd_operator/reading.py": _CRASHES,
+    "operator/etcd_operator/restore/__main__.py": ("test_leaving.py",),
     "operator/etcd_operator/restore/fetch.py": ("test_restore_fetch.py",),
     "operator/etcd_operator/restores.py": _RESTORES,
     "operator/etcd_operator/run.py": ("test_shell_run.py",),
     "operator/etcd_operator/schedules.py": _SCHEDULES,
     "operator/etcd_operator/store.py": ("test_shell_store.py",),
+    "operator/etcd_operator/trouble.py": (*_CRASHES, *_BACKUPS),
     "operator/etcd_operator/unanswered.py": ("test_backups.py", "test_restores.py", *_SCHEDULES),
     "operator/etcd_operator/workqueue.py": ("test_shell_workqueue.py",),
     "restore.py": _RESTORES,
@@ -205,15 +213,17 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/budget.py": ("test_membership_budget.py",),
     "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
-    "membership/grow.py": (_GROW, *_SWITCH),
+    "membership/grow.py": (_GROW, "test_membership_larger.py", *_SWITCH, "test_inplace_plan.py"),
     "membership/learner.py": ("test_membership_learner.py",),
     "membership/ledger.py": ("test_membership_ledger.py",),
     "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK, _GROW),
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
+    "membership/observation.py": (_ROLL, "test_membership_learner.py"),
     "membership/planner.py": (
         "test_membership_alarms.py",
         "test_membership_authentication.py",
         "test_membership_budget.py",
+        "test_membership_larger.py",
         "test_membership_learner.py",
         "test_membership_roster.py",
         "test_membership_rules.py",

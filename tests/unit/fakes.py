@@ -170,14 +170,23 @@ class FakeKube:
         return self._store(name, made)
 
     async def merge_patch(
-        self, resource: Resource, namespace: str, name: str, patch: Json, *, status: bool = False
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Json,
+        *,
+        status: bool = False,
+        dry_run: bool = False,
     ) -> Json:
-        self._called("patch", resource, name, suffix="/status" if status else "")
+        suffix = " as a trial" if dry_run else "/status" if status else ""
+        self._called("patch", resource, name, suffix=suffix)
         known = self.objects.get((resource, namespace, name))
         if known is None:
             raise Rejected("not found", status=404)
         self._check(known, patch.get("metadata") or {})
-        return self._store((resource, namespace, name), _merged(known, patch, lists=False))
+        merged = _merged(known, patch, lists=False)
+        return merged if dry_run else self._store((resource, namespace, name), merged)
 
     async def delete(
         self,

@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, cluster_body, running
 
 from etcd_operator import reading
-from etcd_operator.applied import Declined, Done, Outdated, Turned, Unanswered
+from etcd_operator.applied import Declined, Done, Outdated, Turned, Uncertain
 from etcd_operator.apply import Applier
 from etcd_operator.etcd import NoAnswer, Refused
 from etcd_operator.finder import Finder
@@ -38,6 +38,7 @@ from etcd_stateful.membership.steps import (
     DeletePod,
     DisarmAlarm,
     EnableDowngrade,
+    ExpandClaim,
     Leader,
     MemberAddLearner,
     MemberPromote,
@@ -398,13 +399,13 @@ class TestTicket:
     async def test_for_another_run_is_not_pushed(self, world):
         step = await self.prepare(world)
         world.start.wait(ADDRESS, step.pod_uid, "run-2")
-        assert isinstance(await world.apply(step), Unanswered)
+        assert isinstance(await world.apply(step), Uncertain)
         assert world.start.taken == []
 
     async def test_with_its_receipt_lost_is_unknown(self, world):
         step = await self.prepare(world)
         world.start.lose_receipt = True
-        assert isinstance(await world.apply(step), Unanswered)
+        assert isinstance(await world.apply(step), Uncertain)
 
     async def test_that_start_refuses_is_told_with_its_reason(self, world):
         step = await self.prepare(world)
@@ -451,6 +452,25 @@ class TestDeletion:
         world.kube.remove(CLAIMS, "default", "data-a-0")
         assert isinstance(await world.apply(self.step(claim)), Done)
         assert world.store.get(CLAIMS, "default", "data-a-0") is None
+
+
+class TestExpansion:
+    def step(self, claim, **other):
+        metadata = claim["metadata"] | other
+        uid, version = metadata["uid"], metadata["resourceVersion"]
+        return ExpandClaim("data-a-0", uid, version, "2Gi", "asks for 2Gi")
+
+    async def test_of_exactly_this_claim(self, world):
+        claim = world.put_claim()
+        assert isinstance(await world.apply(self.step(claim)), Done)
+        asked = world.kube.find(CLAIMS, "data-a-0")["spec"]["resources"]["requests"]
+        assert asked["storage"] == "2Gi"
+
+    @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
+    async def test_of_another_or_a_changed_one_does_not_happen(self, world, other):
+        claim = world.put_claim()
+        assert isinstance(await world.apply(self.step(claim, **other)), Outdated)
+        assert "resources" not in (world.kube.find(CLAIMS, "data-a-0").get("spec") or {})
 
 
 class TestPodDeletion:
@@ -550,7 +570,7 @@ class TestChange:
     async def test_that_a_follower_may_have_made_is_not_asked_of_the_next(self, world):
         change = MemberAddLearner(self.with_others(world), "http://a-3:2380", "x")
         world.etcd.answers = [Refused("unhealthy cluster"), NoAnswer("deadline")]
-        assert isinstance(await world.apply(change), Unanswered)
+        assert isinstance(await world.apply(change), Uncertain)
         assert len(world.etcd.changes) == 2
 
     async def test_of_a_member_that_leaves_is_not_asked_of_itself(self, world):
@@ -579,7 +599,7 @@ class TestChange:
 
     async def test_without_an_answer_may_have_happened(self, world):
         world.etcd.answers = [NoAnswer("deadline")]
-        assert isinstance(await world.apply(PROMOTE), Unanswered)
+        assert isinstance(await world.apply(PROMOTE), Uncertain)
 
     @pytest.mark.parametrize(
         "stranger", [replace(LEADER, cluster_id=1), replace(LEADER, member_id=9)]

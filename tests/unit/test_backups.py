@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import PLAINTEXT, FakeClock, FakeKube
+from outages import fail_until_told
 from worlds import body as cluster_body
 
 from etcd_operator.backups import Backups
@@ -21,11 +22,9 @@ from etcd_operator.kube import (
     STATEFUL_SETS,
     Json,
     Rejected,
-    Unavailable,
 )
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.store import Store
-from etcd_operator.unanswered import UNANSWERED_PASSES
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.cluster import parse_cluster
@@ -414,29 +413,16 @@ async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
 
 async def test_a_job_that_the_api_server_fails_to_make_is_told(world: World) -> None:
     """A webhook was down, and the status said nothing for days."""
-    error = Unavailable("failed calling webhook", status=500)
-    world.kube.failures["create Job"] = [error] * UNANSWERED_PASSES
-    for passes in range(UNANSWERED_PASSES):
-        told = [one["reason"] for one in world.status.get("conditions", ())]
-        assert "StepFailed" not in told, passes
-        with pytest.raises(Unavailable):
-            await world.settle()
-
-    assert world.condition()["reason"] == "StepFailed"
-    assert "failed calling webhook" in world.condition()["message"]
+    await fail_until_told(world, "create Job")
     await world.settle()
+
     assert world.condition()["reason"] == "Starting"
 
 
 async def outage(world: World) -> None:
     """A webhook is down while `deletionPolicy` is edited."""
     world.declare(generation=2, deletionPolicy="Delete")
-    error = Unavailable("failed calling webhook", status=500)
-    world.kube.failures["patch EtcdBackup"] = [error] * UNANSWERED_PASSES
-    for _ in range(UNANSWERED_PASSES):
-        with pytest.raises(Unavailable):
-            await world.backups.reconcile(KEY)
-    assert world.condition()["reason"] == "StepFailed"
+    await fail_until_told(world, "patch EtcdBackup")
 
 
 async def test_a_stored_backup_was_called_incomplete_for_good_after_an_outage(world: World) -> None:

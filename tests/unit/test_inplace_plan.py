@@ -85,6 +85,16 @@ class TestTheWholeChain:
         changes = [one for one in labels(world.history) if one.startswith(("promote", "remove"))]
         assert changes == ["promote c-0", "promote c-1", "promote c-2", "remove c-3"]
 
+    def test_the_first_member_stays_while_those_that_are_to_have_its_data_are_silent(self) -> None:
+        """For a moment; it went, and only one volume had what was written meanwhile."""
+        world = running()
+        world.ask()
+        world.apply(until(world, "promote c-0"))
+        for ordinal in (1, 2):
+            world.pods[ordinal].silent = True
+
+        assert decide(world.observe()) == Wait("pod c-1 to answer from its init container start")
+
     def test_it_is_done_once(self) -> None:
         """The same words name a cluster that is no more."""
         world = running()

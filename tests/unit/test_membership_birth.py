@@ -11,7 +11,7 @@ import copy
 from dataclasses import replace
 
 import pytest
-from views import with_pod
+from views import DOWN, TRIED_AGAIN, with_pod
 from worlds import (
     Conflict,
     Data,
@@ -31,6 +31,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateSecret,
+    Hold,
     PushTicket,
     RecordMember,
     Settled,
@@ -431,6 +432,19 @@ def test_a_damaged_log_before_the_latch_is_named() -> None:
     assert "c-0" in getattr(rest, "message", "") + getattr(rest, "reason", "")
     assert "damaged" in getattr(rest, "message", "") + getattr(rest, "reason", "")
     assert world.record.attempt == 1
+
+
+def test_that_data_is_damaged_before_the_latch_came_and_went_with_each_crash() -> None:
+    """By etcd's own last words, while the kubelet tried it once more; so did the Event."""
+    world = World(body(2))
+    world.stuck = {1}
+    drive(world)
+    seen = with_pod(world.observe(), 0, damage="wal: crc mismatch", **DOWN)
+    told = decide(seen)
+    assert isinstance(told, Hold)
+    assert told.reason == "DataDamaged"
+
+    assert decide(with_pod(seen, 0, crashing=False, **TRIED_AGAIN)) == told
 
 
 def test_the_pods_that_hold_up_a_cluster_are_named_before_the_ones_that_wait_for_them() -> None:

@@ -8,7 +8,7 @@ import pytest
 from inplace_world import InPlaceWorld
 from recovery_world import RecoveryWorld
 from test_membership_upgrade import MIDDLE, NEW, OLD, changing, running, versions
-from views import with_pod, with_status, without_status
+from views import DOWN, TRIED_AGAIN, with_pod, with_status, without_status
 from worlds import World, body, drive, is_write, labels, until
 
 from etcd_stateful.membership import going_back
@@ -180,6 +180,32 @@ class TestANewMinorThatFails:
 
         world.edit(version="3.7.4")
         assert drive(world) == Settled()
+
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_that_its_version_fails_came_and_went_with_each_crash(self, size: int) -> None:
+        """For the moment in which the kubelet tries it again; so did the Event."""
+        world = changing(MIDDLE, NEW, size)
+        world.edit(version=OLD)
+        seen = replace(world.observe(), etcd=None, statuses={})
+        for ordinal in range(size):
+            seen = with_pod(seen, ordinal, **DOWN)
+        told = decide(seen)
+        assert isinstance(told, Hold)
+        assert told.reason == "VersionFails"
+        assert "Until then: a quorum to answer: c-0: container etcd keeps failing" in told.message
+
+        for ordinal in range(size):
+            seen = with_pod(seen, ordinal, **TRIED_AGAIN, crashing=False)
+            assert decide(seen) == told
+
+    def test_a_patch_is_not_taken_in_haste_as_one_is_tried_again(self) -> None:
+        """It may come up; and then there are gates."""
+        world = running(MIDDLE)
+        world.edit(version="3.6.15")
+        seen = without_status(world.observe(), 1)
+        assert isinstance(going_back.go_back(with_pod(seen, 1, **DOWN)), WriteBootstrap)
+
+        assert going_back.go_back(with_pod(seen, 1, **TRIED_AGAIN)) is None
 
     def test_a_loss_of_the_quorum_comes_first_with_these_words_beside_it(self) -> None:
         world = changing(MIDDLE, NEW)
@@ -387,11 +413,17 @@ class TestADowngradeThatFails:
         assert world.record.version == NEW
 
 
+def recoverable() -> RecoveryWorld:
+    """Three members at rest, of which a human may ask for a recovery."""
+    world = RecoveryWorld(body(3, version=MIDDLE))
+    assert drive(world, idle=2) == Settled()
+    return world
+
+
 class TestRecovering:
     def stuck(self, *, asked: bool = True, **fields: object) -> RecoveryWorld:
         """An upgrade stops at c-2, whose image does not exist; then c-1 loses its volume."""
-        world = RecoveryWorld(body(3, version=MIDDLE))
-        assert drive(world, idle=2) == Settled()
+        world = recoverable()
         world.bad_images = {MISSING}
         world.edit(version=MISSING)
         drive(world)
@@ -440,8 +472,7 @@ class TestRecovering:
 
     def test_what_is_of_the_older_minor_when_all_are_stopped_stays_so(self) -> None:
         """The newer one had started beside it."""
-        world = RecoveryWorld(body(3, version=MIDDLE))
-        assert drive(world, idle=2) == Settled()
+        world = recoverable()
         world.failing = {NEW}
         world.edit(version=NEW)
         steps(world)
@@ -460,8 +491,7 @@ class TestRecovering:
         assert versions(world) == [MIDDLE] * 3
 
     def test_nobody_who_answers_when_all_are_stopped_proves_nothing(self) -> None:
-        world = RecoveryWorld(body(3, version=MIDDLE))
-        assert drive(world, idle=2) == Settled()
+        world = recoverable()
         world.edit(version=NEW)
         world.apply(until(world, "restart c-2"))
         world.stuck = {0, 1, 2}

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from views import seat, with_claim, with_members, with_pod, with_status, without_status
+from views import (
+    DOWN,
+    TRIED_AGAIN,
+    seat,
+    with_claim,
+    with_members,
+    with_pod,
+    with_status,
+    without_status,
+)
 from worlds import World, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import learner
@@ -38,6 +47,10 @@ class TestPromoted:
         assert isinstance(step, MemberPromote)
         assert step.member_id == seat(ready, 3).member.member_id
         assert step.leader.member_id == ready.statuses[0].leader_id
+
+    def test_at_once_when_it_has_come_up_after_some_tries(self, ready: Observation) -> None:
+        """It is never Ready, which would end that it counts as tried again."""
+        assert isinstance(decide(with_pod(ready, 3, **TRIED_AGAIN)), MemberPromote)
 
     def test_not_before(self, ready: Observation) -> None:
         step = decide(with_status(ready, 3, applied_index=50))
@@ -179,6 +192,15 @@ class TestDropped:
         step = decide(with_claim(away, follower, deleting=True))
 
         assert step == Wait("learner c-3 to start", soon=True)
+
+    def test_not_when_it_is_tried_again_and_may_come_up(self, ready: Observation) -> None:
+        follower = next(one for one in (0, 1, 2) if not seat(ready, one).leads)
+        away = with_claim(without_status(ready, 3, follower), follower, deleting=True)
+        assert isinstance(decide(with_pod(away, 3, **DOWN)), MemberRemove)
+
+        step = decide(with_pod(away, 3, age=99.0, **TRIED_AGAIN))
+
+        assert step == Wait("learner c-3 to start: container etcd keeps failing", soon=True)
 
     def test_not_for_a_lost_voter_that_serves_on(self, ready: Observation) -> None:
         """There is no hurry: with the learner it will be one of four that goes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from views import seat, with_claim, with_members, with_pod, with_status, without_status
+from views import TRIED_AGAIN, seat, with_claim, with_members, with_pod, with_status, without_status
 from worlds import World, drive, formed, until
 
 from etcd_stateful.membership.loss import why_lost
@@ -109,6 +109,10 @@ class TestOnTheWordOfEtcd:
         assert lost(with_pod(seen, 1, damage="crc mismatch")) == (
             "etcd in pod c-1 refuses its data: crc mismatch"
         )
+
+    def test_not_while_it_is_tried_again(self, seen: Observation) -> None:
+        """Somebody may have put the files right, and then it comes up."""
+        assert lost(with_pod(seen, 1, damage="crc mismatch", **TRIED_AGAIN)) == ""
 
 
 class TestNever:

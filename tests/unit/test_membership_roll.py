@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from views import seat, with_claim, with_members, with_pod, without_status
+from views import DOWN, TRIED_AGAIN, seat, with_claim, with_members, with_pod, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
@@ -325,6 +325,12 @@ class TestUnready:
         assert labels([roll.unready(crashing)]) == ["restart c-1"]
         assert roll.unready(with_pod(crashing, 1, revision="")) is None
 
+    def test_one_the_quorum_hangs_by_is_left_alone_while_it_is_tried_again(self) -> None:
+        seen = with_pod(without_status(edited(3).observe(), 1, 2), 2, ready=False)
+        assert labels([roll.unready(with_pod(seen, 1, **DOWN))]) == ["restart c-1"]
+
+        assert labels([roll.unready(with_pod(seen, 1, **TRIED_AGAIN))]) != ["restart c-1"]
+
     def cut_off(self) -> World:
         """The quorum is lost, nobody is heard, and all have another template than the spec's."""
         world = edited(3)
@@ -466,6 +472,13 @@ class TestCrashing:
         assert labels([roll.crashing(seen)]) == ["restart c-1"]
 
         assert roll.crashing(with_pod(seen, 1, damage="it lacks entries")) is None
+
+    def test_not_one_that_is_tried_again_and_may_come_up(self) -> None:
+        seen = without_status(formed(3).observe(), 1)
+        assert labels([roll.crashing(with_pod(seen, 1, age=99.0, **DOWN))]) == ["restart c-1"]
+
+        step = decide(with_pod(seen, 1, age=99.0, **TRIED_AGAIN))
+        assert step == Wait("pod c-1: container etcd keeps failing")
 
     def test_not_on_a_claim_that_is_on_its_way_out(self) -> None:
         world = formed(3)

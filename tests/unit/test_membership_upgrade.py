@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from views import seat, with_pod, with_status, without_status
+from views import TRIED_AGAIN, seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import going_back, upgrade
@@ -792,6 +792,7 @@ class TestUntried:
         [
             {"ready": True},
             {"crashing": False},
+            {"crashing": False, **TRIED_AGAIN},
             {"crashing": False, "ready": True},
             {"crashing": False, "etcd_started": False},
         ],

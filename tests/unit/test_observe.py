@@ -46,7 +46,7 @@ class World:
             self.finder,
             Network(self.start, self.etcd, self.clock),
             "operator:1",
-            *(NoLook(), NoLook(), NoLook()),
+            *(NoLook(), NoLook(), NoLook(), NoLook()),
             operator=OperatorPods("operators", {"app": "etcd-operator"}),
             wall_clock=self.clock,
             clock=self.clock,

@@ -10,6 +10,7 @@ import pytest
 from fakes import cluster_body, running
 
 from etcd_operator import reading
+from etcd_operator.moments import rfc3339
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import records
@@ -235,6 +236,75 @@ class TestDamage:
         sidecar = {"name": "theirs", "restartCount": 9, "state": ended(message=CRC)}
         status["containerStatuses"].append(sidecar)
         assert self.damage(status) == ""
+
+
+def last_run(seconds=1.0, code=1):
+    times = {"startedAt": rfc3339(NOW - 3600), "finishedAt": rfc3339(NOW - 3600 + seconds)}
+    return {"terminated": ended(code, CRC)["terminated"] | times}
+
+
+def tried_again(restarts=3, since=1.0, last=None, **container):
+    """etcd runs once more, since so many seconds."""
+    runs = {"running": {"startedAt": rfc3339(NOW - since)}}
+    status = etcd_container(restarts, runs, last or last_run())
+    status["containerStatuses"][0] |= container
+    return status
+
+
+class TestTriedAgain:
+    """Between two crashes the kubelet has the container running for a moment."""
+
+    def read(self, status):
+        return reading.pod(cluster(), pod(status=status), None, NOW)
+
+    def test_what_is_told_of_a_pod_came_and_went_with_each_crash(self):
+        loop = [
+            tried_again(2),
+            etcd_container(2, last_run()),
+            etcd_container(2, WAITS, last_run()),
+            tried_again(3, since=0.0),
+            tried_again(3, since=29.0),
+        ]
+        seen = [self.read(status) for status in loop]
+
+        words = "container etcd keeps failing: exit code 1: discovery failed: walpb: crc mismatch"
+        assert {(one.trouble, one.damage) for one in seen} == {(words, "wal: crc mismatch")}
+        assert [one.tried_again for one in seen] == [True, False, False, True, True]
+        assert [one.is_stuck for one in seen] == [False, True, True, False, False]
+        assert [one.crashing for one in seen] == [False, True, True, False, False]
+
+    @pytest.mark.parametrize(
+        "status",
+        [
+            tried_again(1, last=last_run(code=137)),
+            tried_again(last=last_run(30.0, 137)),
+            tried_again(ready=True),
+            tried_again(since=30.0),
+            tried_again(last=last_run(code=0)),
+            tried_again(last=ended(message=CRC)),
+        ],
+        ids=[
+            "killed once",
+            "killed after it had run for long",
+            "serves",
+            "has run for a while",
+            "ended in order",
+            "nobody knows how long it ran",
+        ],
+    )
+    def test_one_that_may_well_come_up_is_in_no_trouble(self, status):
+        seen = self.read(status)
+        assert (seen.trouble, seen.damage, seen.tried_again) == ("", "", False)
+
+    def test_of_another_container_is_not_etcds(self):
+        status = tried_again(0)
+        status["containerStatuses"] += tried_again(name="theirs")["containerStatuses"]
+        assert not self.read(status).tried_again
+
+    def test_what_else_is_wrong_counts_at_once(self):
+        seen = self.read(tried_again() | {"phase": "Unknown"})
+        assert "does not answer" in seen.trouble
+        assert (seen.tried_again, seen.is_stuck, seen.damage) == (False, True, "")
 
 
 class TestOverdue:

@@ -29,7 +29,7 @@ class TestTheLook:
         shelves = kube.store = Shelves()
         network = Network(FakeStart(clock), FakeEtcd(), clock)
         finder = Finder(kube, shelves, clock)
-        looks = (NoLook(), NoLook(), NoLook())
+        looks = (NoLook(), NoLook(), NoLook(), NoLook())
         observer = Observer(
             shelves, finder, network, "operator:1", *looks, wall_clock=clock, clock=clock
         )

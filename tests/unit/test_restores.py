@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 from fakes import FakeClock, FakeKube
+from outages import fail_until_told
 
 from etcd_operator.events import Events
 from etcd_operator.kube import (
@@ -16,11 +17,9 @@ from etcd_operator.kube import (
     PODS,
     Json,
     Rejected,
-    Unavailable,
 )
 from etcd_operator.restores import Restores
 from etcd_operator.store import Store
-from etcd_operator.unanswered import UNANSWERED_PASSES
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place
@@ -284,17 +283,9 @@ async def test_a_look_that_the_api_server_refuses_is_told(world: World) -> None:
 
 async def test_a_job_that_the_api_server_fails_to_make_is_told(world: World) -> None:
     """A webhook was down, and the status said nothing for days."""
-    error = Unavailable("failed calling webhook", status=500)
-    world.kube.failures["create Job"] = [error] * UNANSWERED_PASSES
-    for passes in range(UNANSWERED_PASSES):
-        told = [one["reason"] for one in world.status.get("conditions", ())]
-        assert "StepFailed" not in told, passes
-        with pytest.raises(Unavailable):
-            await world.settle()
-
-    assert world.condition()["reason"] == "StepFailed"
-    assert "failed calling webhook" in world.condition()["message"]
+    await fail_until_told(world, "create Job")
     await world.settle()
+
     assert world.condition()["reason"] == "Reading"
 
 

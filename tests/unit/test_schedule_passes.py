@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeClock, FakeKube
+from outages import WEBHOOK, fail
 from prometheus_client.exposition import generate_latest
 
 from etcd_operator.events import Events
@@ -663,18 +664,6 @@ async def test_one_whose_backups_are_refused_is_measured_so_until_they_are_not(
     assert world.gauge("scheduled") == 1
 
 
-WEBHOOK = Unavailable(
-    "create /…/etcdbackups/s-1: Internal error occurred: failed calling webhook", status=500
-)
-
-
-async def fail(world: World, times: int) -> None:
-    """Passes that come to nothing."""
-    for _ in range(times):
-        with pytest.raises(Unavailable):
-            await world.settle()
-
-
 async def test_one_whose_backups_cannot_be_made_looks_well_no_longer(world: World) -> None:
     """A webhook was down for days, and neither the conditions nor the metrics told of it."""
     await world.until("02:59:59")
@@ -686,7 +675,7 @@ async def test_one_whose_backups_cannot_be_made_looks_well_no_longer(world: Worl
     await fail(world, 2)
     told = world.condition("Scheduled")
     assert (told["status"], told["reason"]) == ("False", "StepFailed")
-    assert "etcdbackups/s-1: Internal error occurred: failed calling webhook" in told["message"]
+    assert str(WEBHOOK) in told["message"]
     assert world.gauge("scheduled") == 0
 
     await world.settle()

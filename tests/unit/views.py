@@ -15,6 +15,14 @@ def with_pod(seen: Observation, ordinal: int, **changes: Any) -> Observation:
     return replace(seen, pods=tuple(pods))
 
 
+FAILING = {"ready": False, "trouble": "container etcd keeps failing"}
+DOWN = {**FAILING, "crashing": True}
+"""What a pod looks like while etcd that failed in it waits to be tried again."""
+
+TRIED_AGAIN = {**FAILING, "tried_again": True}
+"""The same in the moment in which it is tried again."""
+
+
 def with_claim(seen: Observation, ordinal: int, **changes: Any) -> Observation:
     claims = [replace(one, **changes) if one.ordinal == ordinal else one for one in seen.claims]
     return replace(seen, claims=tuple(claims))

@@ -53,8 +53,8 @@ which makes what is not there yet.
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
 # Claims are made by the StatefulSet, but for the first of a cluster that is born from a backup: that
-# is filled before there is any pod. The operator writes on them which member's data they hold, and
-# deletes one only when its member is gone for good or a person has said so.
+# is filled before there is any pod. The operator writes on them which member's data they hold and lets
+# them ask for more storage; it deletes one only when its member is gone for good or a person has said so.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]

@@ -138,6 +138,12 @@ class EtcdCluster:
         return self.pod.empty_dir is None
 
     @property
+    def storage(self) -> str:
+        """The size of each member's claim: a quantity such as `8Gi`."""
+        requests = ((self.pod.claim or {}).get("resources") or {}).get("requests") or {}
+        return str(requests.get("storage", DEFAULT_STORAGE))
+
+    @property
     def template_hash(self) -> str:
         """Of all that decides whether a pod is of this spec; pods carry it as an annotation.
 

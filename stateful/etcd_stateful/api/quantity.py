@@ -27,6 +27,12 @@ def parse_quantity(text: str) -> Decimal | None:
     return Decimal(match[1] + (match[3] or "")) * _FACTORS[match[2]] if match else None
 
 
+def is_less(left: str, right: str) -> bool:
+    """False also where either is no quantity."""
+    one, other = parse_quantity(left), parse_quantity(right)
+    return one is not None and other is not None and one < other
+
+
 def same_quantity(left: object, right: object) -> bool:
     """True for two spellings of one value: the API server stores `1000m` as `1`."""
     if not isinstance(left, str | int) or not isinstance(right, str | int):

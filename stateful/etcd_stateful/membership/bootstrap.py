@@ -204,7 +204,7 @@ def _gathering(seen: Observation) -> bool:
     expected = [seen.pod(ordinal) for ordinal in range(len(record.members))]
     if any(pod and pod.age > GATHERING_SECONDS for pod in expected):
         return False
-    return any(pod is None or (pod.answer is None and not pod.trouble) for pod in expected)
+    return any(pod is None or (pod.answer is None and not pod.is_stuck) for pod in expected)
 
 
 def _ticket(seen: Observation, pod: Pod) -> Step | None:

@@ -88,7 +88,7 @@ def besides(seen: Observation, step: Step | None) -> Step | None:
     """What the cluster waits for as pods fail, with what a human can do about its version."""
     if not is_latched(seen) or recorded(seen).untried:
         return step
-    if not (_fails(seen) if seen.etcd is None else _is_missing(seen)):
+    if not (_is_seen_to_fail(seen) if seen.etcd is None else _is_missing(seen)):
         return step
     words = why_not(seen) or _why_it_may_fail(seen)
     match step:
@@ -127,6 +127,11 @@ def _why_it_may_fail(seen: Observation) -> str:
 
 def _fails(seen: Observation) -> bool:
     return _is_missing(seen) or any(pod.crashing for pod in seen.pods)
+
+
+def _is_seen_to_fail(seen: Observation) -> bool:
+    """Also while etcd is only tried again, or what is told would come and go with each crash."""
+    return _fails(seen) or any(pod.tried_again for pod in seen.pods)
 
 
 def _is_missing(seen: Observation) -> bool:

@@ -6,35 +6,41 @@ replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, 
 
 from __future__ import annotations
 
-from etcd_stateful.membership import changes, links, roll, roster, upgrade
+from etcd_stateful.membership import changes, larger, links, roll, roster, upgrade
 from etcd_stateful.membership.observation import Observation, Pod
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
 
 
 def lowest(seen: Observation) -> Step | None:
-    able = _able(seen)
-    return _add(seen, able[0]) if able else None
+    if able := _able(seen):
+        return _add(seen, able[0])
+    tight = (seat.claim for seat in _vacant(seen) if larger.lacks_room(seen, seat.claim))
+    return next((larger.to_grow(seen, claim) for claim in tight if claim), None)
 
 
 def is_possible(seen: Observation) -> bool:
     """Whether some ordinal without a member has a pod that could be one, or may say so yet."""
-    vacant = (seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size)
-    return any(seat.member is None and _may_answer(seat) for seat in vacant) or bool(_able(seen))
+    may = (_may_answer(one) or larger.lacks_room(seen, one.claim) for one in _vacant(seen))
+    return any(may) or bool(_able(seen))
 
 
 def _may_answer(seat: Seat) -> bool:
     """Its `start` is silent, as one may be for a moment that has answered before."""
     pod = seat.pod
     waits = pod is not None and pod.in_start and pod.answer is None
-    return waits and pod is not None and not (pod.deleting or pod.trouble)
+    return waits and pod is not None and not (pod.deleting or pod.is_stuck)
 
 
 def _able(seen: Observation) -> list[Seat]:
     if seen.etcd is None:
         return []
-    vacant = [seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size]
-    return [seat for seat in vacant if seat.member is None and _may_join(seen, seat)]
+    return [seat for seat in _vacant(seen) if _may_join(seen, seat)]
+
+
+def _vacant(seen: Observation) -> list[Seat]:
+    wanted = (seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size)
+    return [seat for seat in wanted if seat.member is None]
 
 
 def _may_join(seen: Observation, seat: Seat) -> bool:
@@ -47,6 +53,8 @@ def _may_join(seen: Observation, seat: Seat) -> bool:
     if not seat.waits_empty or seat.pod is None:
         return False
     if seat.durable and (claim is None or claim.deleting or claim.damage):
+        return False
+    if larger.lacks_room(seen, claim):
         return False
     voters = roster.voters(seen)
     tried = any(_is_same_image(seat.pod, one.pod) for one in voters if one.serves and one.pod)

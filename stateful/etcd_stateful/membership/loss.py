@@ -62,7 +62,7 @@ def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
 
 
 def _damaged(seen: Observation, seat: Seat) -> str:
-    if seat.pod and seat.pod.damage:
+    if seat.pod and seat.pod.damage and not seat.pod.tried_again:
         return f"etcd in pod {seat.name} refuses its data: {seat.pod.damage}"
     accused = any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
     if accused and _is_outvoted(seen, seat.ordinal):

@@ -64,6 +64,11 @@ class Claim:
     deleting: bool = False
     phase: str = "Bound"
     labelled: bool = True
+    requested: str = ""
+    """The size that it asks for, and the one that its volume has: quantities such as `8Gi`."""
+    capacity: str = ""
+    fixed: str = ""
+    """Why it cannot ask for more, in the API server's words. Looked for only where it should."""
 
     @property
     def own_record(self) -> MemberRecord | None:
@@ -102,7 +107,10 @@ class Pod:
     image_missing: bool = False
     """It cannot be had, from anywhere."""
     crashing: bool = False
-    """Its etcd container keeps failing."""
+    """Its etcd container keeps failing, and does not run now."""
+    tried_again: bool = False
+    """etcd kept failing in it, and runs once more: it may come up this time, or fail as before.
+    `trouble` and `damage` still say what they said, for people; nothing is decided by them."""
     damage: str = ""
     """etcd's own last words when it refuses to start on damaged data, again and again."""
     node_gone: bool = False
@@ -121,6 +129,11 @@ class Pod:
     """That its `start` looks for; None where it does not say."""
     levels: Levels | None = None
     """How it was started to talk to members and clients; None where it is as the record says."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it is in trouble now, and not only until a moment ago."""
+        return bool(self.trouble) and not self.tried_again
 
     @property
     def made_for(self) -> Version | None:
@@ -153,10 +166,8 @@ class MemberStatus:
     errors: tuple[str, ...] = ()
     storage_version: str = ""
     """Minor of the format of its data, `3.6`; from etcd 3.6 on."""
-
     revision: int = 0
     """Of its data, as far as it has applied it; 0 where it does not say."""
-
     downgrade_target: str = ""
     """Minor that etcd's downgrade API has been told to go down to; empty while it is off."""
 
@@ -200,18 +211,14 @@ class Job:
     epoch: int
     spec_hash: str
     """As of the pods: another one means that the spec was edited since."""
-
     state: Literal["running", "complete", "failed"]
     deleting: bool = False
     stranger: str = ""
     """Who owns it, in words, where it is not this cluster's."""
-
     trouble: str = ""
     """What its pod waits for or failed at, in words."""
-
     claim_uid: str = ""
     """Of the claim that a restore's Job was made to fill."""
-
     etcd_started: bool = False
     """In one of its pods, or nobody can tell any more that it has not."""
 

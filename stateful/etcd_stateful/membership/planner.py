@@ -29,6 +29,7 @@ from etcd_stateful.membership import (
     going_back,
     grow,
     issued,
+    larger,
     learner,
     leftovers,
     links,
@@ -308,6 +309,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _Starts(replicas.keep),
     _children,
     _Starts(_version_first),
+    larger.next_claim,
     restore.carry_out,
     replacement.go_on,
     certificates.of_clients,
@@ -358,6 +360,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     links.changed,
     switch.held,
     authentication.held,
+    larger.outcome,
     leftovers.stopping,
     roll.not_looked_at,
 )

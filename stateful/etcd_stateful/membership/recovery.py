@@ -89,7 +89,7 @@ def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
             reason = (
                 f"pod {pod.name} is given up: spec.recovery.fenced says that it is off for good"
             )
-            return DeletePod.of(pod, reason, force=True)
+            return DeletePod.by_force(pod, reason)
     if seen.pods:
         return Wait(f"{', '.join(_stopping(pod) for pod in seen.pods)} to stop", soon=True)
     others = [name for name in seen.occupants if not _is_of_job(seen, name)]

@@ -100,7 +100,7 @@ def _delete(pod: Pod, why: str) -> DeletePod:
 def _force(pod: Pod) -> DeletePod:
     """Its node does not confirm that it stopped; it is no member any more, so it can do no harm."""
     reason = f"pod {pod.name} is given up: its member was removed, and its node does not answer"
-    return DeletePod.of(pod, reason, force=True)
+    return DeletePod.by_force(pod, reason)
 
 
 def not_replaceable(seen: Observation) -> Step | None:

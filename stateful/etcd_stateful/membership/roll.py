@@ -37,7 +37,7 @@ def unready(seen: Observation) -> Step | None:
             continue
         if pod.etcd_started and is_latched(seen) and going_back.lowers_blindly(seen, pod.made_for):
             continue  # the older etcd might find data that it cannot read (I9)
-        if seat.is_voter and not pod.trouble and not roster.rest_holds(seen, seat):
+        if seat.is_voter and not pod.is_stuck and not roster.rest_holds(seen, seat):
             continue  # it may be silent for this moment alone, and the quorum hang by it (I1)
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
             return _restart(pod, "it does not serve, and its template is not the newest")
@@ -57,7 +57,7 @@ def _is_on_its_way(pod: Pod) -> bool:
     if pod.deleting:
         return not pod.overdue
     is_up = pod.etcd_started or pod.answer is not None
-    return not is_up and not pod.trouble and pod.age < CRASH_SECONDS
+    return not is_up and not pod.is_stuck and pod.age < CRASH_SECONDS
 
 
 def next_pod(seen: Observation) -> Step | None:

@@ -141,8 +141,8 @@ class PushTicket:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteClaim:
-    """Delete the claim of exactly this UID and resourceVersion."""
+class _Deletion:
+    """Of the object of exactly this UID and resourceVersion."""
 
     name: str
     uid: str
@@ -150,26 +150,49 @@ class DeleteClaim:
     reason: str
 
     @classmethod
-    def of(cls, claim: Claim, reason: str) -> Self:
-        return cls(claim.name, claim.uid, claim.resource_version, reason)
+    def of(cls, seen: Claim | Pod | Job, reason: str) -> Self:
+        return cls(seen.name, seen.uid, seen.resource_version, reason)
 
 
 @dataclass(frozen=True, slots=True)
-class DeletePod:
-    """Delete the pod of exactly this UID and resourceVersion; its StatefulSet makes it again.
+class DeleteClaim(_Deletion):
+    """Delete the claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob(_Deletion):
+    """Delete the Job, with its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod(_Deletion):
+    """Delete the pod; its StatefulSet makes it again.
 
     `force`: without waiting for its node to confirm. Only for one that is no member any more.
     """
 
-    name: str
-    uid: str
-    resource_version: str
-    reason: str
     force: bool = False
 
     @classmethod
-    def of(cls, pod: Pod, reason: str, *, force: bool = False) -> Self:
-        return cls(pod.name, pod.uid, pod.resource_version, reason, force)
+    def by_force(cls, pod: Pod, reason: str) -> Self:
+        return cls(pod.name, pod.uid, pod.resource_version, reason, force=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandClaim:
+    """Let the claim of exactly this UID and resourceVersion ask for so much storage."""
+
+    name: str
+    uid: str
+    resource_version: str
+    storage: str
+    """A quantity such as `8Gi`."""
+
+    reason: str
+
+    @classmethod
+    def of(cls, claim: Claim, storage: str, reason: str) -> Self:
+        return cls(claim.name, claim.uid, claim.resource_version, storage, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,20 +202,6 @@ class CreateJob:
     name: str
     manifest: dict[str, object]
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteJob:
-    """Delete the Job of exactly this UID and resourceVersion, with its pods."""
-
-    name: str
-    uid: str
-    resource_version: str
-    reason: str
-
-    @classmethod
-    def of(cls, job: Job, reason: str) -> Self:
-        return cls(job.name, job.uid, job.resource_version, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +340,7 @@ Write = (
     | RecordMember
     | PushTicket
     | DeleteClaim
+    | ExpandClaim
     | DeletePod
     | CreateJob
     | DeleteJob
@@ -344,6 +354,7 @@ _FINAL = (
     DeletePod,
     CreateJob,
     CreateSecret,
+    ExpandClaim,
     MemberAddLearner,
     MemberUpdate,
     MemberPromote,

@@ -277,3 +277,9 @@ def state_of(pod: Json | None, container: str) -> str:
 
 def is_waiting_in_start(pod: Json | None) -> bool:
     return state_of(pod, "start") == "running"
+
+
+def start_image(pod: Json) -> str:
+    """Of the operator that has rendered it; a StatefulSet's template will do."""
+    found = (one for one in pod["spec"]["initContainers"] if one["name"] == "start")
+    return str(next(found)["image"])

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
-from harness.api import DEPLOYMENTS, KUBECONFIG, ROOT
+from harness.api import KUBECONFIG, ROOT
+from harness.older import Version
 from harness.operator import Operator
 from harness.waiting import eventually
 
 CHART = ROOT / "charts" / "etcd-operator"
+WAITING = ("--wait", "--timeout=90s")
 
 
 @dataclass
@@ -31,28 +34,40 @@ class Release:
     def install(self) -> None:
         self._bring("install")
 
+    def install_instead(self, version: Version) -> None:
+        """As if it were the first. Of the CRDs other tests may own fields, which it takes."""
+        self.uninstall()
+        ways = ("--take-ownership", "--force-conflicts", _tag(version.image))
+        self._bring("install", *ways, chart=version.chart)
+
     def upgrade(self, **changed: str) -> None:
         self._bring("upgrade", *(f"--set={key}={value}" for key, value in changed.items()))
 
-    def restore(self) -> None:
-        """As it was found."""
-        if self.is_there:
-            self.upgrade()
-        else:
-            self.install()
+    def upgrade_as_documented(self, image: str) -> None:
+        """By the command of docs/operations.md."""
+        ways = ("--reset-then-reuse-values", _tag(image), *WAITING, *self._there)
+        helm("upgrade", self.operator.release, str(CHART), *ways)
 
-    @property
-    def is_there(self) -> bool:
-        where = (self.operator.namespace, self.operator.name)
-        return self.operator.kube.get(DEPLOYMENTS, *where) is not None
+    def roll_back(self) -> None:
+        """To what was there before the last upgrade."""
+        helm("rollback", self.operator.release, *WAITING, *self._there)
+
+    def restore(self) -> None:
+        """As it was found, whatever is there now."""
+        self._bring("upgrade", "--install")
 
     @property
     def _there(self) -> tuple[str, ...]:
         return (f"--namespace={self.operator.namespace}",)
 
-    def _bring(self, verb: str, *words: str) -> None:
-        ways = ("--values=-", "--wait", "--timeout=90s", *self._there)
-        helm(verb, self.operator.release, str(CHART), *ways, *words, stdin=self.values)
+    def _bring(self, verb: str, *words: str, chart: Path = CHART) -> None:
+        ways = ("--values=-", *WAITING, *self._there)
+        helm(verb, self.operator.release, str(chart), *ways, *words, stdin=self.values)
+
+
+def _tag(image: str) -> str:
+    """As a string: of digits alone it would be a number."""
+    return f"--set-string=image.tag={image.rpartition(':')[2]}"
 
 
 def helm(*words: str, stdin: str | None = None) -> str:

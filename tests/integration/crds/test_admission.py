@@ -112,10 +112,10 @@ class Server:
             *self._place, "etcdclusters", name, body, dry_run="All"
         )
 
-    def change_while_it_runs(self, name: str, etcd: str, spec: dict[str, Any]) -> Any:
-        """Of a cluster whose status says so; an operator that is there takes that back at once."""
+    def change_while_it_says(self, name: str, status: dict[str, Any], spec: dict[str, Any]) -> Any:
+        """Of a cluster of that status; an operator that is there takes that back at once."""
         for _ in range(50):
-            told = self.tell(name, {"phase": "Running", "currentVersion": etcd}, store=True)
+            told = self.tell(name, status, store=True)
             try:
                 return self.change(name, spec, told["metadata"]["resourceVersion"])
             except ApiException as error:
@@ -213,7 +213,10 @@ def stored(server: Server, request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_change_is_taken_or_refused(server: Server, stored: str, row: dict[str, Any]) -> None:
     def change() -> None:
         if "runs" in row:
-            server.change_while_it_runs(stored, row["runs"], row["to"])
+            status = {"phase": "Running", "currentVersion": row["runs"]}
+            server.change_while_it_says(stored, status, row["to"])
+        elif "volumes" in row:
+            server.change_while_it_says(stored, {"storage": row["volumes"]}, row["to"])
         else:
             server.change(stored, row["to"])
 

@@ -12,7 +12,7 @@ from etcd_live import BINARIES, Cluster, compact, eventually, put, raise_alarm
 from minors import NEWEST, differing
 
 from etcd_operator import corruption
-from etcd_operator.applied import Declined, Done, Outdated, Unanswered
+from etcd_operator.applied import Declined, Done, Outdated, Uncertain
 from etcd_operator.changes import change
 from etcd_operator.etcd import GrpcEtcd, NoAnswer, Refused
 from etcd_stateful.membership.observation import Alarm
@@ -132,7 +132,7 @@ async def test_without_a_quorum_the_outcome_is_unknown(cluster, monkeypatch):
     monkeypatch.undo()
     outcome = await change(etcd, MemberRemove(asked, cluster.member_id(others[0]), "is lost"))
     # The leader may still know too little to ask, and then says so.
-    assert isinstance(outcome, Unanswered) or outcome == Declined("unhealthy cluster")
+    assert isinstance(outcome, Uncertain) or outcome == Declined("unhealthy cluster")
 
 
 async def test_another_member_at_the_address_is_not_asked(cluster):
@@ -296,12 +296,7 @@ class TestDowngrade:
     async def test_is_on_while_members_of_both_minors_run(self, cluster):
         """The whole way down of one member, and what the older one says of it."""
         older = LOWER[cluster.minor]
-        cluster.begin(3)
-        etcd = await cluster.ready()
-        await eventually(lambda: _stores(etcd, cluster, cluster.minor))
-        await done(etcd, EnableDowngrade(await leader(cluster, etcd), older, "down"))
-        # etcd looks every few seconds, first at the cluster's version and then at the data's.
-        await eventually(lambda: _stores(etcd, cluster, older), seconds=60)
+        etcd = await _begun_and_told_to_go_down(cluster, 3)
 
         first = cluster.first[0]
         _start_again(cluster, first, _newest(older))
@@ -315,11 +310,7 @@ class TestDowngrade:
         """All are started again by hand: the lower one cannot be had, or has run and fails."""
         older = LOWER[cluster.minor]
         newer = cluster.binary
-        cluster.begin(1)
-        etcd = await cluster.ready()
-        await eventually(lambda: _stores(etcd, cluster, cluster.minor))
-        await done(etcd, EnableDowngrade(await leader(cluster, etcd), older, "down"))
-        await eventually(lambda: _stores(etcd, cluster, older), seconds=60)
+        etcd = await _begun_and_told_to_go_down(cluster, 1)
         only = cluster.first[0]
         if ran:
             _start_again(cluster, only, _newest(older))
@@ -353,6 +344,18 @@ class TestDowngrade:
 
         for member in cluster.first:
             await eventually(lambda member=member: _runs(etcd, cluster.at(member), older))
+
+
+async def _begun_and_told_to_go_down(cluster, members):
+    """Until every member's data has the format of the lower minor; all still run the higher."""
+    older = LOWER[cluster.minor]
+    cluster.begin(members)
+    etcd = await cluster.ready()
+    await eventually(lambda: _stores(etcd, cluster, cluster.minor))
+    await done(etcd, EnableDowngrade(await leader(cluster, etcd), older, "down"))
+    # etcd looks every few seconds, first at the cluster's version and then at the data's.
+    await eventually(lambda: _stores(etcd, cluster, older), seconds=60)
+    return etcd
 
 
 def _newest(minor):

@@ -26,7 +26,7 @@ from etcd_stateful.membership.observation import (
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import Step
-from model.world import job, quick, seen_job, tables, volume
+from model.world import again, job, quick, seen_job, tables, volume
 from model.world.state import (
     CRASH,
     DATABASE,
@@ -348,7 +348,10 @@ class Planner:
         step = self._said.get(key)
         if step is None:
             self.asked += 1
-            step = self._said[key] = self._ask(observe(key))
+            seen = observe(key)
+            step = self._ask(seen)
+            again.check(seen, step, decide)
+            self._said[key] = step
         return step
 
 

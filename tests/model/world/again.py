@@ -1,0 +1,58 @@
+"""A container that fails is tried again and again, and runs for a moment before it fails as before.
+
+The world has no state for that moment, in which nothing else happens. Whatever the planner is shown
+of pods that fail, it is shown once more as they look then, and held to two rules: it does what it
+would do if they ran and were silent, and what it says meanwhile stays as it is, word for word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations
+
+from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+from model.world.moves import Broken
+
+
+def check(seen: Observation, step: Step, decide: Callable[[Observation], Step]) -> None:
+    """Raises Broken.
+
+    Args:
+        step: what is decided while all of them are down.
+    """
+    for some in _groups([pod.ordinal for pod in seen.pods if pod.crashing]):
+        told, silent = decide(_with(seen, some, _again)), decide(_with(seen, some, _runs))
+        if _is_write(told) or _is_write(silent):
+            if told != silent:
+                raise Broken(f"again: {told} is done for etcd that is tried again, not {silent}")
+        elif not _is_write(step) and told != step and not _is_of_a_moment(step):
+            raise Broken(f"again: etcd is tried again, and instead of {step} it says {told}")
+
+
+def _groups(failing: list[int]) -> Iterator[tuple[int, ...]]:
+    for count in range(1, len(failing) + 1):
+        yield from combinations(failing, count)
+
+
+def _with(seen: Observation, some: tuple[int, ...], how: Callable[[Pod], Pod]) -> Observation:
+    pods = (how(pod) if pod.ordinal in some else pod for pod in seen.pods)
+    return replace(seen, pods=tuple(pods))
+
+
+def _again(pod: Pod) -> Pod:
+    return replace(pod, crashing=False, tried_again=True)
+
+
+def _runs(pod: Pod) -> Pod:
+    return replace(pod, crashing=False, trouble="", damage="")
+
+
+def _is_write(step: Step) -> bool:
+    return not isinstance(step, Wait | Hold | Settled)
+
+
+def _is_of_a_moment(step: Step) -> bool:
+    """A member is lost by etcd's last words, and goes as soon as those that serve answer."""
+    return isinstance(step, Wait) and "can be replaced: etcd in pod" in step.reason

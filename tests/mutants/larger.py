@@ -1,0 +1,97 @@
+"""Faults in larger volumes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_EXPANSION = "operator/etcd_operator/expansion.py"
+_LARGER = "membership/larger.py"
+
+MUTANTS: Final = [
+    Mutant(
+        _LARGER,
+        "        if not claim.fixed:\n",
+        "        if True:\n",
+        "a claim that cannot grow is asked to for ever",
+    ),
+    Mutant(
+        _LARGER,
+        "if whose == seen.cluster.uid and claim.phase",
+        "if claim.phase",
+        "the claim of another cluster is altered (I10)",
+    ),
+    Mutant(
+        _LARGER,
+        " and not claim.deleting",
+        "",
+        "a claim that goes is asked to grow first",
+    ),
+    Mutant(
+        _LARGER,
+        "claim.ordinal < seen.replicas and ",
+        "",
+        "a claim that no pod uses is waited for",
+    ),
+    Mutant(
+        _LARGER,
+        "is_less(claim.capacity, declared))",
+        "claim.capacity != declared)",
+        "one size in other words is asked for, for ever",
+    ),
+    Mutant(
+        _LARGER,
+        "if claim is None or claim.fixed or",
+        "if claim is None or",
+        "a member never joins as its volume cannot grow",
+    ),
+    Mutant(
+        _LARGER,
+        "capacity < ROOM * largest",
+        "False",
+        "a member joins on a volume that the data does not fit on",
+    ),
+    Mutant(
+        _LARGER,
+        "return min(known)[1]",
+        "return max(known)[1]",
+        "a size that some volumes do not have may be put back",
+    ),
+    Mutant(
+        "membership/grow.py",
+        "_may_answer(one) or larger.lacks_room(seen, one.claim)",
+        "_may_answer(one)",
+        "the one member with the data goes, as the volume of the ordinal below it has yet to grow",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    larger.next_claim,\n",
+        "",
+        "claims stay as they are",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    larger.outcome,\n",
+        "",
+        "a volume that has not grown is told as declared",
+    ),
+    Mutant(
+        _EXPANSION,
+        ", dry_run=True",
+        "",
+        "claims grow by being looked at",
+    ),
+    Mutant(
+        _EXPANSION,
+        "        if asked not in self._answers:\n",
+        "        if True:\n",
+        "a class that forbids it is asked at every look",
+    ),
+    Mutant(
+        _EXPANSION,
+        "            return str(error)  # one who",
+        "            raise  # one who",
+        "an admission that is down stops every pass",
+    ),
+]

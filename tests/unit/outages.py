@@ -1,0 +1,45 @@
+"""An API server that fails at one kind of call, as where a webhook is down, and its being told."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import pytest
+from fakes import FakeKube
+
+from etcd_operator.kube import Json, Unavailable
+from etcd_operator.unanswered import REASON, UNANSWERED_PASSES
+
+WEBHOOK: Final = Unavailable("Internal error occurred: failed calling webhook", status=500)
+
+
+class World(Protocol):
+    """Of an object that the operator makes passes over."""
+
+    kube: FakeKube
+
+    @property
+    def status(self) -> Json: ...
+
+    async def settle(self) -> float | None: ...
+
+    def condition(self) -> Json: ...
+
+
+async def fail(world: World, times: int) -> None:
+    """Passes that come to nothing."""
+    for _ in range(times):
+        with pytest.raises(Unavailable):
+            await world.settle()
+
+
+async def fail_until_told(world: World, call: str) -> None:
+    """A webhook is down that is asked about this call: not the first such pass is told."""
+    world.kube.failures[call] = [WEBHOOK] * UNANSWERED_PASSES
+    for passes in range(UNANSWERED_PASSES):
+        told = [one["reason"] for one in world.status.get("conditions", ())]
+        assert REASON not in told, passes
+        await fail(world, 1)
+
+    assert world.condition()["reason"] == REASON
+    assert str(WEBHOOK) in world.condition()["message"]

@@ -1,0 +1,117 @@
+"""Whether claims may grow, asked of the API server as a trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes import FakeClock, FakeKube
+from test_membership_larger import declared
+from worlds import cluster
+
+from etcd_operator.expansion import ASK_SECONDS, Expansion
+from etcd_operator.kube import CLAIMS, Conflict, Rejected, Unavailable
+from etcd_operator.reading import claim as read_claim
+from etcd_stateful import naming
+from etcd_stateful.membership.observation import Claim, Observation
+
+TRIAL = "patch PersistentVolumeClaim as a trial"
+REFUSAL = "the storageclass that provisions the pvc must support resize"
+
+
+class Looks:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.expansion = Expansion(self.kube, self.clock)
+        for ordinal in range(3):
+            self.kube.put(CLAIMS, bound(ordinal))
+
+    async def look(self, storage: str = "2Gi") -> list[str]:
+        """What is said of each claim."""
+        live = {"spec": {"replicas": 3}}
+        base = Observation(cluster(3, pod=declared(storage)), None, live, None, None)
+        seen = await self.expansion.onto(replace(base, claims=self.claims()))
+        return [one.fixed for one in seen.claims]
+
+    def claims(self) -> tuple[Claim, ...]:
+        names = (naming.claim("c", ordinal) for ordinal in range(3))
+        found = (
+            read_claim("c", self.kube.live(CLAIMS, name, cluster(3).namespace)) for name in names
+        )
+        return tuple(one for one in found if one)
+
+
+def bound(ordinal: int) -> dict[str, object]:
+    uid = cluster(3).uid
+    return {
+        "metadata": {
+            "name": naming.claim("c", ordinal),
+            "namespace": cluster(3).namespace,
+            "labels": naming.labels("c"),
+            "annotations": {naming.CLUSTER_UID: uid},
+        },
+        "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+    }
+
+
+@pytest.fixture
+def looks() -> Looks:
+    return Looks()
+
+
+async def test_nothing_is_stored_by_asking(looks: Looks) -> None:
+    assert await looks.look() == ["", "", ""]
+    assert looks.kube.calls[TRIAL] == 3
+    assert [one.requested for one in looks.claims()] == ["1Gi"] * 3
+
+
+async def test_what_has_the_size_that_is_declared_costs_no_request(looks: Looks) -> None:
+    assert await looks.look("1024Mi") == ["", "", ""]
+    assert not looks.kube.calls
+
+
+async def test_the_words_of_a_refusal_are_on_its_claim(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403)]
+
+    assert await looks.look() == [REFUSAL, "", ""]
+
+
+async def test_a_class_that_forbids_it_was_asked_at_every_look(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403) for _ in range(3)]
+
+    for _ in range(5):
+        assert await looks.look() == [REFUSAL] * 3
+    assert looks.kube.calls[TRIAL] == 3
+
+
+async def test_a_claim_that_is_gone_meanwhile_is_not_called_fixed(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Rejected("not found", status=404)]
+
+    assert await looks.look() == ["", "", ""]
+
+
+@pytest.mark.parametrize("storage", ["2Gi", "4Gi"])
+async def test_it_is_asked_again_after_a_while_or_for_another_size(
+    looks: Looks, storage: str
+) -> None:
+    looks.kube.failures[TRIAL] = [Rejected(REFUSAL, status=403) for _ in range(3)]
+    await looks.look()
+    looks.clock.now += ASK_SECONDS + 1 if storage == "2Gi" else 0
+
+    assert await looks.look(storage) == ["", "", ""]
+
+
+async def test_a_claim_that_has_changed_meanwhile_is_not_called_fixed(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Conflict("modified", status=409)]
+
+    assert await looks.look() == ["", "", ""]
+
+
+async def test_an_admission_that_is_down_stopped_every_pass(looks: Looks) -> None:
+    looks.kube.failures[TRIAL] = [Unavailable("failed calling webhook") for _ in range(3)]
+
+    assert await looks.look() == ["failed calling webhook"] * 3
+    looks.clock.now += ASK_SECONDS + 1
+    assert await looks.look() == ["", "", ""]

@@ -363,7 +363,10 @@ def _newest(minor):
 
 
 def _start_again(cluster, member, binary):
-    member.kill()
+    """Ends it in order, as the kubelet does. etcd says that its data has the lower format before
+    that is on its disk (bbolt commits every 100 ms) and before it has taken the snapshot that the
+    lower minor begins from: killed just then, it ends the lower minor with "invalid downgrade"."""
+    member.stop()
     member.binary = binary
     member.start(cluster.initial_cluster(cluster.first), cluster.token, "existing")
 

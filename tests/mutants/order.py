@@ -30,8 +30,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BLOCKED,
-        "if not pod.deleting and pod.ordinal < seen.replicas",
-        "if not pod.deleting",
+        "if not one.deleting and one.ordinal < seen.replicas",
+        "if not one.deleting",
         "a pod that is taken away anyway is called a lost member",
     ),
     Mutant(

@@ -127,4 +127,16 @@ MUTANTS: Final = [
         "if ended else",
         "a member that is killed once a month is said to fail as it comes up",
     ),
+    Mutant(
+        "membership/planner.py",
+        "    blocked.tried_again,\n",
+        "",
+        "that data is damaged before the cluster has formed comes and goes with each crash",
+    ),
+    Mutant(
+        "membership/blocked.py",
+        "return _damaged(seen, pod, damage) if not pod.tried_again else None",
+        "return _damaged(seen, pod, damage)",
+        "a pod that keeps failing is never made again, as another is tried again",
+    ),
 ]

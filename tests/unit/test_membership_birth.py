@@ -444,7 +444,9 @@ def test_that_data_is_damaged_before_the_latch_came_and_went_with_each_crash() -
     assert isinstance(told, Hold)
     assert told.reason == "DataDamaged"
 
-    assert decide(with_pod(seen, 0, crashing=False, **TRIED_AGAIN)) == told
+    again = with_pod(seen, 0, crashing=False, **TRIED_AGAIN)
+    assert decide(again) == told
+    assert labels([decide(with_pod(again, 1, age=99.0, **DOWN))]) == ["restart c-1"]
 
 
 def test_the_pods_that_hold_up_a_cluster_are_named_before_the_ones_that_wait_for_them() -> None:

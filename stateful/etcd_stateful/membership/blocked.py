@@ -5,6 +5,8 @@ Asked when there is no ticket to hand out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from etcd_stateful import naming
 from etcd_stateful.membership import survivor
 from etcd_stateful.membership.beginning import has_spent_ticket
@@ -36,12 +38,12 @@ def cannot_form(seen: Observation) -> Step | None:
 
 def starts(seen: Observation) -> Step | None:
     """Pods that can get no ticket, in words; one that only waits on a claim that goes is helped."""
-    steps = (
-        _claim_missing(seen, pod) or _finding(seen, pod)
-        for pod in seen.pods
-        if not pod.deleting and pod.ordinal < seen.replicas
-    )
+    steps = (_claim_missing(seen, pod) or _finding(seen, pod) for pod in _asked_for(seen))
     return next((step for step in steps if step), None)
+
+
+def _asked_for(seen: Observation) -> Iterator[Pod]:
+    return (one for one in seen.pods if not one.deleting and one.ordinal < seen.replicas)
 
 
 def _finding(seen: Observation, pod: Pod) -> Step | None:
@@ -51,13 +53,23 @@ def _finding(seen: Observation, pod: Pod) -> Step | None:
     if finding and finding.found == "foreign-data" and not may_adopt(seen, pod, finding):
         return _foreign_data(seen, pod, finding)
     damage = finding.detail if finding and finding.found == "damaged" else pod.damage
-    if damage and not is_latched(seen):
-        return Hold(
-            "DataDamaged",
-            f"the data of pod {pod.name} is damaged ({damage}), and the cluster has not formed. "
-            "Put the volume right; or delete its claim and the pod to begin without that data",
-        )
-    return None
+    return _damaged(seen, pod, damage) if not pod.tried_again else None
+
+
+def _damaged(seen: Observation, pod: Pod, damage: str) -> Step | None:
+    if not damage or is_latched(seen):
+        return None
+    return Hold(
+        "DataDamaged",
+        f"the data of pod {pod.name} is damaged ({damage}), and the cluster has not formed. "
+        "Put the volume right; or delete its claim and the pod to begin without that data",
+    )
+
+
+def tried_again(seen: Observation) -> Step | None:
+    """Asked late: etcd that may come up after all keeps nobody from doing what there is to do."""
+    again = (pod for pod in _asked_for(seen) if pod.tried_again)
+    return next((step for pod in again if (step := _damaged(seen, pod, pod.damage))), None)
 
 
 def _claim_missing(seen: Observation, pod: Pod) -> Step | None:

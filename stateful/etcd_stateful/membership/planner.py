@@ -342,6 +342,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     grow.lowest,
     replace.not_replaceable,
     blocked.starts,
+    blocked.tried_again,
     beginning.not_taken,
     awaited.every_pod_serves,
     blocked.unformed,

@@ -32,7 +32,7 @@ test: venv ## Every tier, end to end included; prints the minutes of each
 .PHONY: lint test-unit test-integration test-e2e bench comparison mutants verify
 lint: venv ## Style, types, layering, generated files
 	@$(PYTHON) tests/tiers.py lint
-test-unit: venv ## Pure functions; seconds, needs nothing
+test-unit: venv ## Pure functions, and passes against fakes; minutes, needs Python alone
 	@$(PYTHON) tests/tiers.py unit
 test-integration: venv ## Real etcd, a real kube-apiserver
 	@$(PYTHON) tests/tiers.py integration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from fnmatch import filter as filter_names
@@ -109,6 +110,29 @@ def test_every_reason_of_blocked_is_explained() -> None:
 
     assert len(explained) == len(set(explained))
     assert set(explained) == reasons() - NO_BLOCK
+
+
+def words_in(module: str) -> set[str]:
+    """Texts in the code that look like the type, status or reason of a condition."""
+    tree = ast.parse((CORE / module).read_text())
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return {one for one in texts if isinstance(one, str) and re.fullmatch("[A-Z][A-Za-z]+", one)}
+
+
+def test_every_reason_of_a_condition_is_explained() -> None:
+    """Those of Blocked alone were; who wrote an alert on the others had to read the code."""
+    section = OPERATIONS.partition("## Reasons of conditions")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\|([^|]*)\|(.*)\|$", section, re.MULTILINE)
+    explained = {one for _, cell in rows for one in re.findall(r"`([A-Z][A-Za-z]+)`", cell)}
+    modules = ("conditions.py", "changing.py", "disruptions.py")
+    found = {one for module in modules for one in words_in(module)}
+
+    table = OPERATIONS.partition("| condition | True means")[2].partition("\n\n")[0]
+    types = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    others = {"True", "False", "Unknown", "Condition", "Outcome"}
+
+    assert explained - found == {"InvalidSpec", "UnsupportedVersion"}
+    assert found - explained - types == others
 
 
 @pytest.mark.parametrize(

@@ -306,6 +306,24 @@ class TestWhatFails:
         assert (sorted(world.claims), world.job) == ([0, 1, 2], None)
         assert world.serving() == {0, 1, 2}
 
+    def test_a_claim_in_the_way_was_named_without_the_way_out(self) -> None:
+        world = running()
+        world.job_runs = False
+        world.ask()
+        drive(world, idle=2)
+        seen = world.observe()
+        [mine] = [claim for claim in seen.claims if claim.ordinal == 3]
+        assert mine.record is not None
+        other = replace(mine, record=replace(mine.record, cluster_uid="other", cluster_id=7))
+        claims = tuple(other if claim is mine else claim for claim in seen.claims)
+
+        step = decide(replace(seen, claims=claims))
+
+        assert isinstance(step, Hold)
+        assert step.reason == "RestoreFailed"
+        assert "claim data-c-3 holds another member's data" in step.message
+        assert "delete the claim" in step.message
+
     def test_a_failure_does_not_keep_a_lost_member_lost(self) -> None:
         """The cluster's own repair does not wait for what is restored."""
         world = running()

@@ -360,3 +360,13 @@ class TestHeld:
 
         assert isinstance(step, Hold)
         assert "auth disable" in step.message
+
+    def test_in_plaintext_no_way_out_is_said_that_is_none(self) -> None:
+        """It named fields of the spec, of which none is carried out while etcd denies all."""
+        found = world(TLS=PLAINTEXT, auth=AUTH)
+        found.denied = "user name is empty"
+        step = decide(found.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "AuthenticationRefused"
+        assert "spec." not in step.message

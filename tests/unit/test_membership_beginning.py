@@ -235,7 +235,14 @@ class TestTooLate:
         ("edit", "words"),
         [
             ({"version": "3.6.14"}, "spec.version says 3.6.14, and it has begun with 3.7.3. "),
-            ({"TLS": {"peer": "Plaintext"}}, "spec.TLS says otherwise than it has begun. "),
+            (
+                {"TLS": {"peer": "Plaintext"}},
+                "spec.TLS asks for plaintext for peers, and they have begun with TLS with managed ",
+            ),
+            (
+                {"TLS": {"client": "Managed", "allowPlaintextClients": True}},
+                "spec.TLS asks for TLS with managed certificates beside plaintext for clients, ",
+            ),
         ],
     )
     def test_what_etcd_has_begun_with_stays(self, edit: dict[str, object], words: str) -> None:
@@ -297,7 +304,10 @@ class TestTooLate:
 
         assert isinstance(step, Hold)
         assert "Secret old, which" in step.message
-        assert "spec.TLS says otherwise than it has begun" in step.message
+        assert "spec.TLS asks for TLS with the certificates in Secret new" in step.message
+        assert "for peers, and they have begun with TLS with the certificates in Secret old" in (
+            step.message
+        )
 
     def test_no_claims_are_spoken_of_where_there_are_none(self) -> None:
         world = without_images(pod={"emptyDir": {}})

@@ -566,6 +566,7 @@ class TestI7TheClusterIdStays:
 
         assert isinstance(step, Hold)
         assert step.reason == "SplitBrain"
+        assert "0000000000000077 in pods c-2, the record says" in step.message
 
     def test_split_brain_before_the_latch_latches_nothing(self) -> None:
         world = before(World(body(3)), "latch")
@@ -692,8 +693,8 @@ class TestI10OthersObjectsAreLeftAlone:
 
         assert rest == Hold(
             "NameTaken",
-            f"{kind} {name} belongs to Deployment x. It is left alone; delete or rename it, or "
-            "give the cluster another name",
+            f"{kind} {name} belongs to Deployment x. It is left alone; delete it, or make it again "
+            "under another name, or choose another name for the cluster",
         )
         assert world.history == []
 
@@ -876,8 +877,24 @@ class TestI11NothingBeginsEmptyOnItsOwn:
 
         assert isinstance(rest, Hold)
         assert rest.reason == "SplitBrain"
-        assert "00000000000000aa" in rest.message
+        assert "claim data-c-2 says 00000000000000aa" in rest.message
         assert world.secret is None
+
+    def test_the_way_out_of_two_etcd_clusters_that_is_told_leads_out(self) -> None:
+        """The message named two IDs, and neither whose they were nor what to do."""
+        world = formed(3)
+        formed_as = f"{world.record.cluster_id:016x}"
+        world.lose_secret()
+        world.claims[2].annotations[naming.CLUSTER_ID] = "00000000000000aa"
+        rest = drive(world)
+        assert isinstance(rest, Hold)
+        assert f"claim data-c-0 says {formed_as}" in rest.message
+        assert "status.clusterID" in rest.message
+
+        world.body["status"] = {"clusterID": formed_as}
+        drive(world)
+
+        assert f"{world.record.cluster_id:016x}" == formed_as
 
     def test_a_claim_of_an_attempt_that_never_formed_is_no_split_brain_where_the_status_tells(
         self,

@@ -220,6 +220,17 @@ async def test_a_job_whose_pod_was_gone_before_it_was_heard_ended_it_for_good(
     assert world.kube.live(ETCD_CLUSTERS, "c")["spec"]["size"] == 3
 
 
+async def test_a_job_of_someone_else_was_told_of_without_the_way_out(world: World) -> None:
+    metadata = {"namespace": "default", "name": "c-backup-d1"}
+    world.kube.put(JOBS, {"metadata": metadata})
+
+    assert await world.settle() == 30.0
+
+    assert world.condition()["reason"] == "JobOfAnother"
+    assert "delete it" in world.condition()["message"]
+    assert world.kube.calls["delete Job"] == 0
+
+
 async def test_an_edit_of_the_spec_is_another_try(world: World) -> None:
     """The Job of before has failed for good, and knows only what the spec said then."""
     await world.settle()
@@ -258,6 +269,7 @@ async def test_what_a_human_has_to_do_for_the_cluster_is_told_here_too(world: Wo
     await world.settle()
 
     assert world.condition()["reason"] == "ClusterBlocked"
+    assert world.condition()["message"].startswith("EtcdCluster c is blocked: claims hold")
     assert "claims hold the data" in world.condition()["message"]
 
 

@@ -127,7 +127,8 @@ def decide(seen: Seen) -> Step:
         words = f"cluster {cluster.cluster_id} serves the data of the backup"
         return Say("Restored", words, "True")
     if cluster.blocked:
-        return Say("ClusterBlocked", cluster.blocked, "False", after=LOOK_SECONDS)
+        words = f"EtcdCluster {seen.restore.name} is blocked: {cluster.blocked}"
+        return Say("ClusterBlocked", words, "False", after=LOOK_SECONDS)
     return Say("Restoring", f"EtcdCluster {seen.restore.name}: {cluster.doing}", after=LOOK_SECONDS)
 
 
@@ -201,7 +202,8 @@ def _describe(seen: Seen) -> Step:
     if job is None:
         return _begin(seen)
     if job.stranger:
-        return Say("JobOfAnother", f"Job {job.name} belongs to {job.stranger}", "False", 30.0)
+        words = f"Job {job.name} belongs to {job.stranger}; delete it: its name is needed"
+        return Say("JobOfAnother", words, "False", after=SLOW_SECONDS)
     if job.deleting:
         words = f"Job {job.name} of before is being deleted{held_by(job)}"
         return Say("Reading", words, after=1.0)

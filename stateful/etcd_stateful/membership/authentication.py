@@ -160,9 +160,15 @@ def _no_way_in(seen: Observation) -> str:
 
 
 def _way_in(seen: Observation) -> str:
+    """What helps now: as long as nothing is known of the members, no edit of the spec does."""
+    off = "turn authentication off again (etcdctl --user root auth disable)"
+    if not seen.cluster.links.client.is_encrypted:
+        return (
+            "The clients' link is in plaintext, where etcd cannot tell who the operator is: "
+            f"{off}. Users need TLS for clients"
+        )
     if why := _no_way_in(seen):
-        off = "turn authentication off again (etcdctl --user root auth disable)"
-        return f"Its operator has no way in: {why}. Or {off}"
+        return f"The operator has no way in: {why}. Or {off}"
     return (
         "The user root must have the role root, and the operator's certificate the common name "
         "root; its members must ask for certificates (client-cert-auth)"

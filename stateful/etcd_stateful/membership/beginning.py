@@ -14,6 +14,7 @@ Each attempt has a token of its own, and with it other members: no two of them m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -115,14 +116,13 @@ def in_words(seen: Observation) -> str:
         return ""
     if words := _backup_in_words(seen):
         return words
-    now, asked = running_version(seen), links.wished(cluster)
+    now = running_version(seen)
     said = []
     if cluster.version_declared and cluster.version != now:
         said.append(f"spec.version says {cluster.version}, and it has begun with {now}")
     if cluster.size != len(record.members):
         said.append(f"spec.size says {cluster.size}, and it has begun with {len(record.members)}")
-    if asked != cluster.links:
-        said.append("spec.TLS says otherwise than it has begun")
+    said += _links_in_words(cluster)
     if not said:
         return ""
     what = "the EtcdCluster and its claims" if cluster.durable else "the EtcdCluster"
@@ -131,6 +131,17 @@ def in_words(seen: Observation) -> str:
         "the edit is for when it has formed. If it cannot form, mend what keeps it or take the "
         f"edit back; or delete {what}, and create it again as it is to be"
     )
+
+
+def _links_in_words(cluster: EtcdCluster) -> Iterator[str]:
+    has, asked = cluster.links, links.wished(cluster)
+    for name, one, other in (
+        ("peers", has.peer, asked.peer),
+        ("clients", has.client, asked.client),
+    ):
+        if one != other:
+            now, begun = links.in_words(other), links.in_words(one)
+            yield f"spec.TLS asks for {now} for {name}, and they have begun with {begun}"
 
 
 def _backup_in_words(seen: Observation) -> str:

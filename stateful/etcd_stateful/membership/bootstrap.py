@@ -72,8 +72,12 @@ def _begin(seen: Observation, name: str) -> Step:
     """
     known, version = remembered.cluster_ids(seen), str(running_version(seen))
     if len(known) > 1:
-        ids = ", ".join(identity.to_hex(cluster) for cluster in sorted(known))
-        return Hold("SplitBrain", f"the claims belong to different etcd clusters: {ids}")
+        return Hold(
+            "SplitBrain",
+            f"Secret {name} is gone, and what is left is of different etcd clusters: "
+            f"{remembered.in_words(seen)}. Nothing is touched. Find out which data is right, and "
+            "put its cluster ID into status.clusterID; no etcd may answer with another by then",
+        )
     if known:
         record = remembered.record(seen, known.pop())
         return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
@@ -114,10 +118,12 @@ def one_cluster(seen: Observation) -> Step | None:
     record = recorded(seen)
     if others := remembered.answering(seen) - {record.cluster_id}:
         ids = ", ".join(identity.to_hex(other) for other in sorted(others))
+        names = ", ".join(remembered.pods_that_answer_with(seen, others))
+        where = f" in pods {names}" if names else ""
         return Hold(
             "SplitBrain",
-            f"etcd answers with cluster ID {ids}, the record says "
-            f"{identity.to_hex(record.cluster_id)}. Nothing is touched",
+            f"etcd answers with cluster ID {ids}{where}, the record says "
+            f"{identity.to_hex(record.cluster_id)}. Nothing is touched until they agree",
         )
     return None
 

@@ -68,7 +68,8 @@ def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) ->
     if job.stranger:
         return Hold(
             "NameTaken",
-            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete or rename it",
+            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete it, or make it "
+            "again under another name",
         )
     made = made_of(bootstrap.as_running(seen), filling.store)
     if (job.epoch, job.spec_hash) != (filling.record.epoch, made):

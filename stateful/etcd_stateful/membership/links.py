@@ -93,7 +93,7 @@ def changed(seen: Observation) -> Step | None:
     """An edit that asks for what there is no way to. All else goes on."""
     has, asked = seen.cluster.links, wished(seen.cluster)
     said = [
-        f"{name} are {_in_words(one)}, and spec.TLS asks for {_in_words(other)}"
+        f"{name} are {in_words(one)}, and spec.TLS asks for {in_words(other)}"
         for name, one, other in (
             ("peers", has.peer, asked.peer),
             ("clients", has.client, asked.client),
@@ -114,8 +114,8 @@ def changed(seen: Observation) -> Step | None:
     return Hold("TLSCannotChange", f"{'; '.join(said)}. {way}")
 
 
-def _in_words(link: Link) -> str:
-    half = ", half-way" if link.between else ""
+def in_words(link: Link) -> str:
+    half = " beside plaintext" if link.between else ""
     if link.mode == "Static":
         secrets = " and ".join(name for name in (link.secret, link.operator) if name)
         return f"TLS with the certificates in Secret {secrets}{half}"

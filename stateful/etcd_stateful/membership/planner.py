@@ -112,8 +112,8 @@ def _names_taken(seen: Observation) -> Step | None:
 def _name_taken(foreign: Foreign) -> Hold:
     return Hold(
         "NameTaken",
-        f"{foreign.kind} {foreign.name} belongs to {foreign.owner}. It is left alone; delete or "
-        "rename it, or give the cluster another name",
+        f"{foreign.kind} {foreign.name} belongs to {foreign.owner}. It is left alone; delete it, "
+        "or make it again under another name, or choose another name for the cluster",
     )
 
 

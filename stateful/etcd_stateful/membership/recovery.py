@@ -162,7 +162,8 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
     if job.stranger:
         return Hold(
             "NameTaken",
-            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete or rename it",
+            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete it, or make it "
+            "again under another name",
         )
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
         return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")

@@ -7,11 +7,13 @@ default is never applied twice (I9).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import records, replicas
+from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.versions import Version
@@ -42,6 +44,20 @@ def answering(seen: Observation) -> set[int]:
     said = {status.cluster_id for status in seen.statuses.values()}
     strange = {other for at, other in seen.strangers.items() if other != _of_before(seen, at)}
     return said | strange | ({seen.etcd.cluster_id} if seen.etcd else set())
+
+
+def in_words(seen: Observation) -> str:
+    """What remembers which cluster's ID."""
+    held = [(f"claim {claim.name}", claim.record) for claim in seen.claims]
+    held += [(f"pod {pod.name}", pod.record) for pod in seen.pods]
+    said = [f"{what} says {to_hex(record.cluster_id)}" for what, record in held if record]
+    return ", ".join(said + [f"etcd says {to_hex(one)}" for one in sorted(answering(seen))])
+
+
+def pods_that_answer_with(seen: Observation, ids: Collection[int]) -> list[str]:
+    served = {at: status.cluster_id for at, status in seen.statuses.items()}
+    said = {**seen.strangers, **served}
+    return [naming.pod(seen.cluster.name, at) for at in sorted(said) if said[at] in ids]
 
 
 def _of_before(seen: Observation, ordinal: int) -> int | None:

@@ -116,7 +116,8 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
     if _may_go(seen, taking, claim):
         words = f"claim {claim.name} is deleted: what it was to be filled for has changed"
         return DeleteClaim.of(claim, words)
-    return Hold(FAILED, f"claim {claim.name} holds another member's data")
+    words = f"claim {claim.name} holds another member's data; if nobody needs it, delete the claim"
+    return Hold(FAILED, words)
 
 
 def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Claim) -> Step:

@@ -79,7 +79,11 @@ def _not_to_be_had(to_be: Observation) -> Step | None:
     if not taken:
         return None
     words = f"{taken[0].kind} {taken[0].name} belongs to {taken[0].owner}"
-    return Hold("NameTaken", f"spec.TLS asks for TLS, and {words}: delete or rename it. {goes_on}")
+    return Hold(
+        "NameTaken",
+        f"spec.TLS asks for TLS, and {words}: delete it, or make it again under another name. "
+        f"{goes_on}",
+    )
 
 
 def held(seen: Observation) -> Step | None:

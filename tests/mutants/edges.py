@@ -243,4 +243,16 @@ MUTANTS: Final = [
         "lowest = max(versions)",
         "an upgrade is told as done with its first member",
     ),
+    Mutant(
+        "operator/etcd_operator/start/journal.py",
+        'text.encode(errors="backslashreplace")',
+        "text.encode()",
+        "a file whose name is no text ends `start`, over and over",
+    ),
+    Mutant(
+        "operator/etcd_operator/start/volume.py",
+        '.encode(errors="backslashreplace").decode()',
+        "",
+        "half a character in a file's name goes into answers and a status",
+    ),
 ]

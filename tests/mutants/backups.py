@@ -639,6 +639,18 @@ MUTANTS: Final = [
         "",
         "a cluster that was deleted comes back by itself, with old data",
     ),
+    Mutant(
+        _RESTORES,
+        "    if cluster.otherwise:\n",
+        "    if False:\n",
+        "a cluster that began empty, or adopted old data, is called restored",
+    ),
+    Mutant(
+        "operator/etcd_operator/restores.py",
+        "return record.latched and not record.bump",
+        "return record.latched",
+        "a cluster that was filled from the backup is called failed",
+    ),
     # What comes late, or from elsewhere.
     Mutant(
         "operator/etcd_operator/restore/fetch.py",

@@ -255,4 +255,10 @@ MUTANTS: Final = [
         "",
         "half a character in a file's name goes into answers and a status",
     ),
+    Mutant(
+        "operator/etcd_operator/labelling.py",
+        " & {pod.uid for pod in seen.pods}",
+        "",
+        "each pod that was refused a label is remembered for ever",
+    ),
 ]

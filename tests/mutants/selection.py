@@ -129,6 +129,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/expansion.py": ("test_expansion.py",),
     "operator/etcd_operator/reading.py": _CRASHES,
     "operator/etcd_operator/restore/__main__.py": ("test_leaving.py",),
+    "operator/etcd_operator/labelling.py": ("test_labelling.py",),
     "operator/etcd_operator/recover/gateway.py": ("test_recover.py",),
     "operator/etcd_operator/restore/fetch.py": ("test_restore_fetch.py",),
     "operator/etcd_operator/restore/finish.py": ("test_restore_fetch.py",),

@@ -256,6 +256,12 @@ MUTANTS: Final = [
         "half a character in a file's name goes into answers and a status",
     ),
     Mutant(
+        "membership/roster.py",
+        '        host = naming.split_url(url)[1].partition(":")[0]\n',
+        '        host = __import__("urllib.parse").parse.urlsplit(url).hostname or ""\n',
+        "a member that was added by an odd URL ends each pass over its cluster",
+    ),
+    Mutant(
         "operator/etcd_operator/labelling.py",
         " & {pod.uid for pod in seen.pods}",
         "",

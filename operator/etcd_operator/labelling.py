@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from etcd_operator.finder import Finder
-from etcd_operator.kube import PODS, Conflict, Kubernetes, Rejected, Unavailable
+from etcd_operator.kube import PODS, Conflict, Key, Kubernetes, Rejected, Unavailable
 from etcd_stateful import naming
 from etcd_stateful.membership import labels
 from etcd_stateful.membership.observation import Observation, Pod
@@ -25,27 +25,37 @@ class Labels:
         self._kube = kube
         self._finder = finder
         self._under_way: dict[asyncio.Task[None], str] = {}
-        self._refused: set[str] = set()
+        self._refused: dict[Key, set[str]] = {}
+        """By cluster: its pods, as long as they are there, by their UIDs."""
 
     def write(self, seen: Observation) -> None:
         """One patch for each pod that needs it and has none under way."""
-        busy = self._refused.union(self._under_way.values())
+        busy = self._still_refused(seen).union(self._under_way.values())
         for pod, member in labels.due(seen):
             if pod.uid not in busy:
-                task = asyncio.create_task(self._write(seen.cluster.namespace, pod, member))
+                key = (seen.cluster.namespace, seen.cluster.name)
+                task = asyncio.create_task(self._write(key, pod, member))
                 self._under_way[task] = pod.uid
                 task.add_done_callback(self._under_way.pop)
+
+    def _still_refused(self, seen: Observation) -> set[str]:
+        key = (seen.cluster.namespace, seen.cluster.name)
+        left = self._refused.pop(key, set()) & {pod.uid for pod in seen.pods}
+        if left:
+            self._refused[key] = left
+        return left
 
     async def drain(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    async def _write(self, namespace: str, pod: Pod, member: str) -> None:
+    async def _write(self, cluster: Key, pod: Pod, member: str) -> None:
         patch = {"metadata": {"uid": pod.uid, "labels": {naming.MEMBER_ID: member}}}
         try:
-            self._finder.take(PODS, await self._kube.merge_patch(PODS, namespace, pod.name, patch))
+            written = await self._kube.merge_patch(PODS, cluster[0], pod.name, patch)
+            self._finder.take(PODS, written)
         except (Conflict, Unavailable):
             return  # the pod is another one by now, or is still to be labelled at the next pass
         except Rejected as error:
             if error.status != GONE:
-                self._refused.add(pod.uid)
+                self._refused.setdefault(cluster, set()).add(pod.uid)
                 log.warning("no label says which member pod %s is: %s", pod.name, error)

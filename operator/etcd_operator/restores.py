@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from etcd_operator import reading
 from etcd_operator.backup_jobs import BackupJobs
 from etcd_operator.events import Events
 from etcd_operator.finder import Finder
@@ -17,6 +18,7 @@ from etcd_operator.kube import (
     ETCD_CLUSTERS,
     ETCD_RESTORES,
     JOBS,
+    SECRETS,
     Conflict,
     Json,
     Key,
@@ -102,7 +104,10 @@ class Restores:
         stored: Json = body.get("status") or {}
         cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
         if cluster is not None:
-            return await self._with_backup(Seen(restore, stored, _born(cluster)))
+            secret = self._finder.known(
+                SECRETS, restore.namespace, naming.start_secret(restore.name)
+            )
+            return await self._with_backup(Seen(restore, stored, _born(cluster, secret)))
         name = naming.backup_job(restore.name, restores.description(restore).id)
         job = await self._jobs.find(restore, name)
         seen = Seen(restore, stored, job=job)
@@ -166,7 +171,7 @@ class Restores:
         return rfc3339(self._wall_clock())
 
 
-def _born(cluster: Json) -> Born:
+def _born(cluster: Json, secret: Json | None) -> Born:
     told: Json = cluster.get("status") or {}
     notes = cluster["metadata"].get("annotations") or {}
     conditions = {one["type"]: one for one in told.get("conditions") or ()}
@@ -178,4 +183,12 @@ def _born(cluster: Json) -> Born:
         doing=str(told.get("plan") or "not looked at yet"),
         blocked=str(blocked.get("message", "")) if blocked.get("status") == "True" else "",
         restore=told.get("restore") or {},
+        otherwise=secret is not None and _began_otherwise(cluster, secret),
     )
+
+
+def _began_otherwise(cluster: Json, secret: Json) -> bool:
+    record = reading.secret(secret).bootstrap
+    if record is None or record.cluster_uid != cluster["metadata"]["uid"]:
+        return False
+    return record.latched and not record.bump

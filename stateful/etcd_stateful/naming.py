@@ -210,6 +210,13 @@ def host(cluster: str, namespace: str, ordinal: int, domain: str = "") -> str:
     return f"{pod(cluster, ordinal)}.{headless_service(cluster)}.{namespace}.svc{domain}"
 
 
+def split_url(url: str) -> tuple[str, str]:
+    """Scheme and `host:port` of a member's URL. People may add members by URLs that etcd takes, and
+    for which the standard library raises."""
+    scheme, _, rest = url.partition("://")
+    return scheme.lower(), rest.partition("/")[0]
+
+
 def selector(cluster: str) -> dict[str, str]:
     """Labels that select a cluster's pods; never a user's labels."""
     return {LABEL_NAME: "etcd"} | ours(cluster)

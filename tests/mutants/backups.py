@@ -639,7 +639,50 @@ MUTANTS: Final = [
         "",
         "a cluster that was deleted comes back by itself, with old data",
     ),
+    Mutant(
+        _RESTORES,
+        "    if cluster.otherwise:\n",
+        "    if False:\n",
+        "a cluster that began empty, or adopted old data, is called restored",
+    ),
+    Mutant(
+        "operator/etcd_operator/restores.py",
+        "return record.latched and not record.bump",
+        "return record.latched",
+        "a cluster that was filled from the backup is called failed",
+    ),
+    # What comes late, or from elsewhere.
+    Mutant(
+        "operator/etcd_operator/restore/fetch.py",
+        "    if volume.has_run(str(root)):\n",
+        "    if False:\n",
+        "a Job that is made late puts the backup in the place of what was written since",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/finish.py",
+        "    if volume.has_run(str(root)):\n",
+        "    if False:\n",
+        "the data of a member that began meanwhile gives way to the backup",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/source.py",
+        "                await self._check_sender(member)\n",
+        "",
+        "a member that is behind sends the snapshot that another was asked for",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/sink.py",
+        "            if folder == self._root:\n                return\n",
+        "            return\n",
+        "a folder that was made for a backup is gone after a loss of power, with the backup",
+    ),
     # The end of a Job's program.
+    Mutant(
+        "operator/etcd_operator/backup/__main__.py",
+        "    return 0 if told or isinstance(outcome, Removed | Brought) else 1\n",
+        "    return 0\n",
+        "a backup whose word found no room is made again without end",
+    ),
     Mutant(
         "operator/etcd_operator/backup/__main__.py",
         "    leave(main(os.environ))",

@@ -243,4 +243,28 @@ MUTANTS: Final = [
         "lowest = max(versions)",
         "an upgrade is told as done with its first member",
     ),
+    Mutant(
+        "operator/etcd_operator/start/journal.py",
+        'text.encode(errors="backslashreplace")',
+        "text.encode()",
+        "a file whose name is no text ends `start`, over and over",
+    ),
+    Mutant(
+        "operator/etcd_operator/start/volume.py",
+        '.encode(errors="backslashreplace").decode()',
+        "",
+        "half a character in a file's name goes into answers and a status",
+    ),
+    Mutant(
+        "membership/roster.py",
+        '        host = naming.split_url(url)[1].partition(":")[0]\n',
+        '        host = __import__("urllib.parse").parse.urlsplit(url).hostname or ""\n',
+        "a member that was added by an odd URL ends each pass over its cluster",
+    ),
+    Mutant(
+        "operator/etcd_operator/labelling.py",
+        " & {pod.uid for pod in seen.pods}",
+        "",
+        "each pod that was refused a label is remembered for ever",
+    ),
 ]

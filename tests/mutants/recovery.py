@@ -10,6 +10,7 @@ _BOOTSTRAP = "membership/bootstrap.py"
 _REMEMBERED = "membership/remembered.py"
 _REPLICAS = "membership/replicas.py"
 _JOB = "manifests/recovery_job.py"
+_GATEWAY = "operator/etcd_operator/recover/gateway.py"
 _QUORUM = "membership/quorum.py"
 _RECORDS = "membership/records.py"
 _RECOVER = "recover.py"
@@ -314,5 +315,11 @@ MUTANTS: Final = [
         "if listed.get(order.member_id) is not False:",
         "if order.member_id not in listed:",
         "a learner that is alone counts as a cluster",
+    ),
+    Mutant(
+        _GATEWAY,
+        "urllib.request.ProxyHandler({})",
+        "urllib.request.ProxyHandler()",
+        "a proxy of the environment is told the password of root",
     ),
 ]

@@ -17,6 +17,7 @@ from etcd_operator.backup import sink as sinks
 from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_stateful.api.stores import CHECKSUMS, Store
+from etcd_stateful.backup import names
 from etcd_stateful.certificates import AUTHORITY_FILES, Need
 
 KEY = "etcd.db"
@@ -90,6 +91,24 @@ async def test_a_file_is_written_and_checked_as_it_comes(sink: Sink, tmp_path: P
 
     assert (tmp_path / "copy").read_bytes() == content
     assert checked.finish() == hashlib.sha256(content).hexdigest()
+
+
+async def test_folders_made_on_the_way_to_a_backup_were_not_on_the_disk_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that lost power took them along, and what the status said was stored."""
+    key, synced, real = "of/this/cluster/etcd.db", list[str](), sinks._sync
+
+    def kept(path: Path) -> None:
+        synced.append(os.path.relpath(path, tmp_path))
+        real(path)
+
+    monkeypatch.setattr(sinks, "_sync", kept)
+    await Sink(Store("Volume", "claim", key), None, root=str(tmp_path)).put(key, b"manifest")
+
+    assert (tmp_path / key).read_bytes() == b"manifest"
+    assert synced[0].endswith(names.UNFINISHED)
+    assert synced[1:] == ["of/this/cluster", "of/this", "of", "."]
 
 
 @pytest.fixture

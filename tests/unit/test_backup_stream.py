@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import threading
 import time
 from collections.abc import Iterator
 from concurrent import futures
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,10 +20,14 @@ from aetcd import rpc
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.ahead import ahead
 from etcd_operator.backup.channel import open_channel
+from etcd_operator.backup.process import Backup
+from etcd_operator.backup.progress import Meter
+from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.choice import Answer
 from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Stored
 
 BLOB = bytes(range(256)) * 128
 ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", Store("S3", "bucket", "key"))
@@ -215,3 +222,85 @@ class TestAhead:
             assert await anext(stream) == b"one"
 
         assert set(threading.enumerate()) <= before
+
+
+class Members:
+    """Those behind a Service. A snapshot is sent by whomever the connection leads to by then."""
+
+    def __init__(self) -> None:
+        self.asked, self.sends, self.after = 2, 2, grpc.StatusCode.OK
+        self.server = grpc.server(futures.ThreadPoolExecutor(1))
+        asked = grpc.unary_unary_rpc_method_handler
+        maintenance = {
+            "Status": asked(self.status),
+            "Snapshot": grpc.unary_stream_rpc_method_handler(self.snapshot),
+        }
+        for service, methods in (
+            ("Maintenance", maintenance),
+            ("Cluster", {"MemberList": asked(self.member_list)}),
+        ):
+            handler = grpc.method_handlers_generic_handler(f"etcdserverpb.{service}", methods)
+            self.server.add_generic_rpc_handlers((handler,))
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+        self.taken = False
+
+    def _header(self) -> Any:
+        member = self.sends if self.taken else self.asked
+        return rpc.ResponseHeader(cluster_id=1, member_id=member, revision=7)
+
+    def status(self, _: bytes, context: Any) -> bytes:
+        if self.taken and self.after != grpc.StatusCode.OK:
+            context.abort(self.after, "connection refused")
+        status = rpc.StatusResponse(header=self._header(), leader=9, version="3.7.3")
+        return bytes(status.SerializeToString())
+
+    def member_list(self, _: bytes, __: Any) -> bytes:
+        return bytes(rpc.MemberListResponse(header=self._header()).SerializeToString())
+
+    def snapshot(self, _: bytes, __: Any) -> Iterator[bytes]:
+        self.taken = True
+        body = bytes(4096)
+        blob = body + hashlib.sha256(body).digest()
+        yield rpc.SnapshotResponse(remaining_bytes=0, blob=blob).SerializeToString()
+
+
+@pytest.fixture
+def members() -> Iterator[Members]:
+    found = Members()
+    yield found
+    found.server.stop(None)
+
+
+class TestWhoSendsIt:
+    @staticmethod
+    async def run(members: Members, root: Path) -> Stored | Failure:
+        store = Store("Volume", "claim", "etcd.db")
+        endpoint = f"http://127.0.0.1:{members.port}"
+        order = replace(ORDER, store=store, endpoints=(endpoint,))
+        return await Backup(order, Sink(store, None, root=str(root)), Meter()).run()
+
+    async def test_a_member_that_was_behind_sent_what_another_was_asked_for(
+        self, members: Members, tmp_path: Path
+    ) -> None:
+        """Between question and snapshot the connection broke, and led to another: what that one did
+        not have yet was missing in a backup that was said to hold it."""
+        members.sends = 3
+
+        found = await self.run(members, tmp_path)
+
+        assert isinstance(found, Failure)
+        assert (found.reason, found.final) == ("EtcdUnreachable", False)
+        assert "changed the member behind it" in found.message
+        assert not (tmp_path / "etcd.db").exists()
+
+    @pytest.mark.parametrize("after", [grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE])
+    async def test_one_that_tells_nothing_of_itself_while_it_sends_costs_the_backup_nothing(
+        self, members: Members, tmp_path: Path, after: grpc.StatusCode
+    ) -> None:
+        members.after = after
+
+        found = await self.run(members, tmp_path)
+
+        assert isinstance(found, Stored)
+        assert found.revision == 7

@@ -10,6 +10,8 @@ from reconcile_bench import KEY, Bench
 
 from etcd_operator.kube import PODS, Rejected, Unavailable
 from etcd_stateful import naming
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.membership.observation import Observation
 
 
 @pytest.fixture
@@ -71,6 +73,18 @@ async def test_what_is_refused_is_said_once_and_not_asked_again(bench, monkeypat
 
     assert len(asked) == 3
     assert [one.levelno for one in caplog.records].count(logging.WARNING) == 3
+
+
+async def test_refused_pods_were_remembered_long_after_they_were_gone(bench, monkeypatch):
+    refuse(bench, monkeypatch, Rejected("no, 403", status=403))
+    body = bench.declare()
+    await bench.run()
+    labelling = bench.reconciler._labels
+    assert labelling._refused
+
+    labelling.write(Observation(parse_cluster(body), None, None, None, None))
+
+    assert not labelling._refused
 
 
 async def test_a_pod_that_is_gone_is_nothing_to_warn_of(bench, monkeypatch, caplog):

@@ -5,8 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from etcd_operator.backup import __main__ as backing_up
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup import outcome
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Brought, Failure, Proven, Removed, Stored
 
 WATCHED = """
 import atexit, runpy
@@ -27,3 +36,42 @@ def test_a_job_that_is_done_was_aborted_at_its_end(program: str, code: int) -> N
 
     assert run.returncode == code, run.stderr
     assert run.stdout == ""
+
+
+STORED = Stored("s3://bucket/key", "0a", 7, "3.7.3", 4128, "ff", 1.0, key="key")
+ENDED = [
+    (STORED, 1),
+    (Proven("3.7.3", ("revision 7",)), 1),
+    (Removed(2), 0),
+    (Brought(4128), 0),
+    (Failure("TimedOut", "too long", final=True), 3),
+]
+
+
+def ended(result: Any, word: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    async def back_up(_: Order) -> Any:
+        return result
+
+    monkeypatch.setattr(backing_up, "back_up", back_up)
+    monkeypatch.setattr(backing_up.logs, "setup", lambda *_: None)
+    order = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", Store("S3", "bucket", "key"))
+    told = {orders.VARIABLE: orders.serialise(order), "TERMINATION_LOG": word}
+    return backing_up.main(told)
+
+
+@pytest.mark.parametrize(("result", "code"), ENDED)
+def test_a_backup_whose_word_found_no_room_was_made_again_without_end(
+    result: Any, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a node without room on its disk: the Job was over, nobody knew what it had stored, and the
+    next one was made at once. One that fails is tried a few times, and told."""
+    assert ended(result, "/dev/full", monkeypatch) == code
+
+
+def test_a_backup_whose_word_is_left_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = tmp_path / "end"
+
+    assert ended(STORED, str(word), monkeypatch) == 0
+    assert outcome.parse(word.read_text()).stored == STORED

@@ -8,10 +8,10 @@ import pytest
 from views import seat, with_claim, with_members, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, until
 
-from etcd_stateful.membership import roster
+from etcd_stateful.membership import links, roster
 from etcd_stateful.membership.observation import EtcdView, Member, Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import Hold, Wait
+from etcd_stateful.membership.steps import ApplyChild, Hold, Wait
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -52,10 +52,25 @@ class TestByUrl:
             ("http://10.0.0.1:2380", None),
             ("http://x", None),
             ("", None),
+            ("http://C-1.c.ns.svc:2380/", 1),
+            ("http://c-1:2380", 1),
         ],
     )
     def test_the_ordinal_of_a_url(self, seen: Observation, text: str, ordinal: int | None) -> None:
         assert roster.ordinal_of(seen, member(1, text)) == ordinal
+
+    @pytest.mark.parametrize("text", ["http://[c-0]:2380", "http://c]0:2380", "http://\u2100:2380"])
+    def test_a_url_that_etcd_takes_and_python_does_not_ended_each_pass(
+        self, seen: Observation, text: str
+    ) -> None:
+        """Added by hand: nothing was done for the cluster any more, and its status told of an
+        internal error."""
+        odd = with_members(seen, *seen.etcd.members, member(9, text))
+
+        assert isinstance(decide(odd), ApplyChild), "its budget follows the list first"
+        assert roster.unknown_members(odd) == (member(9, text),)
+        assert links.schemes_listed(odd) >= {"http"}
+        assert links.with_schemes([text], ["https"]) == {text.replace("http:", "https:")}
 
     def test_any_of_several_urls_will_do(self, seen: Observation) -> None:
         several = Member(1, "", ("http://10.0.0.1:2380", url(2)), learner=False)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -557,6 +558,30 @@ class TestTheGateway:
     def test_without_a_password_what_is_missing_is_said(self, tmp_path: Path) -> None:
         with guarded("r-1") as port, pytest.raises(Undone, match=r"spec\.auth\.rootSecret"):
             Gateway(port, str(tmp_path / "none")).call("maintenance/status", {})
+
+    @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY"])
+    def test_a_proxy_of_the_environment_was_told_the_password_of_root(
+        self, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Admission may give each pod one, and the proxy knows no loopback of ours either."""
+        asked: list[str] = []
+
+        class Proxy(_Answers):
+            def do_POST(self) -> None:
+                asked.append(self.path)
+                super().do_POST()
+
+        file = tmp_path / "password"
+        file.write_text("r-1")
+        with guarded("r-1") as port, http.server.HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+            threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+            monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.server_port}")
+            monkeypatch.setattr(urllib.request, "_opener", None)  # as at the start of a process
+            answer = Gateway(port, str(file)).call("maintenance/status", {})
+            proxy.shutdown()
+
+        assert answer == {"leader": "1"}
+        assert asked == []
 
     def test_nobody_there(self) -> None:
         with pytest.raises(Silent):

@@ -11,13 +11,17 @@ import pytest
 
 from etcd_operator.backup.sink import Sink
 from etcd_operator.restore.fetch import Refused, fetch
-from etcd_stateful import restore
+from etcd_operator.restore.finish import NotMade, finish
+from etcd_operator.start import volume
+from etcd_operator.start.journal import Journal
+from etcd_stateful import marker, restore, start, wal
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.membership import records
 from etcd_stateful.restore import Order, over_quota, parse_order
+from etcd_stateful.start_config import run_config
 
 STORE = Store("Volume", "claim", "etcd.db")
 MIB = 2**20
@@ -83,3 +87,57 @@ def test_a_quota_that_is_not_said_is_etcds_own() -> None:
 
     assert order.quota == DEFAULT_QUOTA
     assert replace(order, settings=replace(order.settings, options={})).quota == DEFAULT_QUOTA
+
+
+@pytest.fixture
+def restored(stores: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A volume that a restore has filled, whose log reads as that of its member."""
+    own = wal.Identity(ordered().member_id, ordered().cluster_id)
+    monkeypatch.setattr(wal, "identity", lambda _: own)
+    root = stores.with_name("volume")
+    (root / "data" / "member" / "wal").mkdir(parents=True)
+    (root / "data" / "member" / "wal" / "0.wal").write_bytes(b"acknowledged")
+    (root / marker.FILE).write_bytes(marker.serialise(ordered().marker))
+    return root
+
+
+async def again(stores: Path, root: Path) -> None:
+    await fetch(ordered(), Sink(STORE, None, root=str(stores)), root)
+
+
+async def test_a_job_that_was_made_late_put_the_backup_in_the_place_of_what_was_written_since(
+    stores: Path, restored: Path
+) -> None:
+    """An operator that stood still for a while, or a request that did, makes it after all is done:
+    the name is free again, and the marker is the one that it is to write."""
+    verdict = start.inspect(ordered().settings, volume.look(str(restored)))
+    assert isinstance(verdict, start.Run)
+    volume.write_config(str(restored), verdict.config)
+
+    with pytest.raises(Refused, match="has run on this volume"):
+        await again(stores, restored)
+
+    assert start.inspect(ordered().settings, volume.look(str(restored))) == verdict
+    assert not (restored / restore.FOLDER).exists()
+
+
+async def test_one_that_was_done_and_has_not_run_is_done_again(
+    stores: Path, restored: Path
+) -> None:
+    """Its pod may have died before it could say so."""
+    await again(stores, restored)
+
+    assert not (restored / marker.FILE).exists()
+    assert (restored / restore.SNAPSHOT).exists()
+
+
+def test_a_member_that_began_meanwhile_keeps_its_data(restored: Path, tmp_path: Path) -> None:
+    made = restored / restore.FOLDER / "data" / "member" / "wal"
+    made.mkdir(parents=True)
+    (made / "0.wal").write_bytes(b"of the backup")
+    volume.write_config(str(restored), run_config(ordered().settings))
+
+    with pytest.raises(NotMade, match="has run on this volume"):
+        finish(ordered(), restored, Journal(str(tmp_path / "end")))
+
+    assert (restored / "data" / "member" / "wal" / "0.wal").read_bytes() == b"acknowledged"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,6 +17,7 @@ from etcd_operator.kube import (
     ETCD_RESTORES,
     JOBS,
     PODS,
+    SECRETS,
     Json,
     Rejected,
 )
@@ -26,6 +29,9 @@ from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order, outcome
 from etcd_stateful.backup.outcome import Described, Failure
 from etcd_stateful.backup.restores import AWAIT_SECONDS
+from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
+from etcd_stateful.membership import records
+from etcd_stateful.membership.records import Bootstrap
 
 KEY = ("default", "c")
 S3 = {"path": "mybucket/etcd.backup", "awsSecret": "aws", "endpoint": "http://minio:9000"}
@@ -271,6 +277,51 @@ async def test_what_a_human_has_to_do_for_the_cluster_is_told_here_too(world: Wo
     assert world.condition()["reason"] == "ClusterBlocked"
     assert world.condition()["message"].startswith("EtcdCluster c is blocked: claims hold")
     assert "claims hold the data" in world.condition()["message"]
+
+
+def begun(world: World, record: Bootstrap) -> None:
+    """The cluster's own passes have written this down."""
+    cluster = parse_cluster(world.kube.live(ETCD_CLUSTERS, "c"))
+    own = replace(record, cluster_uid=cluster.uid)
+    secret = start_secret(cluster, own, base64.b64encode(bytes(32)).decode())
+    text = secret.pop("stringData")[BOOTSTRAP]
+    secret["data"][BOOTSTRAP] = base64.b64encode(text.encode()).decode()
+    world.kube.put(SECRETS, secret)
+
+
+FIRST = records.first_attempt("uid", {"c-0": "https://c-0:2380"}, "3.7.3")
+FILLED = records.restored(records.restoring("uid", "c-0", "https://c-0:2380", "3.7.3", 3), 3)
+BEGUN = {
+    "the field was removed, and it began empty": records.latch(FIRST),
+    "claims of the one before were adopted": records.adopted("uid", 0xAB, "3.7.3", 3),
+}
+
+
+@pytest.mark.parametrize("record", BEGUN.values(), ids=BEGUN)
+async def test_a_cluster_that_began_otherwise_was_called_restored(
+    world: World, record: Bootstrap
+) -> None:
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42))
+    await world.settle()
+    begun(world, record)
+    world.serve()
+    await world.settle()
+
+    assert world.condition()["reason"] == "BegunOtherwise"
+    assert "does not have the data of the backup" in world.condition()["message"]
+    assert world.status["succeeded"] is False
+
+
+async def test_a_cluster_that_was_filled_from_the_backup_is_restored(world: World) -> None:
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42))
+    await world.settle()
+    begun(world, FILLED)
+    world.serve()
+    await world.settle()
+
+    assert world.status["succeeded"] is True
 
 
 async def test_a_refused_cluster_is_told(world: World) -> None:

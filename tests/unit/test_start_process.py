@@ -682,6 +682,26 @@ def test_the_journal_survives_whatever_it_is_told(tmp_path: Path, capfd: Any) ->
     assert len(capfd.readouterr().err.splitlines()) == 300
 
 
+def test_the_journal_writes_what_is_no_text(tmp_path: Path, capfd: Any) -> None:
+    path = tmp_path / "message"
+    path.touch()
+    Journal(str(path)).conclude("found \udcff")
+    assert capfd.readouterr().err == "start: found \\udcff\n"
+    assert path.read_text() == "found \\udcff"
+
+
+def test_a_file_whose_name_is_no_text_ended_start_and_went_into_its_answers(
+    tmp_path: Path,
+) -> None:
+    """Half a character can be written neither to a log nor, as it is, into a status."""
+    os.makedirs(os.fsencode(tmp_path) + b"/data/member/wal/\xff.wal")
+
+    problem = volume.look(str(tmp_path)).problem
+
+    assert problem.endswith("/wal/\\udcff.wal: Is a directory")
+    assert problem.encode()
+
+
 def test_the_termination_message_is_short(tmp_path: Path) -> None:
     path = tmp_path / "message"
     path.write_bytes(b"x" * 1000)

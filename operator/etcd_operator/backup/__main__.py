@@ -46,10 +46,11 @@ def main(environment: Mapping[str, str]) -> int:
         log.error("%s", error)  # noqa: TRY400 - a sentence, for people
         return FINAL_EXIT
     outcome = asyncio.run(back_up(order))
-    _conclude(outcome, environment.get("TERMINATION_LOG", TERMINATION_LOG))
+    told = _conclude(outcome, environment.get("TERMINATION_LOG", TERMINATION_LOG))
     if isinstance(outcome, Failure):
         return FINAL_EXIT if outcome.final else 1
-    return 0
+    # What nobody can be told of would be done once more, by Job after Job, for ever.
+    return 0 if told or isinstance(outcome, Removed | Brought) else 1
 
 
 async def back_up(
@@ -112,7 +113,8 @@ async def _in_time(order: Order, work: Awaitable[Outcome]) -> Outcome:
         return Failure("TimedOut", words)
 
 
-def _conclude(outcome: Outcome, path: str) -> None:
+def _conclude(outcome: Outcome, path: str) -> bool:
+    """Whether the operator will know."""
     match outcome:
         case Failure(reason=reason, message=message):
             log.error("%s: %s", reason, message)
@@ -130,6 +132,8 @@ def _conclude(outcome: Outcome, path: str) -> None:
         Path(path).write_text(serialise(outcome))
     except OSError as error:
         log.warning("cannot leave word in %s: %s", path, error)
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -242,7 +242,11 @@ class Sink:
     async def _settle(self, unfinished: str, key: str) -> None:
         _sync(self._root / unfinished)
         await obstore.rename_async(self._client, unfinished, key)
-        _sync((self._root / key).parent)
+        # Folders may have been made on the way to it, and each is a name in the one above.
+        for folder in (self._root / key).parents:
+            _sync(folder)
+            if folder == self._root:
+                return
 
     def _made(self, retry: dict[str, Any], client: dict[str, Any] | None = None) -> Any:
         store, config = self._store, cast("Any", self._access.config)

@@ -128,10 +128,13 @@ class Source:
             answer = await _status(member.answer.endpoint, member.channel)
         except rpc.RpcError as error:
             raise self._unusable(member, error) from error
+        self._check_same(member, answer)
+        return replace(member, answer=answer)
+
+    def _check_same(self, member: Member, answer: Answer) -> None:
         if answer.member_id != member.answer.member_id:
             words = f"{self._order.endpoints_field}: {answer.endpoint} changed the member behind it"
             raise Unusable(Failure("EtcdUnreachable", words))
-        return replace(member, answer=answer)
 
     async def measured(self, member: Member) -> tuple[Member, Measured]:
         """What it holds, and as of which revision; raises Unusable. One that is compacted away
@@ -172,8 +175,21 @@ class Source:
         replies = Attended(call, SILENT_SECONDS)
         received = ahead(self._received(member, replies), replies.end)
         async with contextlib.aclosing(received) as pieces:
+            if (first := await anext(pieces, None)) is not None:
+                await self._check_sender(member)
+                yield first
             async for piece in pieces:
                 yield piece
+
+    async def _check_sender(self, member: Member) -> None:
+        """Raises Unusable where another may send it, who may not have all that this one had: a
+        connection that broke before is made anew, and behind a Service to anyone."""
+        try:
+            answer = await _status(member.answer.endpoint, member.channel)
+        except rpc.RpcError as error:
+            log.info("who sends the snapshot is not known for sure: %s", _words(error))
+            return
+        self._check_same(member, answer)
 
     def _received(self, member: Member, replies: Attended) -> Iterator[bytes]:
         left, size, passed = 1, 0, 0

@@ -60,7 +60,13 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
 
 
 def _begin_anew(order: Order, root: Path) -> None:
-    """What an earlier try has left goes; data that is not this restore's is never touched."""
+    """What an earlier try has left goes; data that is not this restore's is never touched.
+
+    Nor is what a member has written since: a request for a Job may be carried out long after it was
+    made, when the cluster serves and the name is free again.
+    """
+    if volume.has_run(str(root)):
+        raise Refused("a member has run on this volume: whatever was to be restored, it has data")
     shutil.rmtree(root / FOLDER, ignore_errors=True)
     here = root / marker.FILE
     text = here.read_bytes() if here.exists() else b""

@@ -13,12 +13,14 @@ from etcd_stateful.restore import FOLDER, Order, why_not_restored
 
 
 class NotMade(Exception):
-    """etcdutl has not made what was ordered."""
+    """etcdutl has not made what was ordered, or a member was quicker."""
 
 
 def finish(order: Order, root: Path, journal: Journal) -> None:
     """Raises NotMade and OSError."""
     made = root / FOLDER
+    if volume.has_run(str(root)):
+        raise NotMade("a member has run on this volume since the backup was fetched")
     if why := why_not_restored(order, volume.look(str(made))):
         raise NotMade(why)
     _sync_all(made / "data")

@@ -24,7 +24,7 @@ class Journal:
     def say(self, text: str) -> None:
         """One line in the log."""
         with suppress(OSError):
-            os.write(2, f"{self._name}: {text}\n".encode())
+            os.write(2, _encoded(f"{self._name}: {text}\n"))
 
     def repeat(self, text: str, topic: str = "") -> None:
         """A line that is said over and over: once per `REPEAT` seconds, so that neither a loop
@@ -45,7 +45,7 @@ class Journal:
             # Never created: outside a pod there is no such file.
             message = os.open(self._termination_log, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
             try:
-                os.write(message, text.encode()[:_MAX_MESSAGE])
+                os.write(message, _encoded(text)[:_MAX_MESSAGE])
             finally:
                 os.close(message)
 
@@ -53,3 +53,8 @@ class Journal:
         """A line that is the termination message as well."""
         self.say(text)
         self.leave(text)
+
+
+def _encoded(text: str) -> bytes:
+    """Also what is no text: a file may have any name."""
+    return text.encode(errors="backslashreplace")

@@ -54,6 +54,11 @@ def write_config(volume: str, config: bytes) -> None:
         write(volume, start_config.FILE, config)
 
 
+def has_run(volume: str) -> bool:
+    """Whether `start` has let a member run on it, by what it leaves for the member's etcd."""
+    return os.path.lexists(os.path.join(volume, start_config.FILE))
+
+
 def write(volume: str, name: str, content: bytes) -> None:
     """Put a file in the volume's root, atomically and durably; raises OSError."""
     path = os.path.join(volume, name)
@@ -81,9 +86,11 @@ def sync(folder: str) -> None:
 
 
 def reason(error: OSError) -> str:
-    """An error in words, with the path that it is about."""
+    """An error in words, with the path that it is about: in letters, whatever bytes it has. Others
+    write it on, into a message or a status."""
     text = error.strerror or type(error).__name__
-    return f"{error.filename}: {text}" if error.filename else text
+    path = str(error.filename or "").encode(errors="backslashreplace").decode()
+    return f"{path}: {text}" if path else text
 
 
 def _check_root(volume: str) -> None:

@@ -50,6 +50,8 @@ class Born:
     """What a human has to do for it."""
     restore: Mapping[str, Any] = field(default_factory=dict)
     """Its `status.restore`."""
+    otherwise: bool = False
+    """By its record it has formed, and no backup has filled its first volume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ def decide(seen: Seen) -> Step:
         return _describe(seen) if seen.restore.replaces is None else _nothing_there(seen)
     if cluster.of != seen.restore.uid:
         return _taken(seen, cluster)
+    if cluster.otherwise:
+        return _begun_otherwise(seen, cluster)
     if cluster.serves:
         words = f"cluster {cluster.cluster_id} serves the data of the backup"
         return Say("Restored", words, "True")
@@ -130,6 +134,17 @@ def decide(seen: Seen) -> Step:
         words = f"EtcdCluster {seen.restore.name} is blocked: {cluster.blocked}"
         return Say("ClusterBlocked", words, "False", after=LOOK_SECONDS)
     return Say("Restoring", f"EtcdCluster {seen.restore.name}: {cluster.doing}", after=LOOK_SECONDS)
+
+
+def _begun_otherwise(seen: Seen, cluster: Born) -> Say:
+    words = (
+        f"EtcdCluster {seen.restore.name} ({cluster.cluster_id}) does not have the data of the "
+        "backup: it has begun otherwise, as spec.bootstrap.restore was taken out of it, or its "
+        "spec.retainedClaims.adopt names the claims of a cluster before. To give up what it holds "
+        "for what is in the backup, make this EtcdRestore anew with its ID in "
+        "spec.replace.clusterID"
+    )
+    return Say("BegunOtherwise", words, "False", failed=True)
 
 
 def _taken(seen: Seen, cluster: Born) -> Say:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from urllib.parse import urlsplit
 
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT, MANAGED, PLAINTEXT, Levels, Link, Links
 from etcd_stateful.manifests.statefulset import links_of
@@ -73,7 +73,7 @@ def least(seen: Observation) -> Levels:
 
 
 def schemes_of(member: Member) -> frozenset[str]:
-    return frozenset(urlsplit(url).scheme for url in member.peer_urls)
+    return frozenset(naming.split_url(url)[0] for url in member.peer_urls)
 
 
 def schemes_listed(seen: Observation) -> frozenset[str]:
@@ -85,7 +85,7 @@ def schemes_listed(seen: Observation) -> frozenset[str]:
 
 def with_schemes(urls: Iterable[str], schemes: Iterable[str]) -> frozenset[str]:
     """The same places by these schemes."""
-    places = {urlsplit(url).netloc for url in urls}
+    places = {naming.split_url(url)[1] for url in urls}
     return frozenset(f"{scheme}://{place}" for scheme in schemes for place in places)
 
 

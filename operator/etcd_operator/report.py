@@ -2,8 +2,7 @@
 
 The status is written when it says something else than before (times aside): at once when that
 matters to a user, else at most once a second, as passes follow each other within milliseconds while
-a cluster forms. Events are posted beside the pass: a courtesy must
-not delay the next step.
+a cluster forms. Events are posted beside the pass: a courtesy must not delay the next step.
 """
 
 from __future__ import annotations

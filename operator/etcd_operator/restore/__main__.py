@@ -17,7 +17,8 @@ from etcd_stateful.start_config import BadSettings
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0 when done, 3 for what another try would only meet again, 1 to try again."""
+    """Exit code: 0 when done, 3 for what another try would only meet again, 1 to try again, 2 when
+    the pod is set up wrongly."""
     exit_on_sigterm()
     place = Place()
     journal = Journal(place.termination_log, "restore")

@@ -49,7 +49,7 @@ class JobPod:
     resources: Mapping[str, Any] | None = None
 
     def or_else(self, other: JobPod) -> JobPod:
-        """Where and from which registry it runs, by the other's word where it says nothing."""
+        """With the other's nodes, pull secrets and resources where it says nothing of them."""
         return replace(
             self,
             node_selector=self.node_selector or other.node_selector,

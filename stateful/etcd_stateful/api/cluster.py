@@ -222,8 +222,8 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
 
 
 def namesake(body: Mapping[str, Any]) -> EtcdCluster | None:
-    """What a cluster whose spec is refused is looked for by: its name, and nothing of the spec but
-    whether it is paused. To see what is there; nothing may be decided by it.
+    """Stands in for a cluster whose spec is refused: its name, and of the spec only whether it is
+    paused. For a look at what is there; nothing may be decided by it.
 
     None for a name that no cluster can have.
     """

@@ -1,4 +1,4 @@
-"""The Job that takes one backup: the operator's image, with the credentials of one store.
+"""The Jobs that store, delete or read one backup: the operator's image, one store's credentials.
 
 Its pod has no access to Kubernetes. The Secrets are optional to the kubelet, so that a missing one
 is said in words by the pod and not waited for in silence.
@@ -54,7 +54,8 @@ def backup_job(
     cluster: Mapping[str, Any] | None = None,
     last: str = "",
 ) -> Manifest:
-    """
+    """Takes a backup and stores it.
+
     Args:
         cluster: name and spec of the EtcdCluster that is backed up, where it is known.
         last: location of the last one that has succeeded.
@@ -103,7 +104,8 @@ def job(
     operator_image: str,
     pull_secrets: Sequence[Manifest] = (),
 ) -> Manifest:
-    """
+    """A Job that carries out an order.
+
     Args:
         pull_secrets: of the cluster, beside the backup's own.
     """

@@ -21,7 +21,6 @@ REUSING: Final = (
 back to the kernel, and the next piece faults it in anew, page by page; and it keeps some of it for
 each thread, of which there are many."""
 
-
 _AZURE: Final = "azure.workload.identity/use"
 
 

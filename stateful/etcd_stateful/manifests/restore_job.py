@@ -49,7 +49,8 @@ def restore_job(
     operator_image: str,
     field: str = restore.FIELD,
 ) -> Manifest:
-    """
+    """Fills a claim with the data of the backup that lies in the store.
+
     Args:
         record: of the cluster that is to run on the volume, with its one first member.
         claim_uid: of the claim that it is to fill. A Job knows claims by their names alone.

@@ -63,7 +63,6 @@ from etcd_stateful.membership.steps import (
 )
 
 KEY_BYTES: Final = 32
-GONE: Final = 404
 
 _RESOURCES: Final = {
     resource.kind: resource
@@ -220,7 +219,7 @@ class Applier:
         except Conflict as error:
             return await self._outdated(resource, where, name, error)
         except Rejected as error:
-            if error.status != GONE:
+            if not error.not_found:
                 raise
             return await self._outdated(resource, where, name, error)
         return Done(words)

@@ -76,6 +76,10 @@ class Order:
         found = self.settings.options.get("quota-backend-bytes")
         return found if isinstance(found, int) else DEFAULT_QUOTA
 
+    def by_its_field(self, words: str) -> str:
+        """What is said of a store, with the field that names it here in place of `spec`."""
+        return words.replace("spec.", f"{self.field}.", 1)
+
 
 def serialise(
     member_id: int, cluster_id: int, store: Store, version: str, field: str = FIELD

@@ -67,9 +67,7 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, sto
         journal.conclude(f"refused: {error}")
         return REFUSED_EXIT
     except (StoreFailed, Undone) as error:
-        words = str(error)
-        if isinstance(error, StoreFailed):
-            words = words.replace("spec.", f"{order.field}.", 1)
+        words = order.by_its_field(str(error)) if isinstance(error, StoreFailed) else str(error)
         journal.conclude(f"not restored yet: {words}")
         return 1
     journal.conclude("fetched")

@@ -61,14 +61,7 @@ class Order:
 
     @property
     def marker(self) -> marker.Marker:
-        settings = self.settings
-        return marker.Marker(
-            settings.cluster_uid,
-            settings.epoch,
-            settings.member,
-            self.member_id,
-            self.cluster_id,
-        )
+        return self.settings.marker(self.member_id, self.cluster_id)
 
     @property
     def quota(self) -> int:
@@ -124,15 +117,9 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     """
     of = parse_version(manifest.version) if manifest else None
     to = parse_version(version)
-    if (
-        of is None
-        or to is None
-        or (to.major, to.minor)
-        in (
-            (of.major, of.minor),
-            (of.major, of.minor + 1),
-        )
-    ):
+    if of is None or to is None:
+        return ""
+    if (to.major, to.minor) in ((of.major, of.minor), (of.major, of.minor + 1)):
         return ""
     return (
         f"spec.version: the backup is of etcd {of}, and etcd {to} cannot take it: restore it with "

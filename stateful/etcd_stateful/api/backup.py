@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
-from etcd_stateful.api.reading import Reader, RefusedObject
+from etcd_stateful.api.reading import Reader, RefusedObject, check_labels
 from etcd_stateful.api.stores import Store, read_store
 
 Proof = Literal["None", "Hash", "Restore"]
@@ -159,11 +159,7 @@ def _policy(reader: Reader) -> Policy:
 
 def _pod(reader: Reader) -> JobPod:
     labels = reader.texts("labels")
-    for key in labels:
-        if key == "app" or key.startswith(("etcd_", "app.kubernetes.io/", naming.GROUP)):
-            reader.problem(
-                f"labels[{key[:60]}]", "is a label of the operator's own; choose another"
-            )
+    check_labels(reader, labels)
     return replace(read_job_pod(reader), labels=labels, annotations=reader.texts("annotations"))
 
 

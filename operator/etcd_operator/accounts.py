@@ -1,7 +1,7 @@
-"""Asks etcd of its users and roles, and changes them.
+"""Asks etcd for its users and roles, and changes them.
 
-The operator is whom its certificate names; no token is drawn. `Authenticate` is asked for one thing
-alone: whether a password is the one that etcd knows.
+The operator is whom its certificate names; no token is drawn. `Authenticate` is called for one
+thing alone: to learn whether a password is the one that etcd knows.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ _HAS_NONE: Final = "no password user"
 _ACCESS: Final[Mapping[int, Access]] = {0: "Read", 1: "Write", 2: "ReadWrite"}
 _TYPES: Final = {access: number for number, access in _ACCESS.items()}
 
-
 Tried = Literal["right", "wrong", "has none"]
-"""What etcd says of a password; of a user that was made without one it never is another."""
+"""What etcd says of a password. A user that was made without one has none whatever is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,8 @@ async def change(
     identity: Identity | None,
     password_of: Callable[[str], Awaitable[str | None]],
 ) -> Applied:
-    """
+    """Carries out one change of users and roles.
+
     Args:
         password_of: a user, from the Secret as it is now; None where it is not what was looked at.
     """

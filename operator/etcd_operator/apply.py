@@ -63,7 +63,6 @@ from etcd_stateful.membership.steps import (
 )
 
 KEY_BYTES: Final = 32
-GONE: Final = 404
 
 _RESOURCES: Final = {
     resource.kind: resource
@@ -155,8 +154,8 @@ class Applier:
                 return await self._expand(cluster, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
-        """At the version that was looked at, or after a read that finds the name free. Of what the
-        membership does not depend on, the one that this pass began with will do.
+        """At the version that was looked at, or after a read that finds the name free. For what the
+        membership does not depend on, the read that this pass began with will do.
 
         Server-side apply takes over whatever bears the name, so both keep it from taking over an
         object that came in between, and an old view from lowering its replicas.
@@ -220,7 +219,7 @@ class Applier:
         except Conflict as error:
             return await self._outdated(resource, where, name, error)
         except Rejected as error:
-            if error.status != GONE:
+            if not error.not_found:
                 raise
             return await self._outdated(resource, where, name, error)
         return Done(words)

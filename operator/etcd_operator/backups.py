@@ -279,7 +279,7 @@ class Backups:
         try:
             written = await self._kube.merge_patch(ETCD_BACKUPS, *where, patch)
         except Rejected as error:
-            if error.status != 404:
+            if not error.not_found:
                 raise
             return
         if step.finalizers or "deletionTimestamp" not in metadata:

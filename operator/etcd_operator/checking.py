@@ -30,7 +30,7 @@ from etcd_stateful.certificates import (
 from etcd_stateful.membership.observation import Stage
 
 MANY_NAMES = 3
-"""Of those that are missing, so many are said."""
+"""How many of those that are missing are named."""
 
 
 class Unusable(ValueError):

@@ -80,7 +80,7 @@ class Client:
         try:
             return await self._call("get", resource, resource.path(namespace, name))
         except Rejected as error:
-            if error.status == 404:
+            if error.not_found:
                 return None
             raise
 
@@ -171,7 +171,7 @@ class Client:
         try:
             await self._call("delete", resource, resource.path(namespace, name), body=options)
         except Rejected as error:
-            if error.status == 404:
+            if error.not_found:
                 return False
             raise
         return True

@@ -23,7 +23,8 @@ MAX_MESSAGE = 1024
 """The API server refuses longer ones."""
 
 LONGEST_NAME = 253 - 17
-"""An EtcdBackup's may be as long as an Event's."""
+"""What an Event's name has left for that of its object, beside a dot and a digest of 16 digits: an
+EtcdBackup's own may be as long."""
 
 
 class Events:

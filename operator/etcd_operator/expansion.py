@@ -16,8 +16,6 @@ from etcd_operator.kube import CLAIMS, Conflict, Json, Kubernetes, Rejected, Una
 from etcd_stateful.membership import larger
 from etcd_stateful.membership.observation import Claim, Observation
 
-GONE: Final = 404
-
 ASK_SECONDS: Final = 60.0
 """How long an answer holds: it takes a request for each claim, and a volume minutes to grow."""
 
@@ -59,7 +57,7 @@ class Expansion:
         except Conflict:
             return ""  # it has changed since, which the next look tells
         except Rejected as error:
-            return "" if error.status == GONE else str(error)
+            return "" if error.not_found else str(error)
         except Unavailable as error:
             return str(error)  # one who is asked about claims may be out; all else goes on
         return ""

@@ -78,8 +78,8 @@ class Finder:
             self._store.remove(resource, namespace, name, metadata["uid"], version_of(obj))
 
     async def read_all(self, resource: Resource, namespace: str, cluster: str) -> None:
-        """Tells the store of all that it would find of the cluster's, the pods of its Jobs among
-        it, and of what is not there any more."""
+        """Reads all that is the cluster's, the pods of its Jobs included; tells the store of it
+        and of what is not there any more."""
         selector = ",".join(f"{key}={value}" for key, value in naming.ours(cluster).items())
         listing = await self._kube.list_at(resource, namespace, selector)
         for one in listing.items:

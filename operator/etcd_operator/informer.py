@@ -18,14 +18,22 @@ import time
 from collections.abc import Awaitable, Callable
 
 from etcd_operator.health import Health
-from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, KubeError, Kubernetes, Rejected, Resource
+from etcd_operator.kube import (
+    ETCD_CLUSTERS,
+    WATCH_SECONDS,
+    Json,
+    Key,
+    KubeError,
+    Kubernetes,
+    Rejected,
+    Resource,
+)
 from etcd_operator.metrics import Metrics
 from etcd_operator.order import by_need
 from etcd_operator.settings import Settings
 from etcd_operator.store import Store, key_of, others, owners_of, version_of
 from etcd_operator.watches import (
     SELECTORS,
-    WATCH_SECONDS,
     Connection,
     Scope,
     Watches,
@@ -101,7 +109,7 @@ class Informer:
         # Before kopf starts: it ignores for good what the API server does not serve by then.
         await self._until_listed()
         self.synced.set()
-        await self._let_them_begin()
+        await self._await_first_round()
         self._watches.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -219,7 +227,7 @@ class Informer:
             log.warning("%s is at version %d and was at %d", scope.path, version, newest)
         self.on_listed(scope)
 
-    async def _let_them_begin(self) -> None:
+    async def _await_first_round(self) -> None:
         """kopf lists everything once more and copies each object several times, which for a fleet
         takes longer than the first pass over all of it. Its own LIST tells what it missed."""
         if self._first_round is not None:

@@ -106,8 +106,8 @@ async def _rotate(
 def _exactly(
     cluster: EtcdCluster, step: IssueCertificate | TakeCertificate | RotateAuthority
 ) -> Json:
-    """Of the Secret that was looked at, whose labels come back with the write if someone took them:
-    without them no watch tells of it."""
+    """The metadata of the very Secret that was looked at. Its labels come back with the write if
+    someone took them: without them no watch tells of it."""
     labels = naming.labels(cluster.name)
     return {"resourceVersion": step.resource_version, "labels": labels}
 

@@ -15,11 +15,16 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
+from etcd_stateful import naming
+
 Json = dict[str, Any]
 Key = tuple[str, str]
 """Namespace and name."""
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
+
+WATCH_SECONDS = 300
+"""Each watch is asked for anew after this long."""
 
 FIELD_MANAGER = "etcd-operator"
 STATUS_FIELD_MANAGER = "etcd-operator-status"
@@ -54,12 +59,12 @@ class Resource:
         return {"apiVersion": self.api_version, "kind": self.kind, **body}
 
 
-_ETCD = "etcd.database.coreos.com"
+_OURS = (naming.GROUP, naming.VERSION)
 
-ETCD_CLUSTERS = Resource(_ETCD, "v1beta2", "etcdclusters", "EtcdCluster")
-ETCD_BACKUPS = Resource(_ETCD, "v1beta2", "etcdbackups", "EtcdBackup")
-ETCD_RESTORES = Resource(_ETCD, "v1beta2", "etcdrestores", "EtcdRestore")
-ETCD_SCHEDULES = Resource(_ETCD, "v1beta2", "etcdbackupschedules", "EtcdBackupSchedule")
+ETCD_CLUSTERS = Resource(*_OURS, "etcdclusters", naming.CLUSTER_KIND)
+ETCD_BACKUPS = Resource(*_OURS, "etcdbackups", naming.BACKUP_KIND)
+ETCD_RESTORES = Resource(*_OURS, "etcdrestores", naming.RESTORE_KIND)
+ETCD_SCHEDULES = Resource(*_OURS, "etcdbackupschedules", naming.SCHEDULE_KIND)
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 SERVICES = Resource("", "v1", "services", "Service")
 SECRETS = Resource("", "v1", "secrets", "Secret")
@@ -72,9 +77,6 @@ DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisrup
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
-STORAGE_CLASSES = Resource(
-    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
-)
 
 
 class KubeError(Exception):
@@ -97,6 +99,11 @@ class Rejected(KubeError):
     def forbidden(self) -> bool:
         """For want of a right, or by an admission."""
         return self.status == 403
+
+    @property
+    def not_found(self) -> bool:
+        """There is no such object, or nobody serves its kind."""
+        return self.status == 404
 
 
 class Unavailable(KubeError):
@@ -129,7 +136,7 @@ def namespace_ends(error: Rejected) -> bool:
     What is in it goes one by one, so nobody needs to be told, and nothing needs to be put back.
     """
     words = str(error)
-    gone = error.status == 404 and 'namespaces "' in words
+    gone = error.not_found and 'namespaces "' in words
     return gone or (error.forbidden and "being terminated" in words)
 
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
 
 from etcd_operator.finder import Finder
 from etcd_operator.kube import PODS, Conflict, Key, Kubernetes, Rejected, Unavailable
 from etcd_stateful import naming
 from etcd_stateful.membership import labels
 from etcd_stateful.membership.observation import Observation, Pod
-
-GONE: Final = 404
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +53,6 @@ class Labels:
         except (Conflict, Unavailable):
             return  # the pod is another one by now, or is still to be labelled at the next pass
         except Rejected as error:
-            if error.status != GONE:
+            if not error.not_found:
                 self._refused.setdefault(cluster, set()).add(pod.uid)
                 log.warning("no label says which member pod %s is: %s", pod.name, error)

@@ -1,9 +1,10 @@
 """What a container said before it ended, and whether etcd says there that its data is damaged.
 
-Only words with which etcd 3.5 to 3.7 speak of what is *in* their files: a log whose checksums do
-not fit, a database that is none, entries that the member has confirmed and no longer has. What a
-full disk, a failing read or missing rights lead to is said in other words, and heals otherwise.
-`tests/integration/etcd` damages real data in every way named here and reads what etcd says of it.
+It goes by words alone with which etcd 3.5 to 3.7 speak of what is *in* their files: a log whose
+checksums do not fit, a database that is none, entries that the member has confirmed and no longer
+has. What a full disk, a failing read or missing rights lead to is said in other words, and heals
+otherwise. `tests/integration/etcd` damages real data in every way named here and reads what etcd
+says of it.
 
 A log whose beginning is damaged is told by `start`, which reads it before etcd does. Of a database
 that was cut short etcd may only say that it was killed (SIGBUS), as it does over a failing disk:

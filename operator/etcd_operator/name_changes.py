@@ -38,7 +38,6 @@ LAST_DELAY: Final = 60.0
 PASSING: Final = (404, 410)
 """Nobody serves them yet; or the watch began too early."""
 
-
 Mark = Callable[[Resource, Key, str], int | None]
 """Of an object that a cluster needs: another number when it has changed; None: nobody tells."""
 

@@ -63,7 +63,7 @@ class ProvidedSecrets:
         return raw
 
     def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
-        """What is wrong may be mended soon."""
+        """Has these read again soon, as what is wrong with them may be mended."""
         reads = self._reads.get((cluster.namespace, cluster.name), {})
         earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
         for name in bad:

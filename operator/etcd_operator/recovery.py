@@ -1,6 +1,6 @@
-"""The shell's part of a recovery: looks at its Job and at whoever is in the pods' places.
+"""The shell's part of a recovery or a restore: looks at its Job, and at who is in the pods' places.
 
-Asked for on every pass while a recovery is under way, and never else: there is no watch on Jobs. A
+Asked for on every pass while one is under way, and never else: there is no watch on Jobs. A
 pod counts as gone only when the API server itself knows none of that name.
 """
 

@@ -2,8 +2,7 @@
 
 The status is written when it says something else than before (times aside): at once when that
 matters to a user, else at most once a second, as passes follow each other within milliseconds while
-a cluster forms. Events are posted beside the pass: a courtesy must
-not delay the next step.
+a cluster forms. Events are posted beside the pass: a courtesy must not delay the next step.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from etcd_operator.metrics import Metrics
 from etcd_operator.moments import rfc3339
 from etcd_operator.patience import REJECTED_SECONDS
 from etcd_operator.statuses import timeless, write_status
+from etcd_operator.store import key_of
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
@@ -67,7 +67,7 @@ class Reporter:
 
     async def status(self, body: Json, outcome: Outcome, *, urgent: bool = False) -> float:
         """Brings the status up to date. Returns in how many seconds it should be; 0: it is."""
-        key = _key(body)
+        key = key_of(body)
         self._measure(key, outcome)
         stored: Json = body.get("status") or {}
         status = render(body, outcome, rfc3339(self._wall_clock()))
@@ -116,7 +116,7 @@ class Reporter:
 
     def decision(self, body: Json, step: Step, words: str, *, always: bool) -> None:
         """One line in the log. Passes that only find the same wait again stay silent."""
-        key = _key(body)
+        key = key_of(body)
         line = (type(step).__name__, words)
         if self._said.get(key) == line and not always:
             return
@@ -127,7 +127,7 @@ class Reporter:
 
     def failure(self, body: Json, words: str) -> None:
         """One line for a failure, again only when it is another one."""
-        key = _key(body)
+        key = key_of(body)
         if self._said.get(key) != ("failure", words):
             self._said[key] = ("failure", words)
             log.warning("%s", words, extra=_place(key))
@@ -200,10 +200,6 @@ def _gist(status: Mapping[str, Any]) -> tuple[object, ...]:
         status.get("observedGeneration"),
         frozenset((one.get("type"), one.get("status")) for one in conditions),
     )
-
-
-def _key(body: Json) -> Key:
-    return body["metadata"]["namespace"], body["metadata"]["name"]
 
 
 def _place(key: Key) -> dict[str, str]:

@@ -93,7 +93,7 @@ class Schedules:
         except Unavailable as error:
             await self._not_done(body, error)
             raise
-        if after:  # at once is the rest of a step: one that was told as missed, and none was made
+        if after:  # 0: it goes on at once, as a run was told as missed and none is made yet
             self._mended(key)
         return after
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from etcd_stateful.manifests.network_policy import OperatorPods
 
@@ -71,24 +71,8 @@ class Settings:
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Raises `BadSettings`. A variable that is missing or empty leaves its default."""
-    readers: dict[str, tuple[str, Callable[[str], object]]] = {
-        "WATCH_NAMESPACES": ("watch_namespaces", _namespaces),
-        "POD_NAME": ("pod_name", str),
-        "POD_NAMESPACE": ("pod_namespace", _like(NAMESPACE, "the name of a namespace")),
-        "POD_UID": ("pod_uid", str),
-        "OPERATOR_IMAGE": ("operator_image", _like(IMAGE, "the name of an image")),
-        "OPERATOR_POD_LABELS": ("operator_pod_labels", _labels),
-        "LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR", fold=str.upper)),
-        "LOG_FORMAT": ("log_format", _one_of("text", "json", fold=str.lower)),
-        "RESYNC_SECONDS": ("resync_seconds", _between(10, 86400)),
-        "METRICS_PORT": ("metrics_port", _port),
-        "HEALTH_PORT": ("health_port", _port),
-        "LEASE_NAME": ("lease_name", _like(LEASE, "a name of lower-case letters, digits, - and .")),
-        "WORKERS": ("workers", _whole(1, 256)),
-        "REQUEST_SECONDS": ("request_seconds", _between(1, 300)),
-    }
     values: dict[str, Any] = {}
-    for variable, (name, read) in readers.items():
+    for variable, (name, read) in _READERS.items():
         text = environment.get(variable, "").strip()
         if not text:
             continue
@@ -163,3 +147,21 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 
 _port = _whole(1, 65535)
+
+_READERS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "WATCH_NAMESPACES": ("watch_namespaces", _namespaces),
+    "POD_NAME": ("pod_name", str),
+    "POD_NAMESPACE": ("pod_namespace", _like(NAMESPACE, "the name of a namespace")),
+    "POD_UID": ("pod_uid", str),
+    "OPERATOR_IMAGE": ("operator_image", _like(IMAGE, "the name of an image")),
+    "OPERATOR_POD_LABELS": ("operator_pod_labels", _labels),
+    "LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR", fold=str.upper)),
+    "LOG_FORMAT": ("log_format", _one_of("text", "json", fold=str.lower)),
+    "RESYNC_SECONDS": ("resync_seconds", _between(10, 86400)),
+    "METRICS_PORT": ("metrics_port", _port),
+    "HEALTH_PORT": ("health_port", _port),
+    "LEASE_NAME": ("lease_name", _like(LEASE, "a name of lower-case letters, digits, - and .")),
+    "WORKERS": ("workers", _whole(1, 256)),
+    "REQUEST_SECONDS": ("request_seconds", _between(1, 300)),
+}
+"""By variable: the setting, and what its text becomes."""

@@ -50,7 +50,7 @@ async def write_status(
     except Conflict:
         return None
     except Rejected as error:
-        if error.status != 404:
+        if not error.not_found:
             raise
         return None
 

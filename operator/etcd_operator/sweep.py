@@ -47,7 +47,6 @@ LIST_TRIES: Final = 3
 Shape = tuple[object, ...]
 """What must be the same for an earlier answer of the network to stand."""
 
-
 Reply = TypeVar("Reply")
 
 
@@ -73,7 +72,7 @@ class Sweep:
     """The loop's time at which the last of them had answered."""
 
     stagger: float = 0.0
-    """The part of its interval that it is good for beyond it."""
+    """For how much longer than its interval it is good, as a part of that."""
 
     @property
     def interval(self) -> float:
@@ -282,7 +281,7 @@ def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, 
 
 
 def _share(uid: str) -> float:
-    """Of each cluster another one, below 1.
+    """A part of 1, another one for each cluster.
 
     An operator that begins anew looks at its whole fleet at once. What it looks at next is due at
     moments spread over an interval, or the fleet would be asked at one moment for ever.

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from etcd_operator.kube import Json, KubeError, Unavailable, refusal
+from etcd_operator.kube import WATCH_SECONDS, Json, KubeError, Unavailable, refusal
 from etcd_stateful.untrusted import loads
 
 ACCEPT: Final = "application/json;as=Table;g=meta.k8s.io;v=v1"
 BARE: Final = {"includeObject": "None"}
-
-WATCH_SECONDS: Final = 300
-"""Each watch is asked for anew after this long."""
 
 SILENT_SECONDS: Final = 90.0
 """A watch that tells nothing for so long is cut off: its bookmarks come every minute."""

@@ -36,6 +36,7 @@ from etcd_operator.kube import (
     SECRETS,
     SERVICES,
     STATEFUL_SETS,
+    WATCH_SECONDS,
     Json,
     Resource,
 )
@@ -58,9 +59,6 @@ SELECTORS: dict[Resource, str] = {
     NETWORK_POLICIES: OURS,
 }
 """What is watched. Others' pods and Secrets never come near this process."""
-
-WATCH_SECONDS = 300
-"""Each watch is asked for anew after this long."""
 
 SILENT_SECONDS = WATCH_SECONDS + 90.0
 START_SECONDS = 30.0

@@ -1,8 +1,8 @@
 """The conditions of a cluster that changes: Scaling, Upgrading and Recovering, by coreos's names.
 
-There only while they are true. Whether a member that comes or goes makes the cluster grow or takes
-a lost one's place is not on the member list; where no volume tells either, it goes on being called
-what it was called before.
+There only while they are true. The member list does not tell whether a member that comes or goes
+makes the cluster grow or takes a lost one's place. Where no volume tells it either, the change goes
+on being called what it was called before.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def at_rest(seen: Observation | None) -> str:
 
 
 def degraded(outcome: Outcome) -> Condition:
-    """Whether something is lost of what the cluster should stand or do."""
+    """Whether the cluster lacks some of what it should do, or of what it should withstand."""
     seen = outcome.observation
     if seen is None and (outcome.has_formed or not outcome.refused):
         return _unseen(outcome, "Degraded")
@@ -222,7 +222,8 @@ def _unseen(outcome: Outcome, kind: str) -> Condition:
 
 
 def _unasked(outcome: Outcome, kind: str) -> Condition | None:
-    """As before, where only etcd or the Secrets could tell whether it is over; held as all is."""
+    """As it was said before: only etcd or the Secrets could tell that it is over. While all else is
+    held, so is this."""
     before = outcome.kept(kind) if outcome.was(kind) else None
     if before is None or not isinstance(outcome.step, Hold):
         return before

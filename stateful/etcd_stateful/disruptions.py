@@ -1,4 +1,4 @@
-"""The condition of a cluster of which no drain gets a member evicted."""
+"""The condition of a cluster from which no drain can evict a member."""
 
 from __future__ import annotations
 

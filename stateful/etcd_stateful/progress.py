@@ -1,7 +1,7 @@
 """`status.restore`: how far an EtcdRestore has come that takes this cluster's place.
 
-The EtcdRestore tells it on; nothing is decided by it here. That it is done stays, as the cluster
-that is there by it.
+The EtcdRestore's own status repeats it; nothing here is decided by it. That it is done stays, as
+does the cluster that came of it.
 """
 
 from __future__ import annotations

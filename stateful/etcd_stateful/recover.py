@@ -50,14 +50,7 @@ class Order:
 
     @property
     def marker(self) -> marker.Marker:
-        settings = self.settings
-        return marker.Marker(
-            settings.cluster_uid,
-            settings.epoch,
-            settings.member,
-            self.member_id,
-            self.cluster_id,
-        )
+        return self.settings.marker(self.member_id, self.cluster_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,20 +61,17 @@ class Order:
 
     @property
     def marker(self) -> marker.Marker:
-        settings = self.settings
-        return marker.Marker(
-            settings.cluster_uid,
-            settings.epoch,
-            settings.member,
-            self.member_id,
-            self.cluster_id,
-        )
+        return self.settings.marker(self.member_id, self.cluster_id)
 
     @property
     def quota(self) -> int:
         """Bytes that the etcd which is to run it may have in its database."""
         found = self.settings.options.get("quota-backend-bytes")
         return found if isinstance(found, int) else DEFAULT_QUOTA
+
+    def by_its_field(self, words: str) -> str:
+        """What is said of a store, with the field that names it here in place of `spec`."""
+        return words.replace("spec.", f"{self.field}.", 1)
 
 
 def serialise(
@@ -120,15 +117,9 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     """
     of = parse_version(manifest.version) if manifest else None
     to = parse_version(version)
-    if (
-        of is None
-        or to is None
-        or (to.major, to.minor)
-        in (
-            (of.major, of.minor),
-            (of.major, of.minor + 1),
-        )
-    ):
+    if of is None or to is None:
+        return ""
+    if (to.major, to.minor) in ((of.major, of.minor), (of.major, of.minor + 1)):
         return ""
     return (
         f"spec.version: the backup is of etcd {of}, and etcd {to} cannot take it: restore it with "

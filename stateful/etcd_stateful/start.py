@@ -111,15 +111,7 @@ def accept(
     if why:
         return Refusal(why)
     return Plan(
-        marker=marker.serialise(
-            marker.Marker(
-                settings.cluster_uid,
-                settings.epoch,
-                settings.member,
-                offered.member_id,
-                offered.cluster_id,
-            )
-        ),
+        marker=marker.serialise(settings.marker(offered.member_id, offered.cluster_id)),
         config=run_config(settings),
         first=None if offered.state == "adopt" else ticket_config(settings, offered),
     )

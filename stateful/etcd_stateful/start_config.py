@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from etcd_stateful import naming, ticket
+from etcd_stateful.marker import Marker
 
 FILE: Final = "etcd.yaml"
 FIRST: Final = "first"
@@ -77,6 +78,10 @@ class Settings:
     peer_port: int = naming.PEER_PORT
     metrics_port: int = naming.METRICS_PORT
     data_directory: str = naming.DATA_DIRECTORY
+
+    def marker(self, member_id: int, cluster_id: int) -> Marker:
+        """The marker of data that is this pod's, under these IDs of etcd."""
+        return Marker(self.cluster_uid, self.epoch, self.member, member_id, cluster_id)
 
 
 def parse_settings(environment: Mapping[str, str]) -> Settings:

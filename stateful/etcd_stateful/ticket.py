@@ -35,8 +35,8 @@ class Finding:
 
     `no-data`: no log. `foreign-data`: a log of another cluster, member or epoch, with what is
     known of it. `unreadable`: could not tell; `detail` says why. `damaged`: the marker is this
-    member's, the log was read and is none. `ticketed`: this run has taken its
-    ticket and only waits for the pod's name; the same ticket gets the same receipt.
+    member's, the log was read and is none. `ticketed`: this run has taken its ticket and only waits
+    for the pod's name; the same ticket gets the same receipt.
     """
 
     found: Found

@@ -293,20 +293,20 @@ MUTANTS: Final = [
     # Changes.
     Mutant(
         _CHANGES,
-        "            other.ordinal < seen.cluster.size,\n",
-        "            True,\n",
+        "stays = seat.ordinal < seen.cluster.size",
+        "stays = True",
         "the heir is the next to go, and leadership moves with each removal",
     ),
     Mutant(
         _CHANGES,
-        "            other.name not in outdated,\n",
-        "            True,\n",
+        "is_newest = seat.name not in seen.outdated",
+        "is_newest = True",
         "the heir is the next to be restarted (I8)",
     ),
     Mutant(
         _CHANGES,
-        "        if not why_lost(seen, other)\n",
-        "",
+        "one.serves and not why_lost(seen, one)]",
+        "one.serves]",
         "a lost member that still serves is made the leader",
     ),
     Mutant(

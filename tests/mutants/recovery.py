@@ -187,7 +187,12 @@ MUTANTS: Final = [
         "if edited:",
         "a Job that is done is done again",
     ),
-    Mutant(_JOB, '"podReplacementPolicy": "Failed",', "", "two pods on the volume"),
+    Mutant(
+        "manifests/common.py",
+        '"podReplacementPolicy": "Failed",',
+        "",
+        "two pods on the volume",
+    ),
     Mutant(
         _JOB,
         "naming.LABEL_NAME: LABEL,",

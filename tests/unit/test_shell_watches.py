@@ -13,13 +13,12 @@ from aiohttp import web
 from listening import listening
 
 from etcd_operator import watches as watches_module
-from etcd_operator.kube import ETCD_CLUSTERS, PODS, SECRETS
+from etcd_operator.kube import ETCD_CLUSTERS, PODS, SECRETS, WATCH_SECONDS
 from etcd_operator.watches import (
     SELECTORS,
     SILENT_SECONDS,
     START_SECONDS,
     STUCK_SECONDS,
-    WATCH_SECONDS,
     Scope,
     Watches,
     operator_settings,

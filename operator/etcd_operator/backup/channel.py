@@ -74,7 +74,7 @@ async def asked(method: Any, request: Any, seconds: float, what: str) -> Any:
     """The reply; raises RpcError, which is Silent where there is none. It ends with its task.
 
     Args:
-        what: it then has not done, for messages.
+        what: what it has not done if it stays silent, for messages.
     """
     try:
         return await _answered(method.future(request, timeout=seconds))

@@ -105,7 +105,7 @@ class Backup:
         return replace(stored, notes=tuple(self._notes))
 
     async def _until(self, work: asyncio.Task[Stored]) -> None:
-        """It is done, or it is to stop."""
+        """Waits until it is done, or is to stop."""
         either: tuple[asyncio.Future[Any], ...] = (self._stop, work)
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 

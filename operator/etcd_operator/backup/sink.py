@@ -63,7 +63,8 @@ Errors: Final = (BaseError, OSError, ValueError)
 
 class StoreFailed(Exception):
     def __init__(self, failure: Failure, *, forbidden: bool = False) -> None:
-        """
+        """What is told of it, and why it was refused.
+
         Args:
             forbidden: the store knows who asks, and does not let it do just this.
         """

@@ -16,7 +16,8 @@ from etcd_stateful.start_config import BadSettings
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0 when done, 3 for a volume that is not the survivor's, 1 to try again."""
+    """Exit code: 0 when done, 3 for a volume that is not the survivor's, 1 to try again, 2 when the
+    pod is set up wrongly."""
     exit_on_sigterm()
     place = Place()
     journal = Journal(place.termination_log, "recover")

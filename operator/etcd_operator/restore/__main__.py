@@ -17,7 +17,8 @@ from etcd_stateful.start_config import BadSettings
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0 when done, 3 for what another try would only meet again, 1 to try again."""
+    """Exit code: 0 when done, 3 for what another try would only meet again, 1 to try again, 2 when
+    the pod is set up wrongly."""
     exit_on_sigterm()
     place = Place()
     journal = Journal(place.termination_log, "restore")
@@ -66,9 +67,7 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, sto
         journal.conclude(f"refused: {error}")
         return REFUSED_EXIT
     except (StoreFailed, Undone) as error:
-        words = str(error)
-        if isinstance(error, StoreFailed):
-            words = words.replace("spec.", f"{order.field}.", 1)
+        words = order.by_its_field(str(error)) if isinstance(error, StoreFailed) else str(error)
         journal.conclude(f"not restored yet: {words}")
         return 1
     journal.conclude("fetched")

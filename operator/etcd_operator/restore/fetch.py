@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from etcd_operator.backup.beside import manifest_beside
@@ -36,6 +37,12 @@ class Undone(Exception):
     """It did not come to its end; another try starts over."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    size: int
+    sha256: str
+
+
 async def fetch(order: Order, sink: Sink, root: Path) -> None:
     """Raises Refused, Undone and OSError."""
     _begin_anew(order, root)
@@ -51,8 +58,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
             raise Refused(why)
         checked = await _download(sink, order.store.key, root / SNAPSHOT)
     except StoreFailed as error:
-        words = error.failure.message.replace("spec.", f"{order.field}.", 1)
-        raise Undone(words) from error
+        raise Undone(order.by_its_field(error.failure.message)) from error
     _compare(checked, beside)
     if why := not_meant(order.store, checked.sha256):
         raise Refused(why)
@@ -101,12 +107,6 @@ async def _download(sink: Sink, key: str, path: Path) -> _Fetched:
         return _Fetched(checked.size, checked.finish())
     except Damaged as error:
         raise Refused(f"{key}: {error}") from error
-
-
-class _Fetched:
-    def __init__(self, size: int, sha256: str) -> None:
-        self.size = size
-        self.sha256 = sha256
 
 
 def _compare(found: _Fetched, beside: Manifest | None) -> None:

@@ -1,7 +1,7 @@
-"""Where pods may be: an affinity of Kubernetes' own type, handed on but for other namespaces' pods.
+"""Where pods may run: an affinity of Kubernetes' own type, handed on unless it looks elsewhere.
 
-Where members are would tell where those are, and keep nodes free of them: to whoever may edit an
-EtcdCluster, and may not even list those pods.
+A term about pods of other namespaces would tell where those run, and could keep nodes free of them:
+for anybody who may edit an EtcdCluster, and may not even list those pods.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ ROOT: Final = "root"
 
 DEFAULT_KEY: Final = "password"
 MOST: Final = 64
-"""Of users, of roles, and of permissions of one role: each is a call of etcd when one is edited."""
+"""The most users, roles, and permissions of one role: after an edit etcd is asked for each."""
 
 Access = Literal["Read", "Write", "ReadWrite"]
 
@@ -80,7 +80,7 @@ def read_auth(spec: Reader) -> Auth | None:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The first key after all that begin so; etcd's sign for no end where there is none."""
+    """The first key after all that begin with it; where there is none, etcd's sign for no end."""
     kept = prefix.rstrip(bytes([_LAST]))
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else _EVERY
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
-from etcd_stateful.api.reading import Reader, RefusedObject
+from etcd_stateful.api.reading import Reader, RefusedObject, check_labels
 from etcd_stateful.api.stores import Store, read_store
 
 Proof = Literal["None", "Hash", "Restore"]
@@ -49,7 +49,7 @@ class JobPod:
     resources: Mapping[str, Any] | None = None
 
     def or_else(self, other: JobPod) -> JobPod:
-        """Where and from which registry it runs, by the other's word where it says nothing."""
+        """With the other's nodes, pull secrets and resources where it says nothing of them."""
         return replace(
             self,
             node_selector=self.node_selector or other.node_selector,
@@ -159,11 +159,7 @@ def _policy(reader: Reader) -> Policy:
 
 def _pod(reader: Reader) -> JobPod:
     labels = reader.texts("labels")
-    for key in labels:
-        if key == "app" or key.startswith(("etcd_", "app.kubernetes.io/", naming.GROUP)):
-            reader.problem(
-                f"labels[{key[:60]}]", "is a label of the operator's own; choose another"
-            )
+    check_labels(reader, labels)
     return replace(read_job_pod(reader), labels=labels, annotations=reader.texts("annotations"))
 
 

@@ -18,7 +18,7 @@ from etcd_stateful.api.access import OPEN, Access, read_access
 from etcd_stateful.api.affinity import read_affinity
 from etcd_stateful.api.auth import Auth, read_auth
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
-from etcd_stateful.api.reading import Problem, Reader
+from etcd_stateful.api.reading import Problem, Reader, check_labels
 from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
@@ -222,8 +222,8 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
 
 
 def namesake(body: Mapping[str, Any]) -> EtcdCluster | None:
-    """What a cluster whose spec is refused is looked for by: its name, and nothing of the spec but
-    whether it is paused. To see what is there; nothing may be decided by it.
+    """Stands in for a cluster whose spec is refused: its name, and of the spec only whether it is
+    paused. For a look at what is there; nothing may be decided by it.
 
     None for a name that no cluster can have.
     """
@@ -328,7 +328,8 @@ def _pod_policy(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodP
         pod.problem("emptyDir", "excludes persistentVolumeClaimSpec; choose one of them")
     _check_claim(pod.object("persistentVolumeClaimSpec"))
     labels, annotations = pod.texts("labels"), pod.texts("annotations")
-    _check_reserved(pod, labels, annotations)
+    check_labels(pod, labels)
+    _check_annotations(pod, annotations)
     return PodPolicy(
         labels=labels,
         annotations=annotations,
@@ -355,11 +356,8 @@ def _check_claim(claim: Reader) -> None:
             claim.problem(key, "gives members another's volume or data; leave it out")
 
 
-def _check_reserved(pod: Reader, labels: Mapping[str, str], notes: Mapping[str, str]) -> None:
-    for key in labels:
-        if key == "app" or key.startswith(("etcd_", "app.kubernetes.io/", naming.GROUP)):
-            pod.problem(f"labels[{key[:60]}]", "is a label of the operator's own; choose another")
-    for key in notes:
+def _check_annotations(pod: Reader, annotations: Mapping[str, str]) -> None:
+    for key in annotations:
         if key == "etcd.version" or key.startswith(naming.GROUP):
             pod.problem(f"annotations[{key[:60]}]", "is the operator's own; choose another")
 

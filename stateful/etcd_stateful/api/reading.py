@@ -7,9 +7,11 @@ objects that were stored before the schema was.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from etcd_stateful import naming
 
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
@@ -124,6 +126,14 @@ class Reader:
                 yield Reader(item, self._at(f"{key}[{index}]"), self.problems)
             else:
                 self.problem(f"{key}[{index}]", f"must be an object, found {_shown(item)}")
+
+
+def check_labels(reader: Reader, labels: Iterable[str]) -> None:
+    """Those that a user gives to pods must not be the operator's own, nor coreos's."""
+    for key in labels:
+        if key == "app" or key.startswith(("etcd_", "app.kubernetes.io/", naming.GROUP)):
+            words = "is a label of the operator's own; choose another"
+            reader.problem(f"labels[{key[:60]}]", words)
 
 
 def is_object_name(text: str) -> bool:

@@ -37,9 +37,10 @@ class EtcdRestore:
         return RESTORE_KIND
 
     def reader(self, store: Store, pod: JobPod) -> EtcdBackup:
-        """As what a Job looks into the store for it.
+        """The restore in the form of an EtcdBackup, which the Job that looks into the store takes.
 
         Args:
+            store: where it looks.
             pod: of the EtcdBackup that it names, for what it does not say itself.
         """
         return EtcdBackup(

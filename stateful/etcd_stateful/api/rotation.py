@@ -15,8 +15,8 @@ MOST_GENERATIONS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """`peer` and `client` are the least generation that the link's authority is to have. One that
-    a cluster is created with is where its count begins."""
+    """`peer` and `client` are the least generation that the link's authority is to have. A cluster
+    that is created with one begins to count there."""
 
     peer: int = 0
     client: int = 0

@@ -13,6 +13,8 @@ from etcd_stateful.api.reading import Problem, Reader, RefusedObject
 from etcd_stateful.api.stores import SECTIONS
 
 LONGEST_NAME: Final = 52
+"""As of a CronJob: with what is appended, its EtcdBackups' names still fit into a label."""
+
 LONGEST_JITTER: Final = 86400
 MOST_DAYS: Final = 36500
 SHORTEST_DEADLINE: Final = 10

@@ -1,8 +1,8 @@
-"""Where backups lie, and as who they are got at: the same words in EtcdBackup, EtcdRestore and the
-`bootstrap.restore` of an EtcdCluster.
+"""Where backups lie, and with whose rights they are reached: the same words in EtcdBackup,
+EtcdRestore and the `bootstrap.restore` of an EtcdCluster.
 
-`<bucket>/<key>`, as in coreos's resources. A key is held to what every store lists as it was
-written: no empty part, no `.` and no `..`, so that none leads out of the place it names.
+`<bucket>/<key>`, as in coreos's resources. A key may only be one that every store lists just as it
+was written: no empty part, no `.` and no `..`, so that none leads out of the place it names.
 """
 
 from __future__ import annotations

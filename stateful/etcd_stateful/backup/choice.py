@@ -24,7 +24,7 @@ class Answer:
 
 
 class NoChoice(Exception):
-    """Nobody that answered can be taken; in words, without the fields."""
+    """No member that answered can be taken. The message says why, without the field of the spec."""
 
 
 def candidates(answers: Iterable[Answer], cluster_id: int = 0) -> list[Answer]:

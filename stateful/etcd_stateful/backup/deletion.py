@@ -41,7 +41,7 @@ def deletion_of(backup: EtcdBackup) -> Run:
 
 
 def elsewhere(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str, ...]:
-    """Locations of what it has stored by its status, and that its spec does not lead to any more.
+    """Locations of what it has stored, by its status, to which its spec no longer leads.
 
     Args:
         stored: the status.

@@ -38,7 +38,7 @@ class Made:
     """What it has seen in the store that is not of its schedule."""
     deleting: bool = False
     keeps_stored: bool = False
-    """Somebody has said so of this very one, or in the template."""
+    """Its own spec or the template says that what is stored stays."""
     deletes_stored: bool = False
     """What is stored goes with it, once it is deleted."""
     finalizers: tuple[str, ...] = ()

@@ -51,7 +51,8 @@ class Verdict:
 
 
 def compare(revision: int, cluster: Measured | None, now: int, restored: Measured) -> Verdict:
-    """
+    """Whether what was restored is what the cluster held.
+
     Args:
         revision: of the backup.
         cluster: as the manifest has it; None where it was not measured.

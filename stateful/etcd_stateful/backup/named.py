@@ -1,8 +1,8 @@
 """Where the backup lies that an EtcdBackup has stored last, and which one it is.
 
-Its spec says which store, with which credentials; its status says under which name there, which of
-an interval is another each time. A status that leads out of the store is not followed: who may
-write no more than that must not choose where credentials are used.
+Its spec says which store, with which credentials. Its status says under which name, which is
+another each time where backups are made at an interval. A status that leads out of the store is not
+followed: whoever may write the status alone must not choose where credentials are used.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def resolved(source: Source, found: Store | Awaited | None) -> Store | Awaited:
 
 
 def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
-    """
+    """Where the EtcdBackup of that name has stored last; or why that cannot be restored now.
+
     Args:
-        body: the EtcdBackup of that name, None where there is none.
+        body: the EtcdBackup, None where there is none.
     """
     if body is None:
         return Awaited(f"EtcdBackup {name} is not there; make it, or name another")

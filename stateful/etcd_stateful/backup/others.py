@@ -1,8 +1,8 @@
 """What lies in the store below a schedule's path and is no backup of its own.
 
-Such as of the schedule of that name before it was made anew, of another cluster's, of the coreos
-operator or by hand; and what a run of its own has left unfinished, to which no manifest says who
-made it. It is told and never touched.
+It may be of a schedule of that name that was deleted and made anew, of another cluster's, of the
+coreos operator, or made by hand; or a run of its own has left it unfinished, without a manifest
+that says who made it. It is told and never touched.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One of them, or none where the pod could not say."""
+    """What a pod said: one of these, or none of them where it could not say."""
 
     stored: Stored | None = None
     failure: Failure | None = None

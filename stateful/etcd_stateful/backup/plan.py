@@ -145,11 +145,12 @@ def due_run(
     run = Run(f"g{backup.generation}", created)
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None
-    # That it is told to take along what it has stored is an edit, and no wish to try again.
+    # Letting it go, with what it has stored, edits the spec too, and is no wish to try again.
     return None if backup.let_go else run
 
 
 def decide(seen: Seen) -> Step:
+    """The next step. A run that the spec has left behind is ended before anything else."""
     run, job = seen.run, seen.job
     if seen.before and seen.before.state == "running" and not seen.before.stranger:
         return _end(seen.before)
@@ -308,8 +309,8 @@ def _wait(seen: Seen, run: Run) -> Step:
 
 
 def _said_before(seen: Seen) -> Tell:
-    """Of a run that is over what was said stays; where `Complete` tells of a trouble since, which
-    has passed, the run's own end is said again."""
+    """What was said of a run that is over stays. Where `Complete` has told of a trouble since, and
+    that has passed, the run's own end is said again."""
     stored = seen.stored
     conditions: Sequence[Mapping[str, Any]] = stored.get("conditions") or ()
     told = next((one for one in conditions if one["type"] == "Complete"), None)

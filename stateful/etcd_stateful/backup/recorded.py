@@ -33,7 +33,7 @@ def _bare(cluster: EtcdCluster) -> dict[str, str]:
 
 
 def pull_secrets(kept: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """By which the cluster's own pods have their images, the operator's among them."""
+    """With which the cluster's own pods pull their images, the operator's among them."""
     spec = (kept or {}).get("spec") or {}
     return [dict(one) for one in (spec.get("pod") or {}).get("imagePullSecrets") or ()]
 

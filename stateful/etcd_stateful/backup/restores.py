@@ -275,7 +275,7 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
 
 def status(seen: Seen, said: Say) -> dict[str, Any]:
     """coreos's fields and the kind of store; the conditions are `backup.status`'s business. What
-    was said of the spec before it was edited is so no longer."""
+    was said of the spec before an edit is not said of it now."""
     kind = _storage(seen)
     told: dict[str, Any] = {"backupStorageType": kind} if kind else {}
     if said.status == "True":

@@ -3,8 +3,8 @@
 What is stored goes with the object, by the object's own `deletionPolicy`: it is told to delete,
 and then deleted. Where that says to retain, only the object goes. Never let go are the newest that
 was stored and the newest that was verified: backups that fail for a month must not use up the last
-good one. Of those that failed the last few stay for a look. Most have stored nothing, and nobody
-asks a store that may be down to delete it; what others could not prove goes with them.
+good one. Of those that failed, the last few stay to be looked at. Most have stored nothing, so
+no store, which may be down, is asked to delete anything; what could not be proven goes with them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def beyond(retention: Retention, made: tuple[Made, ...], now: float) -> list[Mad
 
 
 def _newest(some: list[Made]) -> list[Made]:
-    """By its name, which the operator's clock has made, and by the API server's."""
+    """The newest by name, which the operator's clock has made, and by the API server's clock."""
     return [*some[:1], max(some, key=lambda one: one.began)] if some else []
 
 

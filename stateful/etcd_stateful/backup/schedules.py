@@ -26,9 +26,11 @@ BUSY_SECONDS: Final = 2.0
 """While a backup is made or deleted: what the operator itself writes of it is no event."""
 
 PARTS: Final = 10
+"""A jitter that nobody asked for is one of so many parts of the time between two runs."""
+
 LONGEST_UNSAID: Final = 300
-"""A jitter that nobody asked for is one of so many parts of the time between two runs, and no more
-than that: long enough for a store and its network, and none who looks at the clock wonders."""
+"""And no more than so many seconds: enough for a store and its network, and too few for anybody to
+wonder why nothing begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +125,14 @@ def clock(schedule: EtcdBackupSchedule, now: float) -> float:
 
 
 def believed(until: float, now: float) -> float:
-    """Until when is counted. What is far ahead was written by a clock that was, and all that falls
-    due up to then would be left out without a word; an edit of the jitter moves it by a day."""
+    """Until when moments count as dealt with. A time that is far ahead was written by a clock that
+    was, and all that falls due until then would be left out without a word. An edit of the jitter
+    moves it by a day at most."""
     return until if until - now <= LONGEST_JITTER else now
 
 
 def decide(seen: Seen) -> Step:
+    """The next step: what was dealt with is written down before anything new is begun."""
     schedule, record = seen.schedule, seen.record
     if record.times not in ("", schedule.times):
         edited = max(record.counted_until, float(int(clock(schedule, seen.now))))
@@ -219,7 +223,8 @@ def _held(seen: Seen, moment: int) -> float:
 
 
 def _late(seen: Seen, moment: int) -> float:
-    """Without the wait for its turn, nor that of an operator before, of one jitter at most."""
+    """How late it begins. Waits for its turn, of one jitter at most, do not count: neither this
+    operator's nor one before it."""
     before = clock(seen.schedule, seen.began) - moment - jitter(seen.schedule)
     return max(before, 0.0) - _held(seen, moment)
 

@@ -1,4 +1,4 @@
-"""The Job that takes one backup: the operator's image, with the credentials of one store.
+"""The Jobs that store, delete or read one backup: the operator's image, one store's credentials.
 
 Its pod has no access to Kubernetes. The Secrets are optional to the kubelet, so that a missing one
 is said in words by the pod and not waited for in silence.
@@ -24,13 +24,14 @@ from etcd_stateful.backup.restores import description
 from etcd_stateful.manifests.common import (
     AUTHORITIES_MOUNT,
     REUSING,
+    TRIES,
     Manifest,
     authorities_volume,
     identity_labels,
-    pod_failure_policy,
+    job_spec,
     unexpanded,
 )
-from etcd_stateful.manifests.statefulset import CONFINED, USER
+from etcd_stateful.manifests.statefulset import CONFINED, RESTRICTED
 
 LABEL: Final = "etcd-backup"
 CONTAINER: Final = "backup"
@@ -39,7 +40,6 @@ RECEIVING: Final = ({"name": "GRPC_EXPERIMENTS", "value": "-event_engine_client"
 """gRPC reads in the thread that waits for what it reads, and wakes no other for each message of
 32 KiB. A later version may not know the word: it says so, and is merely slower."""
 
-_TRIES: Final = 3
 _STOP_SECONDS: Final = 30
 _WAITING_SECONDS: Final = 3600
 _RESOURCES: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}}
@@ -54,7 +54,8 @@ def backup_job(
     cluster: Mapping[str, Any] | None = None,
     last: str = "",
 ) -> Manifest:
-    """
+    """Takes a backup and stores it.
+
     Args:
         cluster: name and spec of the EtcdCluster that is backed up, where it is known.
         last: location of the last one that has succeeded.
@@ -103,7 +104,8 @@ def job(
     operator_image: str,
     pull_secrets: Sequence[Manifest] = (),
 ) -> Manifest:
-    """
+    """A Job that carries out an order.
+
     Args:
         pull_secrets: of the cluster, beside the backup's own.
     """
@@ -118,11 +120,7 @@ def job(
             "ownerReferences": [_owner(backup)],
         },
         "spec": {
-            "backoffLimit": _TRIES,
-            "completions": 1,
-            "parallelism": 1,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": pod_failure_policy(FINAL_EXIT, CONTAINER),
+            **job_spec(FINAL_EXIT, CONTAINER),
             "template": {
                 "metadata": {
                     "labels": dict(backup.pod.labels)
@@ -196,7 +194,7 @@ def _limits(backup: EtcdBackup) -> dict[str, int]:
     """
     if not (backup.periodic or backup.scheduled):
         return {}
-    working = 3 * backup.policy.timeout * (_TRIES + 1)
+    working = 3 * backup.policy.timeout * (TRIES + 1)
     # In nanoseconds, Kubernetes takes what is much longer for a time that is over.
     deadline = min(_WAITING_SECONDS + working, LONGEST)
     return {"ttlSecondsAfterFinished": 86400, "activeDeadlineSeconds": deadline}
@@ -213,14 +211,7 @@ def _pod(
         "enableServiceLinks": False,
         "serviceAccountName": told.store.service_account,
         "terminationGracePeriodSeconds": _STOP_SECONDS,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": dict(RESTRICTED),
         "containers": [
             {
                 "name": CONTAINER,

@@ -1,4 +1,4 @@
-"""What every object of a cluster carries."""
+"""What the objects of a cluster, its Jobs among them, have in common."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from etcd_stateful.backup import order as orders
 
 Manifest = dict[str, Any]
 
+TRIES: Final = 3
+"""Of a Job, after the first has failed."""
+
 _FREED = str(32 * 1024 * 1024)
 REUSING: Final = (
     {"name": "MALLOC_ARENA_MAX", "value": "2"},
@@ -20,7 +23,6 @@ REUSING: Final = (
 """For containers that a database streams through. By itself glibc gives what one piece has freed
 back to the kernel, and the next piece faults it in anew, page by page; and it keeps some of it for
 each thread, of which there are many."""
-
 
 _AZURE: Final = "azure.workload.identity/use"
 
@@ -63,6 +65,21 @@ def owner_reference(cluster: EtcdCluster) -> Manifest:
         "name": cluster.name,
         "uid": cluster.uid,
         "controller": True,
+    }
+
+
+def job_spec(final: int, *containers: str) -> Manifest:
+    """A Job's spec but for its template: one pod at a time, and three tries beside the first.
+
+    It is over once one of `containers` ends with the code `final`: another try would meet the same.
+    """
+    return {
+        "backoffLimit": TRIES,
+        "completions": 1,
+        "parallelism": 1,
+        # Never two pods on a volume.
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": pod_failure_policy(final, *containers),
     }
 
 

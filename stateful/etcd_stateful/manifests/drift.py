@@ -20,7 +20,6 @@ _QUANTITIES: Final = frozenset({"requests", "limits", "sizeLimit"})
 _WHOLE: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
 """Maps of text where one more entry changes what all of them mean."""
 
-
 _EXACT: Final = frozenset({"ingress", "podSelector"})
 """Where one more entry lets somebody in, or leaves pods out. Nothing in them is defaulted."""
 

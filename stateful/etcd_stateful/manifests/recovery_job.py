@@ -18,12 +18,13 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests.common import Manifest, metadata, pod_failure_policy
+from etcd_stateful.manifests.common import Manifest, job_spec, metadata
 from etcd_stateful.manifests.statefulset import (
     CONFINED,
     STOP_SECONDS,
-    affinity,
+    data_mount,
     downward,
+    placement,
     pod_security,
     resources,
     start_settings,
@@ -37,7 +38,6 @@ LABEL: Final = "etcd-recovery"
 
 SURVIVOR: Final = f"{naming.GROUP}/survivor"
 
-_TRIES: Final = 3
 _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
 
 
@@ -56,12 +56,7 @@ def recovery_job(
         "kind": "Job",
         "metadata": described,
         "spec": {
-            "backoffLimit": _TRIES,
-            "completions": 1,
-            "parallelism": 1,
-            # Never two pods on the volume.
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": pod_failure_policy(REFUSED_EXIT, "prepare"),
+            **job_spec(REFUSED_EXIT, "prepare"),
             "template": {
                 "metadata": {
                     "labels": dict(cluster.pod.labels) | labels(cluster.name),
@@ -84,7 +79,6 @@ def labels(cluster: str) -> dict[str, str]:
 def _pod(
     cluster: EtcdCluster, record: Bootstrap, member_id: int, operator_image: str
 ) -> dict[str, Any]:
-    pod = cluster.pod
     environment = _environment(cluster, record, member_id)
     claim = {"claimName": f"{naming.DATA_VOLUME}-{record.survivor}"}
     spec: dict[str, Any] = {
@@ -103,11 +97,7 @@ def _pod(
             {"name": naming.DATA_VOLUME, "persistentVolumeClaim": claim},
             *_passwords(cluster),
         ],
-        "nodeSelector": dict(pod.node_selector),
-        "tolerations": [dict(toleration) for toleration in pod.tolerations],
-        "imagePullSecrets": [dict(secret) for secret in pod.image_pull_secrets],
-        "priorityClassName": pod.priority_class,
-        "affinity": affinity(cluster),
+        **placement(cluster),
     }
     return {key: value for key, value in spec.items() if value or value is False}
 
@@ -153,7 +143,7 @@ def _ours(name: str, environment: list[Manifest], image: str) -> Manifest:
         "image": image,
         "command": ["python3", "-m", "etcd_operator.recover", name],
         "env": environment,
-        "volumeMounts": [_data()],
+        "volumeMounts": [data_mount()],
         "securityContext": CONFINED,
     }
 
@@ -165,14 +155,10 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
         "restartPolicy": "Always",
         "command": ["/usr/local/bin/etcd", f"--config-file={naming.VOLUME_PATH}/{CONFIG_PATH}"],
         "env": [dict(variable) for variable in cluster.pod.environment],
-        "volumeMounts": [_data()],
+        "volumeMounts": [data_mount()],
         "securityContext": CONFINED,
         **resources(cluster),
     }
-
-
-def _data() -> Manifest:
-    return {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH}
 
 
 def _few_resources(cluster: EtcdCluster) -> Manifest:

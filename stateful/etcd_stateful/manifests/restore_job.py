@@ -10,7 +10,7 @@ Scheduled like the pod that will use the volume.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from typing import Any
 
 from etcd_stateful import naming, restore
 from etcd_stateful.api.cluster import EtcdCluster
@@ -22,22 +22,21 @@ from etcd_stateful.manifests.common import (
     Manifest,
     authorities_volume,
     identity_labels,
+    job_spec,
     metadata,
-    pod_failure_policy,
     unexpanded,
 )
 from etcd_stateful.manifests.recovery_job import SURVIVOR, labels
 from etcd_stateful.manifests.statefulset import (
     CONFINED,
-    affinity,
+    data_mount,
     downward,
+    placement,
     pod_security,
     resources,
     start_settings,
 )
 from etcd_stateful.membership.records import Bootstrap
-
-_TRIES: Final = 3
 
 
 def restore_job(
@@ -49,7 +48,8 @@ def restore_job(
     operator_image: str,
     field: str = restore.FIELD,
 ) -> Manifest:
-    """
+    """Fills a claim with the data of the backup that lies in the store.
+
     Args:
         record: of the cluster that is to run on the volume, with its one first member.
         claim_uid: of the claim that it is to fill. A Job knows claims by their names alone.
@@ -68,12 +68,7 @@ def restore_job(
         "kind": "Job",
         "metadata": described,
         "spec": {
-            "backoffLimit": _TRIES,
-            "completions": 1,
-            "parallelism": 1,
-            # Never two pods on the volume.
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": pod_failure_policy(restore.REFUSED_EXIT, "fetch"),
+            **job_spec(restore.REFUSED_EXIT, "fetch"),
             "template": {
                 "metadata": {
                     "labels": dict(cluster.pod.labels)
@@ -96,7 +91,7 @@ def made_of(cluster: EtcdCluster, store: Store) -> str:
 def _pod(
     cluster: EtcdCluster, record: Bootstrap, store: Store, operator_image: str, field: str
 ) -> dict[str, Any]:
-    pod, first = cluster.pod, record.members[0]
+    first = record.members[0]
     environment = _environment(cluster, record, store, field)
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -113,7 +108,7 @@ def _pod(
                 "command": restore.etcdutl(
                     first.name, first.peer_url, record.token, record.bump or restore.BUMP
                 ),
-                "volumeMounts": [_data()],
+                "volumeMounts": [data_mount()],
                 "securityContext": CONFINED,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
                 **resources(cluster),
@@ -127,11 +122,7 @@ def _pod(
             },
             *_store_volumes(store),
         ],
-        "nodeSelector": dict(pod.node_selector),
-        "tolerations": [dict(toleration) for toleration in pod.tolerations],
-        "imagePullSecrets": [dict(secret) for secret in pod.image_pull_secrets],
-        "priorityClassName": pod.priority_class,
-        "affinity": affinity(cluster),
+        **placement(cluster),
     }
     return {key: value for key, value in spec.items() if value or value is False}
 
@@ -156,13 +147,9 @@ def _ours(name: str, environment: list[Manifest], image: str, mounts: list[Manif
         "image": image,
         "command": ["python3", "-m", "etcd_operator.restore", name],
         "env": environment,
-        "volumeMounts": [_data(), *mounts],
+        "volumeMounts": [data_mount(), *mounts],
         "securityContext": CONFINED,
     }
-
-
-def _data() -> Manifest:
-    return {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH}
 
 
 def _store_volumes(store: Store) -> list[Manifest]:

@@ -11,7 +11,8 @@ from etcd_stateful.manifests.common import Manifest
 
 
 def scheduled_backup(schedule: EtcdBackupSchedule, moment: int, written: str) -> Manifest:
-    """
+    """The EtcdBackup of a moment.
+
     Args:
         written: the moment as RFC 3339, in UTC.
     """

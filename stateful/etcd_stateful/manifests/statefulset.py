@@ -40,11 +40,22 @@ _SETTINGS: Final = "START_SETTINGS"
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 
+RESTRICTED: Final[Manifest] = {
+    "runAsNonRoot": True,
+    "runAsUser": USER,
+    "runAsGroup": USER,
+    "fsGroup": USER,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""What Kubernetes' restricted profile asks of a pod."""
+
 CONFINED: Final = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
 }
+"""And of each container; a root file system that nobody writes to is more than it asks."""
 
 
 def stateful_set(
@@ -99,11 +110,7 @@ def _template(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest
         "containers": [_etcd(cluster)],
         "volumes": _volumes(cluster),
         "topologySpreadConstraints": _spread(cluster),
-        "nodeSelector": dict(pod.node_selector),
-        "tolerations": [dict(toleration) for toleration in pod.tolerations],
-        "imagePullSecrets": [dict(secret) for secret in pod.image_pull_secrets],
-        "priorityClassName": pod.priority_class,
-        "affinity": affinity(cluster),
+        **placement(cluster),
     }
     return {
         "metadata": {
@@ -127,7 +134,7 @@ def _start(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
         ],
         "ports": [{"name": "start", "containerPort": naming.START_PORT}],
         "volumeMounts": [
-            {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH},
+            data_mount(),
             {"name": naming.KEY_VOLUME, "mountPath": _directory(naming.KEY_FILE), "readOnly": True},
         ],
         "securityContext": CONFINED,
@@ -208,10 +215,7 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
             {"name": "peer", "containerPort": naming.PEER_PORT},
             {"name": "metrics", "containerPort": naming.METRICS_PORT},
         ],
-        "volumeMounts": [
-            {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH},
-            *tls.mounts(cluster),
-        ],
+        "volumeMounts": [data_mount(), *tls.mounts(cluster)],
         "securityContext": CONFINED,
         "livenessProbe": _probe("/livez", period=10, failures=6, delay=PATIENCE),
         "readinessProbe": _probe("/readyz", period=1, failures=3),
@@ -249,15 +253,7 @@ def _probe(path: str, *, period: int, failures: int, delay: int = 0) -> Manifest
 
 def pod_security(cluster: EtcdCluster) -> Manifest:
     """The restricted profile, unless the spec says otherwise key by key."""
-    default: Manifest = {
-        "runAsNonRoot": True,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "fsGroup": USER,
-        "fsGroupChangePolicy": "OnRootMismatch",
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    chosen = default | dict(cluster.pod.security_context or {})
+    chosen = RESTRICTED | dict(cluster.pod.security_context or {})
     if chosen["runAsUser"] == 0:
         chosen["runAsNonRoot"] = False
     return chosen
@@ -326,7 +322,19 @@ def _spread(cluster: EtcdCluster) -> list[Manifest]:
     ]
 
 
-def affinity(cluster: EtcdCluster) -> Manifest | None:
+def placement(cluster: EtcdCluster) -> Manifest:
+    """Where a pod may run, and with which secrets it pulls: the same for members and Jobs."""
+    pod = cluster.pod
+    return {
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": [dict(toleration) for toleration in pod.tolerations],
+        "imagePullSecrets": [dict(secret) for secret in pod.image_pull_secrets],
+        "priorityClassName": pod.priority_class,
+        "affinity": _affinity(cluster),
+    }
+
+
+def _affinity(cluster: EtcdCluster) -> Manifest | None:
     """The spec's affinity; otherwise other zones are better, and with coreos's `antiAffinity` each
     host has one member at most."""
     if cluster.pod.affinity is not None:
@@ -343,6 +351,10 @@ def affinity(cluster: EtcdCluster) -> Manifest | None:
 def resources(cluster: EtcdCluster) -> Manifest:
     """coreos applies them to etcd and to every init container."""
     return {"resources": dict(cluster.pod.resources)} if cluster.pod.resources else {}
+
+
+def data_mount() -> Manifest:
+    return {"name": naming.DATA_VOLUME, "mountPath": naming.VOLUME_PATH}
 
 
 def downward(name: str, path: str) -> Manifest:

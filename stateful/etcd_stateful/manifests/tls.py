@@ -1,9 +1,9 @@
 """What TLS adds to a pod: volumes with the members' certificates, and etcd's configuration.
 
 All certificates come in Secrets of the same form, coreos's, so that nothing here knows whose they
-are. etcd reads a certificate and its key anew for each handshake; what it
-trusts (the `-ca.crt` files) it reads once, when it starts. So once authorities are rotated, that
-file comes from a key of the Secret that is named after what is in it.
+are. etcd reads a certificate and its key anew for each handshake; what it trusts (the `-ca.crt`
+files) it reads once, when it starts. So once authorities are rotated, that file comes from a key of
+the Secret that is named after what is in it.
 """
 
 from __future__ import annotations

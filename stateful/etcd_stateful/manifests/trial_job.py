@@ -42,7 +42,8 @@ def trial_job(
     operator_image: str,
     pull_secrets: Sequence[Manifest] = (),
 ) -> Manifest:
-    """
+    """Restores what was stored and compares it with what the cluster held.
+
     Args:
         pull_secrets: of the cluster, whose image it is.
     """

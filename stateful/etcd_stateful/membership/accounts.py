@@ -10,8 +10,8 @@ from etcd_stateful.api.auth import Permission
 
 @dataclass(frozen=True, slots=True)
 class AuthView:
-    """What etcd says of itself. All names are there; what belongs to a name only where it was asked
-    for, which it is of all that is declared or was made for it."""
+    """What etcd says. All names are there; what belongs to a name only where it is declared or was
+    made for the spec, as nothing else is asked for."""
 
     enabled: bool
     users: Mapping[str, frozenset[str]]
@@ -23,7 +23,7 @@ class AuthView:
     and once all else is as declared."""
 
     passwordless: frozenset[str] = frozenset()
-    """Users that were made without a password, which etcd gives none for ever: found by trying."""
+    """Users that were made without a password, and that etcd never gives one: found by trying."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def denied(seen: Observation) -> Hold | None:
 
 
 def go_on(seen: Observation) -> Step | None:
-    """The next step to what is declared; None also where that is not to be had."""
+    """The next step to what is declared; None also where that is impossible (`held` says why)."""
     auth = seen.cluster.auth
     if not is_looked_at(seen) or (auth is not None and _no_way_in(seen)):
         return None
@@ -264,7 +264,7 @@ def _has_password(seen: Observation, user: str) -> bool:
 
 
 def _clear(seen: Observation, view: AuthView) -> Step | None:
-    """Off with what was made for the spec and is in it no more; then off the record."""
+    """Deletes what was made for the spec and is in it no more; then it goes off the record."""
     declared, record = seen.cluster.auth or _NOTHING, recorded(seen)
     made = record.accounts
     kept_users = {user.name for user in declared.users}

@@ -114,7 +114,7 @@ def first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
 
 
 def one_cluster(seen: Observation) -> Step | None:
-    """Nothing is right to do for two: whatever follows would be done to one as if it were both."""
+    """Holds where two clusters answer: any step would be done to one as if it were both."""
     record = recorded(seen)
     if others := remembered.answering(seen) - {record.cluster_id}:
         ids = ", ".join(identity.to_hex(other) for other in sorted(others))
@@ -171,8 +171,8 @@ def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
 
 
 def _is_as_meant(seen: Observation, pod: Pod) -> bool:
-    """Of the version and the links that its attempt is of. One that is not is made again (`roll`):
-    an attempt may be followed by another while pods wait."""
+    """Whether the pod has the version and the links of its attempt. One that has not is made again
+    (`roll`): an attempt may be followed by another while pods wait."""
     return pod.spec_hash == as_running(seen).template_hash
 
 

@@ -32,5 +32,5 @@ def is_lowered(live: Live, wanted: Manifest) -> bool:
 
 
 def spares_none(seen: Observation) -> bool:
-    """Whether no drain gets a member of the declared size evicted."""
+    """Whether a cluster of the declared size needs all its members, so that no drain evicts one."""
     return roster.quorum(seen.cluster.size) == seen.cluster.size

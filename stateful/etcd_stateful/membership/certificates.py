@@ -159,7 +159,7 @@ def _why(need: Need, found: Certificate | None, known: Certificates) -> str:
 
 
 def _why_other(need: Need, found: Certificate, authority: Certificate) -> str:
-    """What of it is not as its authority's Secret says."""
+    """In what it differs from what its authority's Secret says; empty where it does not."""
     if found.authority != authority.authority:
         return "another authority has signed it"
     if set(found.trusts) != set(authority.trusts):
@@ -183,7 +183,7 @@ def _issue(
 
 
 def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
-    """Also by one that is made in this moment, of a template that is about to change."""
+    """What pods were started to trust; one that is being made from the present template, too."""
     every = [rotation.rendered(seen), *(pod.trust for pod in seen.pods)]
     said = {one.peer if need.role == "peer" else one.client for one in every}
     return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from etcd_stateful import naming
 from etcd_stateful.membership import links, roster
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.loss import why_lost
@@ -78,21 +77,18 @@ def remove(seen: Observation, seat: Seat, why: str) -> EtcdChange | Wait:
 
 def hand_over(seen: Observation, seat: Seat, why: str) -> MoveLeader | None:
     """Leadership to one that stays and has the newest template, and of these the furthest on."""
-    asked, outdated = leader(seen), seen.outdated
-    heirs = [
-        (
-            other.ordinal < seen.cluster.size,
-            other.name not in outdated,
-            other.status.applied_index,
-            -other.ordinal,
-            other.member,
-        )
-        for other in roster.voters(seen)
-        if other.serves and other.status and other.member and other.ordinal != seat.ordinal
-        if not why_lost(seen, other)
-    ]
-    if asked is None or not heirs:
+    others = (one for one in roster.voters(seen) if one.ordinal != seat.ordinal)
+    heirs = [one for one in others if one.serves and not why_lost(seen, one)]
+    heir = max(heirs, key=lambda one: _fitness(seen, one), default=None)
+    asked = leader(seen)
+    if asked is None or heir is None or heir.member is None:
         return None
-    *_, ordinal, heir = max(heirs, key=lambda one: one[:4])
-    name = naming.pod(seen.cluster.name, -ordinal)
-    return MoveLeader(asked, heir.member_id, f"{name} is to lead: {why}")
+    return MoveLeader(asked, heir.member.member_id, f"{heir.name} is to lead: {why}")
+
+
+def _fitness(seen: Observation, seat: Seat) -> tuple[bool, bool, int, int]:
+    """The higher, the better to lead; of two alike, the one of the lower ordinal."""
+    stays = seat.ordinal < seen.cluster.size
+    is_newest = seat.name not in seen.outdated
+    applied = seat.status.applied_index if seat.status else 0
+    return stays, is_newest, applied, -seat.ordinal

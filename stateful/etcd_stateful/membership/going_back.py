@@ -71,9 +71,9 @@ def cross(seen: Observation) -> Step | None:
 
 
 def lowers_blindly(seen: Observation, made: Version | None) -> bool:
-    """Whether what was made for this version is to have a lower minor, and nobody tells that the
-    data is not of the higher: its etcd has started meanwhile, no voter runs the lower, and no
-    quorum has been told of a downgrade."""
+    """Whether a pod that was made for this version is to run a lower minor, on data that may be of
+    the higher: an etcd of that has started meanwhile, no voter runs the lower, and no quorum has
+    been told of a downgrade."""
     now = running_version(seen)
     if made is None or minor_of(made) <= minor_of(now) or survivor.halted(seen):
         return False

@@ -26,7 +26,7 @@ def is_possible(seen: Observation) -> bool:
 
 
 def _may_answer(seat: Seat) -> bool:
-    """Its `start` is silent, as one may be for a moment that has answered before."""
+    """Whether its `start` is merely silent, as it may be for a moment after it has answered."""
     pod = seat.pod
     waits = pod is not None and pod.in_start and pod.answer is None
     return waits and pod is not None and not (pod.deleting or pod.is_stuck)

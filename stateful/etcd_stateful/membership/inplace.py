@@ -1,8 +1,8 @@
 """Whether a restore is to take this cluster's place, and how far its first volume has come.
 
 An EtcdRestore has the name of its cluster and says, as confirmation, the ID of the etcd cluster
-that it replaces. That ID is of no cluster any more once it is replaced, so the words are spent by
-it.
+that it replaces. Once that is replaced no cluster has the ID any more, so the same words never
+replace another.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def current(seen: Observation) -> Successor | None:
 
 
 def holds_it_all(seen: Observation, taking: Successor) -> bool:
-    """Whether it is on record that the claim there is has been filled, and it is still that one."""
+    """Whether it is on record that the claim has been filled, and the claim is still the same."""
     claim = seen.claim(taking.ordinal)
     return bool(claim and taking.claim == claim.uid and is_successors(seen, claim))
 

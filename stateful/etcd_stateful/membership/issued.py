@@ -39,7 +39,7 @@ from etcd_stateful.membership.steps import Hold, Step, TakeCertificate, Wait
 MISSING: Final = "CertManagerMissing"
 
 TOGETHER_SECONDS: Final = 60.0
-"""In which all that was issued together is renewed: one restart for another authority of theirs."""
+"""In which all that was issued together is renewed: another authority then costs one restart."""
 
 LinkName = Literal["peer", "client"]
 
@@ -97,7 +97,7 @@ def children(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
 
 
 def go_on(seen: Observation) -> Step | None:
-    """Before the StatefulSet, without which there is no cluster."""
+    """Asked before the StatefulSet, whose pods mount what is taken here."""
     links = list(_links(seen))
     if not is_latched(seen) and (step := _awaited(seen, links)):
         return step
@@ -235,7 +235,7 @@ def _trusts_next(seen: Observation, link: _Link) -> tuple[frozenset[str], bool]:
 
 
 def _are_all_renewed(seen: Observation) -> bool:
-    """Whether no other is likely to be, within seconds."""
+    """Whether no further renewal is to be expected within seconds."""
     made = (leaf.good.begins for leaf in _leaves(seen) if leaf.good)
     return _now(seen) >= max(made, default=0.0) + TOGETHER_SECONDS
 

@@ -1,8 +1,8 @@
 """Larger volumes: the claims ask for what `persistentVolumeClaimSpec` asks for, where that is more.
 
-They do whatever else goes on, as a full disk may be what all waits for. Those of later members come
-with the size that the StatefulSet was made with, which Kubernetes never changes, and grow once they
-are bound.
+They ask for it whatever else goes on, as a full disk may be what everything waits for. Claims of
+later members come with the size that the StatefulSet was made with, which Kubernetes never changes,
+and ask for more once they are bound.
 
 Whether a volume can grow is its StorageClass' to say, and the API server's to tell.
 """

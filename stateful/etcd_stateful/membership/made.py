@@ -9,7 +9,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """On record before it is made: of what the spec names no more, only this is removed."""
+    """Written down before it is made. Of what the spec names no more, only this is removed."""
 
     users: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()

@@ -101,7 +101,7 @@ class Pod:
     age: float = 0.0
     """Seconds since the API server made it, at the time of this observation."""
     spec_hash: str = ""
-    """`EtcdCluster.spec_hash` of the spec that its template was rendered from."""
+    """`EtcdCluster.template_hash` of the spec that its template was rendered from."""
     image: str = ""
     """Of its etcd container."""
     image_missing: bool = False
@@ -202,7 +202,7 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The Job of a recovery; asked for only while one is under way."""
+    """The Job of a recovery or a restore; asked for only while one is under way."""
 
     name: str
     uid: str
@@ -244,7 +244,7 @@ class Certificate:
     """`ends`, for people: RFC 3339."""
 
     turns: float = inf
-    """When time alone makes another of `problem`: one of its files begins or ceases to be good."""
+    """When time alone changes `problem`: one of its files begins or ceases to be good."""
 
     authority: str = ""
     """Digest of the certificate of whoever signed it."""
@@ -252,8 +252,8 @@ class Certificate:
     subject: str = ""
     """Its common name, which etcd takes for the name of a user once authentication is on."""
     trusts: tuple[str, ...] = ()
-    """Digests of the authorities beside it. Of an authority: of those that all which it has signed
-    should have beside them."""
+    """Digests of the authorities beside it. Of an authority: of those that should be beside each
+    certificate that it has signed."""
 
     pinned: str = ""
     """The trust that its Secret has a file of its own for, if that is in force."""
@@ -292,7 +292,7 @@ class Certificates:
     """By the Secret's name and by what it is for: a user may serve both links from one Secret."""
 
     taken: tuple[Foreign, ...] = ()
-    """Another owner's Secrets under names that TLS would need which the spec asks for."""
+    """Another owner's Secrets under names that are needed for the TLS that the spec asks for."""
 
     issued: Mapping[str, Issued] = field(default_factory=dict)
     """By the name that the Certificate and its Secret have."""
@@ -330,7 +330,7 @@ class Observation:
     job: Job | None = None
     occupants: tuple[str, ...] = ()
     """Pods that are none of `pods` and may use the cluster's volumes: its Job's, strangers under
-    names of ours. Asked for only while a recovery is under way."""
+    names of ours. Asked for only while a recovery or a restore is under way."""
     backup: Store | Awaited | None = None
     """Where the EtcdBackup has stored that the cluster is to be born from. None where that was not
     looked up, as nothing depends on it."""

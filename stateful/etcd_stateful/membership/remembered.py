@@ -1,4 +1,4 @@
-"""What is left of a cluster whose Secret is lost: its ID, epoch and version by everything else.
+"""A cluster whose Secret is lost: its ID, epoch and version, as everything else tells them.
 
 A lost Secret never leads to an empty cluster (I11), nor to another version than its members ran: a
 default is never applied twice (I9).
@@ -61,8 +61,8 @@ def pods_that_answer_with(seen: Observation, ids: Collection[int]) -> list[str]:
 
 
 def _of_before(seen: Observation, ordinal: int) -> int | None:
-    """What its volume's record says is no surprise: a member of before a recovery or a restore,
-    or of an attempt before this one, has yet to be stopped."""
+    """The cluster ID that its volume has on record, and that is no surprise: a member of before a
+    recovery or a restore, or of an attempt before this one, has yet to be stopped."""
     claim, pod = seen.claim(ordinal), seen.pod(ordinal)
     record = claim.record if claim else pod.record if pod else None
     return record.cluster_id if record else None

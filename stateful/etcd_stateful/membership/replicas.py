@@ -1,7 +1,7 @@
 """How many pods the StatefulSet must ask for: one rule for every chain of steps.
 
-By the member list, where it is at hand. What that says is on record before the StatefulSet follows,
-and is gone by while etcd is silent.
+The member list decides, where it is at hand. What it says is on record before the StatefulSet
+follows, and while etcd is silent the record decides.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def _by_list(seen: Observation) -> int | None:
 
 
 def on_record(record: Bootstrap) -> int:
-    """Also while none of them may run."""
+    """How many ordinals the record has, also while none of them may run."""
     return record.size or len(record.members)
 
 
 def _owned(seen: Observation, record: Bootstrap | None) -> list[int]:
-    """How many ordinals each claim of this cluster's makes it."""
+    """For each of this cluster's claims, how many ordinals there must be for it to have one."""
     ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
     return [
         claim.ordinal + 1

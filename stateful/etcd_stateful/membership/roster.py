@@ -90,7 +90,7 @@ def seats(seen: Observation) -> tuple[Seat, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _This:
-    """An observation as a key: this very one, as to compare two would take longer than to count."""
+    """An observation as a key, by identity: comparing two would take longer than counting anew."""
 
     seen: Observation
 
@@ -103,7 +103,7 @@ class _This:
 
 @lru_cache(maxsize=4)
 def _seats(this: _This) -> tuple[Seat, ...]:
-    """Kept, as one decision asks some 25 times: half of what it took."""
+    """Cached, as one decision asks some 25 times, which took half of its time."""
     seen = this.seen
     listed = {
         ordinal: member
@@ -133,7 +133,7 @@ def ordinal_of(seen: Observation, member: Member) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _ordinal_in(cluster: str, peer_urls: tuple[str, ...]) -> int | None:
-    """Kept, as one look at a cluster of seven asks some 150 times: a fifth of its time."""
+    """Cached, as one look at a cluster of seven asks some 150 times, which took a fifth of it."""
     for url in peer_urls:
         host = naming.split_url(url)[1].partition(":")[0]
         ordinal = naming.ordinal_of(cluster, host.partition(".")[0].lower())

@@ -162,7 +162,8 @@ def _is_as_said(leaf: Certificate | None, authority: Certificate) -> bool:
 
 
 def _waited(seen: Observation, link: _Link) -> bool:
-    """Since the last of them was written. Until the end of it members may show what was before."""
+    """Whether time enough has passed since the last of them was written. Until then members may
+    show the certificates of before."""
     made = max((issued_at(one.begins) for one in link.leaves if one), default=0.0)
     now = seen.certificates.now if seen.certificates else 0.0
     shown = KUBELET_SECONDS if link.authority.stage == "swapped" else 0.0

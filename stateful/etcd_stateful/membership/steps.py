@@ -47,7 +47,7 @@ class WriteBootstrap:
     record: Bootstrap
     reason: str
     final: bool = False
-    """It moves the version, which is not always to be had back, the epoch, which never is, or how
+    """It moves the version, which cannot always be taken back, the epoch, which never can, or how
     members find each other; or it leaves tickets out of the ledger."""
 
     @classmethod
@@ -197,7 +197,7 @@ class ExpandClaim:
 
 @dataclass(frozen=True, slots=True)
 class CreateJob:
-    """Create the Job of a recovery. Never alters one that is there."""
+    """Create the Job of a recovery or a restore. Never alters one that is there."""
 
     name: str
     manifest: dict[str, object]
@@ -265,7 +265,7 @@ class MoveLeader:
 
 @dataclass(frozen=True, slots=True)
 class DisarmAlarm:
-    """Takes back the CORRUPT alarm of a member that is gone."""
+    """Takes back a member's CORRUPT alarm, once it is gone or all agree again."""
 
     leader: Leader
     member_id: int
@@ -363,7 +363,7 @@ _FINAL = (
     RotateAuthority,
     ChangeAuth,
 )
-"""`ChangeAuth`: who is let in by the spec of before is in, until the next pass puts it right."""
+"""`ChangeAuth` too: whom an outdated spec lets in is in, until the next pass puts that right."""
 
 
 def is_final(step: Step) -> bool:

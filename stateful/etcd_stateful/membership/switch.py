@@ -165,8 +165,8 @@ def _levels(seen: Observation) -> list[Levels]:
 
 
 def _is_found_by(seen: Observation, scheme: str) -> bool:
-    """Whether every member has a URL of it. Without a list the claims say of one that it is there:
-    they are recorded before the other is taken away."""
+    """Whether every member has a URL of this scheme. Without a list the claims tell: they are
+    recorded as of one scheme before the URLs of the other are taken away."""
     if seen.etcd is not None:
         return all(scheme in links.schemes_of(member) for member in seen.etcd.members)
     held = (seen.claim(ordinal) for ordinal in range(seen.replicas))

@@ -85,8 +85,9 @@ def _none_can_run(seen: Observation) -> bool:
 def prepare(seen: Observation) -> Step | None:
     """Asked before members are added or restarted: none may begin below the format of the data.
 
-    That of the members' data follows the cluster's version. Going back from half-way, the last
-    member of the older minor may be lost; the cluster then is of the newer, and must be told first.
+    The format of the members' data follows the cluster's version. On the way back from half-way,
+    the last member of the older minor may be lost; the cluster then is of the newer, and must be
+    told first.
     """
     now = running_version(seen)
     formats = (minor_in(status.storage_version) for status in _statuses(seen))

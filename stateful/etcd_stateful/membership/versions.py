@@ -12,8 +12,6 @@ from functools import lru_cache
 from typing import Final
 
 _FORM: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,6})", re.ASCII)
-
-
 _HEAD: Final = re.compile(_FORM.pattern + r"(?!\d)", re.ASCII)
 
 
@@ -68,5 +66,5 @@ def is_supported(version: Version) -> bool:
 
 
 def supported_in_words() -> str:
-    """For messages: `3.5.32 or newer of 3.5, ...`."""
+    """For messages: `3.5.32+, 3.6.12+, 3.7.1+`."""
     return ", ".join(f"{floor.major}.{floor.minor}.{floor.patch}+" for floor in FLOORS)

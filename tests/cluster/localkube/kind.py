@@ -13,7 +13,7 @@ CLUSTER = "etcd-operator"
 
 
 def usable() -> bool:
-    """Is there a daemon, and does it have the node image or get it?"""
+    """Whether there is a daemon that has the node image, or can pull it."""
     image = pinned("KIND_NODE")
     return (
         shutil.which("docker") is not None

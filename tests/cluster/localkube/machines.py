@@ -30,7 +30,7 @@ class Machine:
         return f"machine-{self.name}"
 
     def up(self) -> bool:
-        """Boots it, unless it is up; its routes may be new in any case. Was it booted?"""
+        """Boots it, unless it is up; its routes may be new in any case. Whether it booted."""
         was = processes.pid(self.record)
         processes.ensure(Process(self.record, self._boot_command()))
         processes.wait(f"machine {self.name} is up", self._booted, [self.record])

@@ -134,6 +134,12 @@ MUTANTS: Final = [
         "that data is damaged before the cluster has formed comes and goes with each crash",
     ),
     Mutant(
+        "membership/planner.py",
+        "    blocked.tried_again,\n    blocked.unreadable,\n",
+        "    blocked.unreadable,\n    blocked.tried_again,\n",
+        "a volume that cannot be read takes turns with damaged data at each crash",
+    ),
+    Mutant(
         "membership/blocked.py",
         "return _damaged(seen, pod, damage) if not pod.tried_again else None",
         "return _damaged(seen, pod, damage)",

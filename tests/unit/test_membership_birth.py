@@ -449,6 +449,23 @@ def test_that_data_is_damaged_before_the_latch_came_and_went_with_each_crash() -
     assert labels([decide(with_pod(again, 1, age=99.0, **DOWN))]) == ["restart c-1"]
 
 
+def test_a_volume_that_cannot_be_read_took_turns_with_damaged_data_at_each_crash() -> None:
+    """Pods were gone through by ordinal, but those that are tried again came last."""
+    world = World(body(2))
+    world.stuck = {1}
+    drive(world)
+    answer = StartAnswer("a-run", Finding("unreadable", "input/output error"))
+    bad = {"in_start": True, "etcd_started": False, "ready": False, "answer": answer}
+    seen = with_pod(world.observe(), 1, **bad)
+    assert decide(seen) == Wait("pod c-1: its volume cannot be read: input/output error")
+    crashes = with_pod(seen, 0, damage="wal: crc mismatch", **DOWN)
+    told = decide(crashes)
+    assert isinstance(told, Hold)
+    assert told.reason == "DataDamaged"
+
+    assert decide(with_pod(crashes, 0, crashing=False, **TRIED_AGAIN)) == told
+
+
 def test_the_pods_that_hold_up_a_cluster_are_named_before_the_ones_that_wait_for_them() -> None:
     """c-0 runs alone and can do nothing about it; c-1 cannot be scheduled."""
     world = World(body(3))
@@ -476,6 +493,6 @@ def test_a_pod_that_is_taken_away_anyway_is_nobodys_concern() -> None:
     seen = formed(3).observe()
     answer = StartAnswer("a-run", Finding("unreadable", "input/output error"))
     found = with_pod(seen, 2, in_start=True, etcd_started=False, ready=False, answer=answer)
-    assert blocked.starts(found) is not None
+    assert blocked.unreadable(found) is not None
 
-    assert blocked.starts(replace(found, stateful_set={"spec": {"replicas": 2}})) is None
+    assert blocked.unreadable(replace(found, stateful_set={"spec": {"replicas": 2}})) is None

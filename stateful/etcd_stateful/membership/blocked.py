@@ -47,13 +47,15 @@ def _asked_for(seen: Observation) -> Iterator[Pod]:
 
 
 def _finding(seen: Observation, pod: Pod) -> Step | None:
-    finding = pod.answer.finding if pod.in_start and pod.answer else None
-    if finding and finding.found == "unreadable":
-        return Wait(f"pod {pod.name}: its volume cannot be read: {finding.detail}")
+    finding = _found(pod)
     if finding and finding.found == "foreign-data" and not may_adopt(seen, pod, finding):
         return _foreign_data(seen, pod, finding)
     damage = finding.detail if finding and finding.found == "damaged" else pod.damage
     return _damaged(seen, pod, damage) if not pod.tried_again else None
+
+
+def _found(pod: Pod) -> Finding | None:
+    return pod.answer.finding if pod.in_start and pod.answer else None
 
 
 def _damaged(seen: Observation, pod: Pod, damage: str) -> Step | None:
@@ -70,6 +72,14 @@ def tried_again(seen: Observation) -> Step | None:
     """Asked late: etcd that may come up after all keeps nobody from doing what there is to do."""
     again = (pod for pod in _asked_for(seen) if pod.tried_again)
     return next((step for pod in again if (step := _damaged(seen, pod, pod.damage))), None)
+
+
+def unreadable(seen: Observation) -> Step | None:
+    """Asked after all that a human has to do: a volume may be readable again by itself."""
+    found = ((pod, _found(pod)) for pod in _asked_for(seen))
+    bad = ((pod, one) for pod, one in found if one and one.found == "unreadable")
+    words = (f"pod {pod.name}: its volume cannot be read: {one.detail}" for pod, one in bad)
+    return next((Wait(one) for one in words), None)
 
 
 def _claim_missing(seen: Observation, pod: Pod) -> Step | None:

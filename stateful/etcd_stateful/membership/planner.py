@@ -343,6 +343,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     replace.not_replaceable,
     blocked.starts,
     blocked.tried_again,
+    blocked.unreadable,
     beginning.not_taken,
     awaited.every_pod_serves,
     blocked.unformed,

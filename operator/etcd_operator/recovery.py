@@ -1,7 +1,8 @@
 """The shell's part of a recovery or a restore: looks at its Job, and at who is in the pods' places.
 
-Asked for on every pass while one is under way, and never else: there is no watch on Jobs. A
-pod counts as gone only when the API server itself knows none of that name.
+Asked for on every pass while one is under way, and else only if the watch on pods tells of one
+that such a Job has made: there is no watch on Jobs. A pod counts as gone only when the API server
+itself knows none of that name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from etcd_stateful.membership import survivor
 from etcd_stateful.membership.observation import Job, Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
 
+JOB_NAME: Final = "batch.kubernetes.io/job-name"
+"""Of a pod, by the Job's controller."""
+
 _OVER: Final = ("Succeeded", "Failed")
 
 
@@ -39,7 +43,7 @@ class Recoveries:
     async def onto(self, base: Observation) -> Observation:
         """The observation, with the Job and the occupants where they matter."""
         if not survivor.is_looked_at(base):
-            return base
+            return await self._late(base)
         cluster = base.cluster
         where, name = cluster.namespace, survivor.job_name(base)
         raw, *pods = await asyncio.gather(
@@ -53,10 +57,19 @@ class Recoveries:
         job = self._read(cluster, raw, own) if raw else None
         return replace(base, job=job, occupants=_names((*strangers, *running)))
 
+    async def _late(self, base: Observation) -> Observation:
+        """A Job whose request was carried out after its time, told by its pod."""
+        own = self._pods_of_job(base.cluster)
+        names = [_label(pod, JOB_NAME) for pod in own if _phase(pod) not in _OVER]
+        if not any(names):
+            return base
+        raw = await self._kube.get(JOBS, base.cluster.namespace, max(names))
+        return replace(base, job=self._read(base.cluster, raw, own)) if raw else base
+
     def _pods_of_job(self, cluster: EtcdCluster) -> list[Json]:
         """By their label; the newest last."""
         pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
-        own = [pod for pod in pods if _label(pod) == recovery_job.LABEL]
+        own = [pod for pod in pods if _label(pod, naming.LABEL_NAME) == recovery_job.LABEL]
         return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
     def _read(self, cluster: EtcdCluster, raw: Json, own: Sequence[Json]) -> Job:
@@ -138,9 +151,9 @@ def _names(pods: Iterable[Json]) -> tuple[str, ...]:
     return tuple(sorted(pod["metadata"]["name"] for pod in pods))
 
 
-def _label(pod: Json) -> str:
+def _label(pod: Json, name: str) -> str:
     labels = pod["metadata"].get("labels") or {}
-    return str(labels.get(naming.LABEL_NAME, ""))
+    return str(labels.get(name, ""))
 
 
 def _phase(pod: Json) -> str:

@@ -96,4 +96,16 @@ MUTANTS: Final = [
         "elif key != made and (",
         "the last proven backup is deleted after some that were not",
     ),
+    Mutant(
+        "membership/planner.py",
+        "    filling.late,\n",
+        "",
+        "a restore's Job that comes late fills the claim of a member that was added since",
+    ),
+    Mutant(
+        "operator/etcd_operator/recovery.py",
+        "return await self._late(base)",
+        "return base",
+        "a restore's Job that comes late is not seen, whatever its pod waits for",
+    ),
 ]

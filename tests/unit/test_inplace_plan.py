@@ -17,9 +17,18 @@ from worlds import UID, Data, drive, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership import identity, inplace
+from etcd_stateful.membership.observation import Job
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import BadRecord, dump_bootstrap, load_bootstrap
-from etcd_stateful.membership.steps import CreateJob, DeleteClaim, Hold, Settled, Step, Wait
+from etcd_stateful.membership.steps import (
+    CreateJob,
+    DeleteClaim,
+    DeleteJob,
+    Hold,
+    Settled,
+    Step,
+    Wait,
+)
 from etcd_stateful.membership.successor import bump
 from etcd_stateful.progress import restoring
 from etcd_stateful.restore import BUMP
@@ -45,6 +54,26 @@ def go(world: InPlaceWorld, stop: Callable[[Step], bool], most: int = MOST) -> S
 def is_stop(step: Step) -> bool:
     kind, manifest = getattr(step, "kind", ""), getattr(step, "manifest", {})
     return kind == "StatefulSet" and manifest["spec"]["replicas"] == 0
+
+
+def test_a_job_that_came_late_filled_the_claim_of_a_member_that_was_added_since() -> None:
+    """Its pod waited for a claim of that name, and made a cluster of one with the ID of this."""
+    world = running(3)
+    world.ask()
+    job = until_job(world)
+    assert drive(world, idle=8, limit=MOST) == Settled()
+    world.edit(size=4)
+    late = replace(world.observe(), job=job)
+
+    assert isinstance(decide(late), DeleteJob)
+    assert isinstance(decide(replace(late, job=replace(job, deleting=True))), Wait)
+    assert is_write(decide(replace(late, job=replace(job, stranger="another cluster"))))
+
+
+def until_job(world: InPlaceWorld) -> Job:
+    go(world, lambda _: world.job is not None)
+    assert world.job is not None
+    return world.job
 
 
 class TestTheWholeChain:

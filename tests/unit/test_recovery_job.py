@@ -14,7 +14,7 @@ from worlds import body
 from etcd_operator import recovery
 from etcd_operator.applied import Done, Outdated
 from etcd_operator.kube import JOBS, PODS, Unavailable
-from etcd_operator.recovery import Recoveries
+from etcd_operator.recovery import JOB_NAME, Recoveries
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
@@ -200,6 +200,26 @@ class TestWhatIsAsked:
 
         assert not kube.calls
         assert (seen.job, seen.occupants) == (None, ())
+
+    @pytest.mark.parametrize(("phase", "calls"), [("Pending", 1), ("Succeeded", 0)])
+    async def test_a_job_that_came_too_late_for_it_and_has_a_pod(
+        self, kube: FakeKube, phase: str, calls: int
+    ) -> None:
+        pods = self.made(kube)["spec"]["template"]["metadata"]["labels"]
+        metadata = {
+            "name": "c-recovery-x",
+            "namespace": "ns",
+            "uid": "p",
+            "resourceVersion": "1",
+            "labels": pods | {JOB_NAME: "c-recovery"},
+        }
+        assert kube.store is not None
+        kube.store.put(PODS, {"metadata": metadata, "status": {"phase": phase}})
+
+        seen = await self.look(kube, asked=False)
+
+        assert kube.calls.get("get Job", 0) == calls
+        assert (seen.job is not None) == bool(calls)
 
     async def test_the_job_and_every_place_by_name(self, kube: FakeKube) -> None:
         seen = await self.look(kube)

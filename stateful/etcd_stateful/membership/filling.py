@@ -11,7 +11,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.restore_job import made_of, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
-from etcd_stateful.membership import bootstrap
+from etcd_stateful.membership import bootstrap, survivor
 from etcd_stateful.membership.observation import Claim, Job, Observation
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hold, Step, Wait
@@ -61,6 +61,13 @@ def cleared(seen: Observation, why: str) -> Step | None:
     if job.deleting:
         return Wait(f"Job {job.name} to be gone", soon=True)
     return DeleteJob.of(job, f"Job {job.name} is deleted: {why}")
+
+
+def late(seen: Observation) -> Step | None:
+    """A Job that nobody waits for any more goes: a request may be carried out long after its time,
+    and its pods wait for a claim of the name that they know, and fill whatever comes by it."""
+    asked = survivor.is_looked_at(seen)
+    return None if asked else cleared(seen, "it has come too late, and nothing asks for it")
 
 
 def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) -> Step | None:

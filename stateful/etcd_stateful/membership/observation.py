@@ -202,7 +202,7 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The Job of a recovery or a restore; asked for only while one is under way."""
+    """The Job of a recovery or a restore; else asked for only if there is a pod of one."""
 
     name: str
     uid: str

@@ -114,10 +114,12 @@ class Kube:
         self.request("DELETE", kind.url(namespace, name), body=body)
 
     def watch(
-        self, kind: Kind, namespace: str | None = None, seconds: int = 3600
+        self, kind: Kind, namespace: str | None = None, seconds: int = 3600, since: str = ""
     ) -> Iterator[Json]:
-        """Events as they arrive, the present objects first. Ends when the time is up."""
+        """Events as they arrive, after a resource version, or else the present objects first. Ends
+        when the time is up."""
         query = {"watch": "1", "timeoutSeconds": str(seconds), "allowWatchBookmarks": "false"}
+        query |= {"resourceVersion": since} if since else {}
         response = self._send("GET", kind.url(namespace), query, timeout=(5, seconds + 5))
         rest = b""
         for chunk in response.stream(amt=None):

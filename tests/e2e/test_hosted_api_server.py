@@ -1,0 +1,97 @@
+"""A Kubernetes API server keeps its objects in a cluster of ours, whatever is done to that."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from harness import backups
+from harness.api import RESTORES
+from harness.hosted import Follower, Hosted, in_use
+from harness.losses import empty_volume, kill_pod
+from harness.membership import settles
+from harness.place import Place
+from harness.waiting import eventually
+
+from localkube.s3 import S3Server
+
+pytestmark = [pytest.mark.usefixtures("local_node"), pytest.mark.verify]
+
+SETTLES_SECONDS = 150
+
+
+@pytest.mark.timeout(780)
+def test_an_api_server_goes_on_through_all_that_is_done_to_its_store(place: Place, tmp_path: Path):
+    """No object lost, no client sent back to a list, and never restarted."""
+    place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(5)}
+    cluster = place.declare(size=3, version="3.6.16").comes_up()
+    hosted = Hosted.begin(place, cluster, tmp_path)
+
+    with in_use(hosted):
+        cluster.change(version="3.7.3")
+        settles(cluster, 3, SETTLES_SECONDS)
+        cluster.scale(5)
+        settles(cluster, 5, SETTLES_SECONDS)
+        lost = cluster.client.members().ids["etcd-1"]
+        empty_volume(cluster, 1)
+        eventually(
+            "the lost member is replaced",
+            lambda: cluster.client.members().ids.get("etcd-1"),
+            lambda now: now not in (None, "", lost),
+            SETTLES_SECONDS,
+        )
+        settles(cluster, 5, SETTLES_SECONDS)
+        cluster.scale(3)
+        settles(cluster, 3, SETTLES_SECONDS)
+        for ordinal in range(3):
+            kill_pod(cluster, ordinal)
+        settles(cluster, 3, SETTLES_SECONDS)
+
+    hosted.has_stayed_up()
+
+
+@pytest.mark.timeout(780)
+def test_an_api_server_sees_a_restore_in_place_as_something_newer(
+    place: Place, s3: S3Server, tmp_path: Path
+):
+    """It remembers what it read, and has clients that watch: no revision may come twice."""
+    place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(4)}
+    cluster = place.declare(size=3).comes_up()
+    hosted = Hosted.begin(place, cluster, tmp_path)
+    backups.secret(place, s3)
+    hosted.write("before", 1)
+    at = backups.s3_place(s3, "mybucket/hosted")
+    backups.declare(place, "b", clusterRef={"name": "etcd"}, storageType="S3", s3=at).succeeds()
+    last = [hosted.write("before", 2), hosted.write("after", 1)][-1]
+    follower = Follower(hosted)
+    following = threading.Thread(target=follower.run, daemon=True)
+    following.start()
+    eventually("it follows", lambda: follower.seen, lambda seen: seen == {"before": 2, "after": 1})
+
+    replaced = {"clusterID": cluster.client.members().cluster_id}
+    spec = {"etcdCluster": {"name": "etcd"}, "replace": replaced, "backupRef": {"name": "b"}}
+    place.kube.create(RESTORES, {"metadata": {"name": "etcd"}, "spec": spec}, place.namespace)
+    eventually(
+        "the restore succeeds",
+        lambda: (cluster.get(RESTORES, "etcd") or {}).get("status", {}).get("succeeded"),
+        lambda succeeded: succeeded is True,
+        SETTLES_SECONDS,
+    )
+    settles(cluster, 3, SETTLES_SECONDS)
+
+    eventually(
+        "the API server has what the backup has",
+        hosted.listed,
+        lambda now: now[0] == {"before": 1} and now[1] > last + 1_000_000_000,
+        seconds=60,
+    )
+    eventually("so has who follows", lambda: follower.seen, lambda seen: seen == {"before": 1})
+    assert follower.relists > 0
+    assert not follower.went_back, follower.went_back
+    assert hosted.write("later", 1) > last + 1_000_000_000
+    eventually(
+        "he is told of it", lambda: follower.seen, lambda seen: seen == {"before": 1, "later": 1}
+    )
+    follower.stop()
+    hosted.has_stayed_up()

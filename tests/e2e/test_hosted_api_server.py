@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from pathlib import Path
 
 import pytest
 from harness import backups
-from harness.api import RESTORES
+from harness.api import RESTORES, SECRETS
+from harness.clusters import Cluster
 from harness.hosted import Follower, Hosted, in_use
 from harness.losses import empty_volume, kill_pod
 from harness.membership import settles
@@ -26,7 +28,7 @@ def test_an_api_server_goes_on_through_all_that_is_done_to_its_store(place: Plac
     """No object lost, no client sent back to a list, and never restarted."""
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(5)}
     cluster = place.declare(size=3, version="3.6.16").comes_up()
-    hosted = Hosted.begin(place, cluster, tmp_path)
+    hosted = Hosted(place, cluster, tmp_path)
 
     with in_use(hosted):
         cluster.change(version="3.7.3")
@@ -58,7 +60,7 @@ def test_an_api_server_sees_a_restore_in_place_as_something_newer(
     """It remembers what it read, and has clients that watch: no revision may come twice."""
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(4)}
     cluster = place.declare(size=3).comes_up()
-    hosted = Hosted.begin(place, cluster, tmp_path)
+    hosted = Hosted(place, cluster, tmp_path)
     backups.secret(place, s3)
     hosted.write("before", 1)
     at = backups.s3_place(s3, "mybucket/hosted")
@@ -95,3 +97,35 @@ def test_an_api_server_sees_a_restore_in_place_as_something_newer(
     )
     follower.stop()
     hosted.has_stayed_up()
+
+
+@pytest.mark.timeout(780)
+def test_two_restarts_take_an_api_server_through_a_rotation(place: Place, tmp_path: Path):
+    """It reads the file with its authorities only when it starts: once in each overlap."""
+    cluster = place.declare(size=3).comes_up()
+    hosted = Hosted(place, cluster, tmp_path)
+
+    with in_use(hosted):
+        cluster.change(TLS={"rotation": {"client": 2, "overlapSeconds": 60}})
+        stage_is(cluster, "is to be replaced", authorities=2)
+        hosted.begin_anew()
+        stage_is(cluster, "was replaced", authorities=2)
+        hosted.begin_anew()
+        eventually("it is over", lambda: not cluster.condition("Rotating"), seconds=400)
+        settles(cluster, 3, SETTLES_SECONDS)
+
+    hosted.has_stayed_up()
+
+
+def stage_is(cluster: Cluster, words: str, authorities: int) -> None:
+    def seen() -> tuple[str, int]:
+        secret = cluster.get(SECRETS, "etcd-client-tls") or {"data": {}}
+        names = base64.b64decode(secret["data"].get("ca.crt", "")).count(b"BEGIN CERTIFICATE")
+        return cluster.condition("Rotating").get("message", ""), names
+
+    eventually(
+        f"the authority {words}",
+        seen,
+        lambda now: words in now[0] and now[1] == authorities,
+        SETTLES_SECONDS,
+    )

@@ -186,6 +186,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _REPLACE,
     ),
     "membership/awaited.py": (
+        "test_membership_retained.py",
         "test_membership_birth.py",
         "test_membership_rules.py",
         _ROLL,
@@ -198,6 +199,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_restore_added.py",
     ),
     "membership/bootstrap.py": (
+        "test_recovery_disturbed.py",
         "test_restore_plan.py",
         "test_membership_birth.py",
         "test_membership_rules.py",
@@ -216,7 +218,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_recovery_plan.py",
         "test_inplace_plan.py",
     ),
-    "membership/budget.py": ("test_membership_budget.py",),
+    "membership/budget.py": ("test_membership_budget.py", "test_recovery_disturbed.py"),
     "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
     "membership/grow.py": (_GROW, "test_membership_larger.py", *_SWITCH, "test_inplace_plan.py"),
     "membership/learner.py": ("test_membership_learner.py",),
@@ -240,7 +242,12 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _REPLACE,
         "test_restore_added.py",
     ),
-    "membership/quorum.py": ("test_membership_quorum.py", "test_recovery_plan.py", _SHRINK),
+    "membership/quorum.py": (
+        "test_membership_quorum.py",
+        "test_recovery_plan.py",
+        "test_recovery_disturbed.py",
+        _SHRINK,
+    ),
     "membership/records.py": (
         *_BY_NAME,
         "test_restore_plan.py",
@@ -249,7 +256,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_recovery_plan.py",
     ),
     "membership/recovery.py": ("test_recovery_plan.py", "test_recovery_walk.py"),
-    "membership/replace.py": (_REPLACE,),
+    "membership/replace.py": (_REPLACE, "test_recovery_disturbed.py"),
     "membership/replicas.py": (
         "test_membership_rules.py",
         _SHRINK,
@@ -257,13 +264,14 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_restore_plan.py",
         *_IN_PLACE,
     ),
-    "membership/roll.py": (_ROLL,),
+    "membership/roll.py": (_ROLL, _UPGRADE, "test_recovery_disturbed.py"),
     "membership/roster.py": ("test_membership_roster.py",),
     "membership/shrink.py": (_SHRINK, *_IN_PLACE),
     "membership/steps.py": (_CONFIRM, "test_apply.py", _SHRINK, "test_auth_passes.py"),
     "membership/switch.py": _SWITCH,
     "membership/successor.py": _IN_PLACE,
     "membership/survivor.py": (
+        "test_recovery_disturbed.py",
         "test_restore_plan.py",
         "test_recovery_plan.py",
         "test_recovery_walk.py",

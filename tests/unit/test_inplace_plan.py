@@ -16,7 +16,7 @@ from restore_world import FIRST, backup, place
 from worlds import UID, Data, drive, is_write, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.membership import identity, inplace
+from etcd_stateful.membership import identity, inplace, replicas
 from etcd_stateful.membership.observation import Job
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import BadRecord, dump_bootstrap, load_bootstrap
@@ -68,6 +68,18 @@ def test_a_job_that_came_late_filled_the_claim_of_a_member_that_was_added_since(
     assert isinstance(decide(late), DeleteJob)
     assert isinstance(decide(replace(late, job=replace(job, deleting=True))), Wait)
     assert is_write(decide(replace(late, job=replace(job, stranger="another cluster"))))
+
+
+def test_how_many_there_were_stays_on_record_while_all_are_stopped() -> None:
+    """The list may be one of a moment before, and the size another by now."""
+    world = running(3)
+    world.ask()
+    go(world, is_stop)
+    seen = world.observe()
+    assert seen.etcd is not None
+    shrunk = replace(seen.etcd, members=seen.etcd.members[:1])
+
+    assert replicas.keep(replace(seen, cluster=replace(seen.cluster, size=1), etcd=shrunk)) is None
 
 
 def until_job(world: InPlaceWorld) -> Job:

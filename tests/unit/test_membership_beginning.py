@@ -319,6 +319,24 @@ class TestTooLate:
         assert "or delete the EtcdCluster, and create it again" in rest.message
 
 
+def test_another_attempt_leaves_no_pod_out_that_is_there() -> None:
+    """The StatefulSet keeps its replicas until there is a member list; then the two can go."""
+    world = without_images()
+    for ordinal in range(3):
+        world.empty(ordinal)
+    world.late_images = set()
+    world.edit(size=1)
+    world.turn()
+
+    step = until(world, "ledger 0")
+
+    assert isinstance(step, WriteBootstrap)
+    assert [one.name for one in step.record.members] == ["c-0", "c-1", "c-2"]
+    world.apply(step)
+    assert drive(world) == Settled()
+    assert sorted(world.pods) == [0]
+
+
 def test_a_formed_cluster_is_none_of_this_module_s_business() -> None:
     seen = formed(3).observe()
     edited = replace(seen.cluster, size=1, wished_links=replace(seen.cluster.wished_links))

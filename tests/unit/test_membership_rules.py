@@ -25,7 +25,7 @@ from worlds import (
 )
 
 from etcd_stateful import naming
-from etcd_stateful.membership import beginning, bootstrap, records
+from etcd_stateful.membership import beginning, bootstrap, records, replicas
 from etcd_stateful.membership.observation import (
     EtcdView,
     Foreign,
@@ -389,6 +389,22 @@ class TestI5ReplicasAreNotLowered:
         assert isinstance(step, ApplyChild)
         assert step.reason == "StatefulSet c differs at spec.replicas"
         assert step.manifest["spec"]["replicas"] == 3
+
+    def test_the_member_list_of_another_cluster_says_nothing(self) -> None:
+        """Such as of one that answers in the place of this."""
+        seen = formed(3).observe()
+        assert seen.etcd is not None
+        other = replace(seen.etcd, cluster_id=seen.etcd.cluster_id + 1, members=())
+        to_one = replace(seen.cluster, size=1)
+
+        assert replicas.wanted(replace(seen, cluster=to_one)) == 3
+        assert replicas.wanted(replace(seen, cluster=to_one, etcd=other)) == 3
+
+    def test_those_that_there_are_stay_while_neither_list_nor_record_is_at_hand(self) -> None:
+        seen = replace(formed(3).observe(), secret=None, etcd=None)
+        scaled = replace(seen, stateful_set={"spec": {"replicas": 5}})
+
+        assert (replicas.wanted(seen), replicas.wanted(scaled)) == (3, 5)
 
     def test_scaled_up_by_hand_is_put_back_with_the_member_list_at_hand(self) -> None:
         world = formed(3)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 import world_rules as rules
+from views import with_pod
 from worlds import (
     OLD,
     UID,
@@ -119,6 +120,17 @@ class TestI3OneTicketForOneMember:
 
         assert isinstance(step, WriteBootstrap)
         assert step.record.attempt == 2
+
+    def test_a_pod_of_an_epoch_that_is_over_gets_none(self) -> None:
+        """It would not take it, and be sent it again and again."""
+        world = formed(3)
+        world.empty(1)
+        while not isinstance(step := decide(world.observe()), PushTicket):
+            world.apply(step) if is_write(step) else world.turn()
+        seen = world.observe()
+        assert isinstance(bootstrap.tickets(with_pod(seen, 1, epoch=1)), PushTicket)
+
+        assert bootstrap.tickets(with_pod(seen, 1, epoch=0)) is None
 
     def test_a_ticket_is_never_pushed_without_its_record_on_the_claim(self) -> None:
         world = before(World(body(1)), "push c-0 new")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 from etcd_operator.finder import Finder
 from etcd_operator.kube import PODS, Conflict, Key, Kubernetes, Rejected, Unavailable
@@ -27,19 +28,18 @@ class Labels:
 
     def write(self, seen: Observation) -> None:
         """One patch for each pod that needs it and has none under way."""
-        busy = self._still_refused(seen).union(self._under_way.values())
+        key = (seen.cluster.namespace, seen.cluster.name)
+        busy = self._still_refused(key, seen.pods).union(self._under_way.values())
         for pod, member in labels.due(seen):
             if pod.uid not in busy:
-                key = (seen.cluster.namespace, seen.cluster.name)
                 task = asyncio.create_task(self._write(key, pod, member))
                 self._under_way[task] = pod.uid
                 task.add_done_callback(self._under_way.pop)
 
-    def _still_refused(self, seen: Observation) -> set[str]:
-        key = (seen.cluster.namespace, seen.cluster.name)
-        left = self._refused.pop(key, set()) & {pod.uid for pod in seen.pods}
+    def _still_refused(self, cluster: Key, pods: Iterable[Pod]) -> set[str]:
+        left = self._refused.pop(cluster, set()) & {pod.uid for pod in pods}
         if left:
-            self._refused[key] = left
+            self._refused[cluster] = left
         return left
 
     async def drain(self) -> None:

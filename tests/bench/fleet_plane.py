@@ -7,7 +7,6 @@ way. Without nodes, and thus without a scheduler: `fleet_pods` plays the kubelet
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import socket
 import subprocess
@@ -21,6 +20,7 @@ from harness.api import NAMESPACES, Kube
 from harness.waiting import eventually
 
 from localkube import binaries
+from localkube.pki import write_kubeconfig
 from localkube.versions import etcd_versions
 
 ROOT = Path(__file__).parents[2]
@@ -129,17 +129,7 @@ def _kubeconfig(folder: Path, port: int) -> Path:
         "server": f"https://{HOST}:{port}",
         "certificate-authority": str(folder / "apiserver.crt"),
     }
-    text = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "fleet", "cluster": server}],
-        "users": [{"name": "fleet", "user": {"token": token}}],
-        "contexts": [{"name": "fleet", "context": {"cluster": "fleet", "user": "fleet"}}],
-        "current-context": "fleet",
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(text))
-    return path
+    return write_kubeconfig(folder / "kubeconfig", "fleet", server, "fleet", {"token": token})
 
 
 def _until_ready(kubeconfig: Path, server: subprocess.Popen[bytes], log: Path) -> Kube:

@@ -6,10 +6,10 @@ import pytest
 from harness import backups
 from harness.api import BACKUPS, CLAIMS, JOBS, PODS, RESTORES, SCHEDULES, Json
 from harness.clusters import Cluster, is_waiting_in_start
-from harness.conditions import condition
 from harness.load import under_load
 from harness.membership import settles
 from harness.place import Place
+from harness.restores import RESTORED_SECONDS, ask, complete, edit, status, succeeds
 from harness.waiting import eventually, steadily
 
 from localkube.s3 import S3Server
@@ -18,34 +18,6 @@ pytestmark = pytest.mark.usefixtures("local_node")
 
 VERSION = "3.7.3"
 SAYS_SECONDS = 40
-RESTORED_SECONDS = 150
-
-
-def ask(place: Place, **spec: object) -> None:
-    body = {"metadata": {"name": "etcd"}, "spec": {"etcdCluster": {"name": "etcd"}} | spec}
-    place.kube.create(RESTORES, body, place.namespace)
-
-
-def edit(place: Place, **spec: object) -> None:
-    place.kube.patch(RESTORES, place.namespace, "etcd", {"spec": spec})
-
-
-def status(place: Place) -> Json:
-    body = place.kube.get(RESTORES, place.namespace, "etcd") or {}
-    return dict(body.get("status") or {})
-
-
-def complete(place: Place) -> Json:
-    return condition(place.kube.get(RESTORES, place.namespace, "etcd"), "Complete")
-
-
-def succeeds(place: Place) -> None:
-    eventually(
-        "the restore succeeds",
-        lambda: (status(place).get("succeeded"), complete(place).get("message")),
-        lambda said: said[0] is True,
-        seconds=RESTORED_SECONDS,
-    )
 
 
 def revision(cluster: Cluster) -> int:

@@ -222,7 +222,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        "    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}\n",
+        '    yield from ((f"pod {one.name}", one.record.cluster_id) for one in seen.pods if one.record)\n',
         "",
         "with an emptyDir a lost Secret begins an empty cluster (I11)",
     ),

@@ -263,7 +263,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/labelling.py",
-        " & {pod.uid for pod in seen.pods}",
+        " & {pod.uid for pod in pods}",
         "",
         "each pod that was refused a label is remembered for ever",
     ),

@@ -97,13 +97,13 @@ async def test_folders_made_on_the_way_to_a_backup_were_not_on_the_disk_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node that lost power took them along, and what the status said was stored."""
-    key, synced, real = "of/this/cluster/etcd.db", list[str](), sinks._sync
+    key, synced, real = "of/this/cluster/etcd.db", list[str](), sinks.sync
 
     def kept(path: Path) -> None:
         synced.append(os.path.relpath(path, tmp_path))
         real(path)
 
-    monkeypatch.setattr(sinks, "_sync", kept)
+    monkeypatch.setattr(sinks, "sync", kept)
     await Sink(Store("Volume", "claim", key), None, root=str(tmp_path)).put(key, b"manifest")
 
     assert (tmp_path / key).read_bytes() == b"manifest"

@@ -279,14 +279,19 @@ async def test_what_a_human_has_to_do_for_the_cluster_is_told_here_too(world: Wo
     assert "claims hold the data" in world.condition()["message"]
 
 
-def begun(world: World, record: Bootstrap) -> None:
-    """The cluster's own passes have written this down."""
+async def begins_by(world: World, record: Bootstrap) -> None:
+    """It is made from the manifest, begins by this record, and serves."""
+    await world.settle()
+    world.end(Described(OLD, "3.7.3", 42))
+    await world.settle()
     cluster = parse_cluster(world.kube.live(ETCD_CLUSTERS, "c"))
     own = replace(record, cluster_uid=cluster.uid)
     secret = start_secret(cluster, own, base64.b64encode(bytes(32)).decode())
     text = secret.pop("stringData")[BOOTSTRAP]
     secret["data"][BOOTSTRAP] = base64.b64encode(text.encode()).decode()
     world.kube.put(SECRETS, secret)
+    world.serve()
+    await world.settle()
 
 
 FIRST = records.first_attempt("uid", {"c-0": "https://c-0:2380"}, "3.7.3")
@@ -301,12 +306,7 @@ BEGUN = {
 async def test_a_cluster_that_began_otherwise_was_called_restored(
     world: World, record: Bootstrap
 ) -> None:
-    await world.settle()
-    world.end(Described(OLD, "3.7.3", 42))
-    await world.settle()
-    begun(world, record)
-    world.serve()
-    await world.settle()
+    await begins_by(world, record)
 
     assert world.condition()["reason"] == "BegunOtherwise"
     assert "does not have the data of the backup" in world.condition()["message"]
@@ -314,12 +314,7 @@ async def test_a_cluster_that_began_otherwise_was_called_restored(
 
 
 async def test_a_cluster_that_was_filled_from_the_backup_is_restored(world: World) -> None:
-    await world.settle()
-    world.end(Described(OLD, "3.7.3", 42))
-    await world.settle()
-    begun(world, FILLED)
-    world.serve()
-    await world.settle()
+    await begins_by(world, FILLED)
 
     assert world.status["succeeded"] is True
 

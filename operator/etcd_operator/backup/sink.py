@@ -20,6 +20,7 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from etcd_operator.backup.silence import SILENT_SECONDS
+from etcd_operator.durable import sync
 from etcd_operator.moments import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import names, trouble
@@ -241,11 +242,11 @@ class Sink:
             raise self._failed(error) from error
 
     async def _settle(self, unfinished: str, key: str) -> None:
-        _sync(self._root / unfinished)
+        sync(self._root / unfinished)
         await obstore.rename_async(self._client, unfinished, key)
         # Folders may have been made on the way to it, and each is a name in the one above.
         for folder in (self._root / key).parents:
-            _sync(folder)
+            sync(folder)
             if folder == self._root:
                 return
 
@@ -352,11 +353,3 @@ def read_secret(folder: str) -> dict[str, str]:
         if path.is_file() and not path.name.startswith(".."):
             found[path.name] = path.read_text(errors="replace")
     return found
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

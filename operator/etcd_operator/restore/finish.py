@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from etcd_operator.durable import sync
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
 from etcd_stateful import marker
@@ -28,7 +29,7 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
         # Of a try of this very restore that died here: `fetch` has seen to that.
         os.rename(root / "data", made / "before")
     os.rename(made / "data", root / "data")
-    _sync(root)
+    sync(root)
     volume.write(str(root), marker.FILE, marker.serialise(order.marker))
     shutil.rmtree(made)
     journal.conclude(f"{order.settings.member} has the data of the backup")
@@ -37,13 +38,5 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
 def _sync_all(folder: Path) -> None:
     for path, _, files in os.walk(folder):
         for name in files:
-            _sync(Path(path) / name)
-        _sync(Path(path))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            sync(Path(path) / name)
+        sync(Path(path))

@@ -14,7 +14,6 @@ Each attempt has a token of its own, and with it other members: no two of them m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -122,7 +121,9 @@ def in_words(seen: Observation) -> str:
         said.append(f"spec.version says {cluster.version}, and it has begun with {now}")
     if cluster.size != len(record.members):
         said.append(f"spec.size says {cluster.size}, and it has begun with {len(record.members)}")
-    said += _links_in_words(cluster)
+    for name, one, other in links.edited(cluster):
+        wanted, begun = links.in_words(other), links.in_words(one)
+        said.append(f"spec.TLS asks for {wanted} for {name}, and they have begun with {begun}")
     if not said:
         return ""
     what = "the EtcdCluster and its claims" if cluster.durable else "the EtcdCluster"
@@ -131,17 +132,6 @@ def in_words(seen: Observation) -> str:
         "the edit is for when it has formed. If it cannot form, mend what keeps it or take the "
         f"edit back; or delete {what}, and create it again as it is to be"
     )
-
-
-def _links_in_words(cluster: EtcdCluster) -> Iterator[str]:
-    has, asked = cluster.links, links.wished(cluster)
-    for name, one, other in (
-        ("peers", has.peer, asked.peer),
-        ("clients", has.client, asked.client),
-    ):
-        if one != other:
-            now, begun = links.in_words(other), links.in_words(one)
-            yield f"spec.TLS asks for {now} for {name}, and they have begun with {begun}"
 
 
 def _backup_in_words(seen: Observation) -> str:

@@ -76,10 +76,11 @@ def tried_again(seen: Observation) -> Step | None:
 
 def unreadable(seen: Observation) -> Step | None:
     """Asked after all that a human has to do: a volume may be readable again by itself."""
-    found = ((pod, _found(pod)) for pod in _asked_for(seen))
-    bad = ((pod, one) for pod, one in found if one and one.found == "unreadable")
-    words = (f"pod {pod.name}: its volume cannot be read: {one.detail}" for pod, one in bad)
-    return next((Wait(one) for one in words), None)
+    for pod in _asked_for(seen):
+        finding = _found(pod)
+        if finding and finding.found == "unreadable":
+            return Wait(f"pod {pod.name}: its volume cannot be read: {finding.detail}")
+    return None
 
 
 def _claim_missing(seen: Observation, pod: Pod) -> Step | None:

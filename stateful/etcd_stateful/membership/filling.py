@@ -63,6 +63,14 @@ def cleared(seen: Observation, why: str) -> Step | None:
     return DeleteJob.of(job, f"Job {job.name} is deleted: {why}")
 
 
+def of_another(job: Job) -> Hold:
+    return Hold(
+        "NameTaken",
+        f"Job {job.name} belongs to {job.stranger}. It is left alone; delete it, or make it again "
+        "under another name",
+    )
+
+
 def late(seen: Observation) -> Step | None:
     """A Job that nobody waits for any more goes: a request may be carried out long after its time,
     and its pods wait for a claim of the name that they know, and fill whatever comes by it."""
@@ -73,11 +81,7 @@ def late(seen: Observation) -> Step | None:
 def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) -> Step | None:
     """A Job under the name that is not the one to wait for."""
     if job.stranger:
-        return Hold(
-            "NameTaken",
-            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete it, or make it "
-            "again under another name",
-        )
+        return of_another(job)
     made = made_of(bootstrap.as_running(seen), filling.store)
     if (job.epoch, job.spec_hash) != (filling.record.epoch, made):
         return DeleteJob.of(job, f"Job {job.name} is made again: the spec has been edited")

@@ -7,7 +7,7 @@ say at least whether peers' URLs, which are in the data, are https.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from etcd_stateful import naming
@@ -91,17 +91,14 @@ def with_schemes(urls: Iterable[str], schemes: Iterable[str]) -> frozenset[str]:
 
 def changed(seen: Observation) -> Step | None:
     """An edit that asks for what there is no way to. All else goes on."""
-    has, asked = seen.cluster.links, wished(seen.cluster)
     said = [
         f"{name} are {in_words(one)}, and spec.TLS asks for {in_words(other)}"
-        for name, one, other in (
-            ("peers", has.peer, asked.peer),
-            ("clients", has.client, asked.client),
-        )
-        if one != other and one.towards(other) is None
+        for name, one, other in edited(seen.cluster)
+        if one.towards(other) is None
     ]
     if not said:
         return None
+    has, asked = seen.cluster.links, wished(seen.cluster)
     links = (has.peer, has.client, asked.peer, asked.client)
     if any(one.mode == "Issued" for one in links):
         way = "An issuer is named when a cluster begins, and serves it for good; take the edit back"
@@ -112,6 +109,13 @@ def changed(seen: Observation) -> Step | None:
             "the Secrets that are named already"
         )
     return Hold("TLSCannotChange", f"{'; '.join(said)}. {way}")
+
+
+def edited(cluster: EtcdCluster) -> Iterator[tuple[str, Link, Link]]:
+    """Of each link that is not as asked for: whose it is, what it is, what it is to be."""
+    has, asked = cluster.links, wished(cluster)
+    both = (("peers", has.peer, asked.peer), ("clients", has.client, asked.client))
+    return (link for link in both if link[1] != link[2])
 
 
 def in_words(link: Link) -> str:

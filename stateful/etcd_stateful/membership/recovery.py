@@ -17,7 +17,7 @@ from dataclasses import replace
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.recovery_job import recovery_job
-from etcd_stateful.membership import bootstrap, going_back, records, roster, survivor
+from etcd_stateful.membership import bootstrap, filling, going_back, records, roster, survivor
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -160,11 +160,7 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
     """A Job under the name that is not the one to wait for."""
     record = recorded(seen)
     if job.stranger:
-        return Hold(
-            "NameTaken",
-            f"Job {job.name} belongs to {job.stranger}. It is left alone; delete it, or make it "
-            "again under another name",
-        )
+        return filling.of_another(job)
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
         return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")
     edited = job.spec_hash != bootstrap.as_running(seen).template_hash

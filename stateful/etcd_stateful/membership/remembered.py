@@ -7,7 +7,7 @@ default is never applied twice (I9).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from etcd_stateful import naming
@@ -33,8 +33,7 @@ def record(seen: Observation, cluster_id: int) -> Bootstrap:
 def cluster_ids(seen: Observation) -> set[int]:
     """What claims and pods, etcd or the status remember of a cluster's ID."""
     last = {seen.last_cluster_id} if seen.last_cluster_id is not None else set()
-    held = {claim.record.cluster_id for claim in seen.claims if claim.record}
-    held |= {pod.record.cluster_id for pod in seen.pods if pod.record}
+    held = {one for _, one in _on_record(seen)}
     # Other claims are still of an attempt before the one that formed.
     return (held & last or held) | answering(seen) or last
 
@@ -48,10 +47,14 @@ def answering(seen: Observation) -> set[int]:
 
 def in_words(seen: Observation) -> str:
     """What remembers which cluster's ID."""
-    held = [(f"claim {claim.name}", claim.record) for claim in seen.claims]
-    held += [(f"pod {pod.name}", pod.record) for pod in seen.pods]
-    said = [f"{what} says {to_hex(record.cluster_id)}" for what, record in held if record]
-    return ", ".join(said + [f"etcd says {to_hex(one)}" for one in sorted(answering(seen))])
+    said = [*_on_record(seen), *(("etcd", one) for one in sorted(answering(seen)))]
+    return ", ".join(f"{what} says {to_hex(one)}" for what, one in said)
+
+
+def _on_record(seen: Observation) -> Iterator[tuple[str, int]]:
+    """The ID that each claim and each pod has on record, and which of them it is."""
+    yield from ((f"claim {one.name}", one.record.cluster_id) for one in seen.claims if one.record)
+    yield from ((f"pod {one.name}", one.record.cluster_id) for one in seen.pods if one.record)
 
 
 def pods_that_answer_with(seen: Observation, ids: Collection[int]) -> list[str]:

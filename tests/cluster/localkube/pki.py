@@ -65,14 +65,21 @@ def kubeconfig(path: Path, pair: Pair) -> Path:
         "client-certificate-data": _data(pair.certificate),
         "client-key-data": _data(pair.key),
     }
+    return write_kubeconfig(path, "local", cluster, pair.name, user)
+
+
+def write_kubeconfig(
+    path: Path, name: str, cluster: dict[str, str], user_name: str, user: dict[str, str]
+) -> Path:
+    """With one context; `cluster` and `user` as kubectl has them."""
     text = json.dumps(
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "local", "cluster": cluster}],
-            "users": [{"name": pair.name, "user": user}],
-            "contexts": [{"name": "local", "context": {"cluster": "local", "user": pair.name}}],
-            "current-context": "local",
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": user_name, "user": user}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": user_name}}],
+            "current-context": name,
         },
         indent=2,
     )

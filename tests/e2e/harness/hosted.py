@@ -7,7 +7,6 @@ and stays up for months. It mounts the Secret that all applications mount.
 from __future__ import annotations
 
 import base64
-import json
 import secrets
 import threading
 import time
@@ -22,6 +21,7 @@ from harness.clusters import Cluster, restarts
 from harness.place import Place
 from harness.waiting import PASSING, eventually
 from localkube import binaries
+from localkube.pki import write_kubeconfig
 
 NAME = "hosted"
 PORT = 6443
@@ -31,7 +31,6 @@ OBJECTS = 5
 PAUSE = 0.05
 """Seconds between two writes."""
 
-WATCH_SECONDS = 3600
 GONE = 410
 
 
@@ -65,8 +64,12 @@ class Hosted:
             lambda: place.reach.pod(place.namespace, NAME, PORT),
             seconds=60,
         )
-        told = _kubeconfig(address, self._authority, self._token)
-        self._kubeconfig.write_text(json.dumps(told))
+        server = {
+            "server": f"https://{address[0]}:{address[1]}",
+            "tls-server-name": NAME,
+            "certificate-authority-data": base64.b64encode(self._authority.pem).decode(),
+        }
+        write_kubeconfig(self._kubeconfig, NAME, server, NAME, {"token": self._token})
         self.kube = Kube(self._kubeconfig)
         self.begun += 1
         eventually("the API server serves", self._namespace, bool, seconds=90)
@@ -134,9 +137,8 @@ class Follower:
         self._has_list = True
 
     def _watch(self) -> None:
-        for event in self.hosted.kube.watch(
-            CONFIG_MAPS, NAMESPACE, WATCH_SECONDS, since=str(self.version)
-        ):
+        since = str(self.version)
+        for event in self.hosted.kube.watch(CONFIG_MAPS, NAMESPACE, since=since):
             if self._stop.is_set():
                 return
             if event["type"] == "ERROR":
@@ -246,22 +248,6 @@ def _files(authority: Authority, token: str) -> Json:
     }
     data = {name: base64.b64encode(content).decode() for name, content in files.items()}
     return {"metadata": {"name": NAME}, "data": data}
-
-
-def _kubeconfig(address: tuple[str, int], authority: Authority, token: str) -> Json:
-    server = {
-        "server": f"https://{address[0]}:{address[1]}",
-        "tls-server-name": NAME,
-        "certificate-authority-data": base64.b64encode(authority.pem).decode(),
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": NAME, "cluster": server}],
-        "users": [{"name": NAME, "user": {"token": token}}],
-        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
-        "current-context": NAME,
-    }
 
 
 def _pod(image: str, cluster: str) -> Json:

@@ -35,6 +35,7 @@ from etcd_operator.kube import (
     Rejected,
     Resource,
 )
+from etcd_operator.moments import micro
 from etcd_operator.passwords import PasswordLook
 from etcd_operator.tickets import NoAnswer, Start
 from etcd_stateful import naming
@@ -57,6 +58,7 @@ from etcd_stateful.membership.steps import (
     RecordMember,
     RotateAuthority,
     TakeCertificate,
+    TouchStatefulSet,
     Write,
     WriteBootstrap,
     goes_by_objects,
@@ -102,12 +104,12 @@ class Applier:
 
     async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
         match step:
-            case ApplyChild() | CreateSecret() | WriteBootstrap() | RecordMember() | ExpandClaim():
+            case ApplyChild() | CreateSecret() | WriteBootstrap():
                 return await self._put(cluster, step)
+            case RecordMember() | ExpandClaim() | TouchStatefulSet() | PushTicket():
+                return await self._tell(cluster, step)
             case DeleteClaim() | DeletePod():
                 return await self._delete(cluster, step)
-            case PushTicket():
-                return await self._push_ticket(cluster, step)
             case CreateJob() | DeleteJob():
                 return await recovery.apply(self._kube, cluster.namespace, step)
             case IssueCertificate() | RotateAuthority() | TakeCertificate():
@@ -137,9 +139,7 @@ class Applier:
         return await changes.change(self._etcd, step, identity)
 
     async def _put(
-        self,
-        cluster: EtcdCluster,
-        step: ApplyChild | CreateSecret | WriteBootstrap | RecordMember | ExpandClaim,
+        self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap
     ) -> Applied:
         match step:
             case ApplyChild():
@@ -148,10 +148,21 @@ class Applier:
                 return await self._create_secret(cluster, step)
             case WriteBootstrap():
                 return await self._write_bootstrap(cluster, step)
+
+    async def _tell(
+        self,
+        cluster: EtcdCluster,
+        step: RecordMember | ExpandClaim | TouchStatefulSet | PushTicket,
+    ) -> Applied:
+        match step:
             case RecordMember():
                 return await self._record_member(cluster, step)
             case ExpandClaim():
                 return await self._expand(cluster, step)
+            case TouchStatefulSet():
+                return await self._touch(cluster, step)
+            case PushTicket():
+                return await self._push_ticket(cluster, step)
 
     async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
         """At the version that was looked at, or after a read that finds the name free. For what the
@@ -247,6 +258,11 @@ class Applier:
         patch = expansion.request(step.uid, step.resource_version, step.storage)
         words = f"let claim {step.name} ask for {step.storage}"
         return await self._patch(cluster, CLAIMS, step.name, patch, words)
+
+    async def _touch(self, cluster: EtcdCluster, step: TouchStatefulSet) -> Applied:
+        note = {naming.TOUCHED: micro(self._wall_clock())}
+        patch: Json = {"metadata": {"uid": step.uid, "annotations": note}}
+        return await self._patch(cluster, STATEFUL_SETS, step.name, patch, step.reason)
 
     async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> Applied:
         """By force a pod's name is free at once, whatever its node still runs."""

@@ -1,4 +1,4 @@
-"""Moments as Kubernetes writes them (RFC 3339, UTC, whole seconds), and in seconds since 1970."""
+"""Moments as Kubernetes writes them (RFC 3339, UTC), and in seconds since 1970."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any
 
 
 def rfc3339(moment: float) -> str:
+    """In whole seconds."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro(moment: float) -> str:
+    """In microseconds, as Kubernetes' MicroTime."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def seconds(timestamp: object) -> float | None:

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from etcd_operator import reading
@@ -36,6 +37,7 @@ from etcd_operator.kube import (
 from etcd_operator.moments import created
 from etcd_operator.passwords import PasswordLook
 from etcd_operator.recovery import Recoveries
+from etcd_operator.stalls import Stalls
 from etcd_operator.store import Store
 from etcd_operator.sweep import Network, Shape, Sweep, shape_of
 from etcd_stateful import naming
@@ -64,6 +66,9 @@ class Seen:
 
     answered: float = 0.0
     """The loop's time at which the network had answered."""
+
+    next_touch: float = inf
+    """Seconds until the StatefulSet may have to be touched, if nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,7 @@ class Observer:
         self._expansion = expansion
         self._wall_clock = wall_clock
         self._clock = clock
+        self._stalls = Stalls(clock)
         self._sweeps: dict[Key, Sweep] = {}
         self._nodeless: dict[Key, dict[str, float]] = {}
         """By the pod's UID: since when its node is gone."""
@@ -121,6 +127,7 @@ class Observer:
     def forget(self, key: Key) -> None:
         self._sweeps.pop(key, None)
         self._nodeless.pop(key, None)
+        self._stalls.forget(key)
 
     def from_store(self, body: Json, cluster: EtcdCluster) -> Observation:
         """What is known without asking anyone; all that a paused cluster gets."""
@@ -150,12 +157,15 @@ class Observer:
         base = await self._passwords.onto(base)
         base = await self._recoveries.onto(base)
         base = await self._expansion.onto(base)
-        key, now, shape = (cluster.namespace, cluster.name), self._clock(), shape_of(base)
+        key = (cluster.namespace, cluster.name)
+        base = self._stalls.onto(key, base)
+        now, shape, touch = self._clock(), shape_of(base), self._stalls.next(key)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at
         if quiet and last and same and now - last.at < last.interval:
             left = last.interval - (now - last.at)
-            return Seen(last.onto(base), fresh=False, next_sweep=left, shape=shape)
+            seen = last.onto(base)
+            return Seen(seen, fresh=False, next_sweep=left, shape=shape, next_touch=touch)
         secret = children.secret if base.secret else None
         key_of_tickets = reading.start_key(secret) if secret else None
         identity = self._certificates.identity(cluster)
@@ -168,6 +178,7 @@ class Observer:
             next_sweep=sweep.interval,
             shape=shape,
             answered=sweep.answered,
+            next_touch=touch,
         )
 
     async def confirm(self, key: Key) -> Confirmed | None:

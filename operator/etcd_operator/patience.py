@@ -119,7 +119,8 @@ def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float |
         case Hold() if seen.observation.foreign:
             return FOREIGN_SECONDS
         case Wait() | Hold(reason=going_back.FAILS):
-            return memory.next_poll() if _is_soon(seen.observation, step) else WAIT_SECONDS
+            late = memory.next_poll() if _is_soon(seen.observation, step) else WAIT_SECONDS
+            return min(late, max(seen.next_touch, FIRST_POLL))
         case Settled() | Hold():
             return min(seen.next_sweep, _next_turn(seen.observation))
 

@@ -93,6 +93,9 @@ WRITTEN = f"{GROUP}/written"
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
 """On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
 
+TOUCHED = f"{GROUP}/touched"
+"""On the StatefulSet: when its controller was last made to look again, RFC 3339."""
+
 SPEC_HASH = f"{GROUP}/spec-hash"
 """On the pods: what of the spec they were made from. Another operator that renders it differently
 makes another template with the same one, and no pod is restarted for that alone."""

@@ -222,7 +222,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        '    yield from ((f"pod {one.name}", one.record.cluster_id) for one in seen.pods if one.record)\n',
+        '    yield from ((f"pod {one.name}", one.record.cluster_id) for one in seen.pods '
+        "if one.record)\n",
         "",
         "with an emptyDir a lost Secret begins an empty cluster (I11)",
     ),

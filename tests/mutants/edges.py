@@ -267,4 +267,52 @@ MUTANTS: Final = [
         "",
         "each pod that was refused a label is remembered for ever",
     ),
+    Mutant(
+        "membership/planner.py",
+        "    _Starts(stalled.wake),\n",
+        "",
+        "a pod waits for a quarter of an hour for a controller that backed off",
+    ),
+    Mutant(
+        "membership/stalled.py",
+        " and not _claim_ends(seen, ordinal)",
+        "",
+        "a controller is woken for a claim that is still being deleted, and backs off further",
+    ),
+    Mutant(
+        "membership/stalled.py",
+        " or not seen.is_settled_revision",
+        "",
+        "a controller that is at work on an edit is touched at each step of it",
+    ),
+    Mutant(
+        "operator/etcd_operator/stalls.py",
+        "min(stall.wait * PACE, LAST_SECONDS)",
+        "stall.wait",
+        "a StatefulSet whose pods a quota refuses is written four times a second",
+    ),
+    Mutant(
+        "operator/etcd_operator/stalls.py",
+        " or stall.missing != names",
+        "",
+        "a pod that is lost after another waits for half a minute for its controller",
+    ),
+    Mutant(
+        "operator/etcd_operator/apply.py",
+        "micro(self._wall_clock())",
+        'micro(self._wall_clock())[:4] + "Z"',
+        "a touch that changes nothing wakes nobody",
+    ),
+    Mutant(
+        "operator/etcd_operator/apply.py",
+        '{"metadata": {"uid": step.uid, "annotations": note}}',
+        '{"metadata": {"annotations": note}}',
+        "a StatefulSet is touched that nobody has looked at",
+    ),
+    Mutant(
+        "operator/etcd_operator/patience.py",
+        "min(late, max(seen.next_touch, FIRST_POLL))",
+        "late",
+        "a controller that backed off is woken seconds late",
+    ),
 ]

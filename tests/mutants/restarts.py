@@ -389,8 +389,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _children,\n    _Starts(_version_first),\n",
-        "    _Starts(_version_first),\n    _children,\n",
+        "    _children,\n    _Starts(stalled.wake),\n    _Starts(_version_first),\n",
+        "    _Starts(stalled.wake),\n    _Starts(_version_first),\n    _children,\n",
         "a downgrade that etcd refuses keeps Services from being put back",
     ),
     Mutant(

@@ -322,8 +322,7 @@ class Observation:
     alarms: tuple[Alarm, ...] = ()
     """Asked for only when a member's status speaks of one."""
     hashes: Mapping[int, int] = field(default_factory=dict)
-    """By ordinal: HashKV of all that is up to one revision that they share. Asked for only while
-    there is a CORRUPT alarm."""
+    """By ordinal: HashKV up to a revision that they share. Asked for only under a CORRUPT alarm."""
     foreign: tuple[Foreign, ...] = ()
     predecessors: tuple[str, ...] = ()
     """Pods under names of ours whose StatefulSet is gone and which have yet to stop."""
@@ -350,6 +349,8 @@ class Observation:
 
     made: float = 0.0
     """When the resource was created, seconds since 1970; 0 where that is not known."""
+    stalled: bool = False
+    """Pods are missing for longer than their controller takes to make them."""
     operator_image: str = ""
     operator: OperatorPods | None = None
     """None where it runs outside the cluster, or makes no network policies."""
@@ -367,8 +368,7 @@ class Observation:
     @property
     def outdated(self) -> tuple[str, ...]:
         """Pods made from a template that has been edited since; nothing restarts them yet."""
-        live = self.stateful_set or {}
-        status = live.get("status") or {}
+        status = (self.stateful_set or {}).get("status") or {}
         if not self.is_settled_revision:
             return ()
         newest = status.get("updateRevision") or ""

@@ -44,6 +44,7 @@ from etcd_stateful.membership import (
     roster,
     rotation,
     shrink,
+    stalled,
     switch,
     upgrade,
 )
@@ -310,6 +311,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     going_back.cross,
     _Starts(replicas.keep),
     _children,
+    _Starts(stalled.wake),
     _Starts(_version_first),
     larger.next_claim,
     restore.carry_out,

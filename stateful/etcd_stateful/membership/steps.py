@@ -196,6 +196,15 @@ class ExpandClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class TouchStatefulSet:
+    """Write the time on the StatefulSet of exactly this UID, for its controller to look again."""
+
+    name: str
+    uid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateJob:
     """Create the Job of a recovery or a restore. Never alters one that is there."""
 
@@ -342,6 +351,7 @@ Write = (
     | DeleteClaim
     | ExpandClaim
     | DeletePod
+    | TouchStatefulSet
     | CreateJob
     | DeleteJob
     | EtcdChange

@@ -1,0 +1,152 @@
+"""A StatefulSet's controller that backed off is woken: no pod waits for the end of its pause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from reconcile_bench import KEY, Bench
+
+from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS
+from etcd_operator.stalls import FIRST_SECONDS, LAST_SECONDS
+from etcd_stateful import naming
+
+TOUCH = "patch StatefulSet"
+
+
+@pytest.fixture
+async def bench() -> Bench:
+    """A formed cluster; nobody makes pods again from here on."""
+    bench = Bench()
+    bench.declare()
+    await bench.run()
+    bench.forget()
+    return bench
+
+
+@pytest.fixture
+def touches(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds from now at which the StatefulSet is touched."""
+    began, found, patch = bench.clock.now, list[float](), bench.kube.merge_patch
+
+    async def noted(resource: Any, namespace: str, name: str, body: Any, **more: Any) -> Any:
+        if resource is STATEFUL_SETS:
+            found.append(round(bench.clock.now - began, 2))
+        return await patch(resource, namespace, name, body, **more)
+
+    monkeypatch.setattr(bench.kube, "merge_patch", noted)
+    return found
+
+
+def lose(bench: Bench, ordinal: int) -> None:
+    bench.nodes.kill(f"a-{ordinal}")
+
+
+def alter(bench: Bench, resource: Any, name: str, change: Callable[[Any], None]) -> None:
+    obj = bench.kube.live(resource, name)
+    change(obj)
+    bench.kube.put(resource, obj)
+
+
+async def test_a_pod_was_missing_for_as_long_as_its_controller_slept(bench, touches):
+    """Up to 1000 s. The pace slows down, as what keeps the pod away may last."""
+    lose(bench, 1)
+    await bench.rest(82)
+
+    assert touches == [0.25, 1.25, 5.25, 21.25, 51.25, 81.25]
+    assert ("Normal", "StatefulSetTouched") in {one[:2] for one in bench.events.posted}
+    assert not [words for _, reason, words in bench.events.posted if reason == "StepFailed"]
+    assert set(bench.kube.writes()) <= {TOUCH, "apply EtcdCluster/status"}
+
+
+async def test_each_touch_changes_the_stateful_set(bench, touches):
+    """A write that alters nothing would wake nobody."""
+    lose(bench, 1)
+    versions = set[str]()
+    for _ in range(4):
+        await bench.rest(LAST_SECONDS)
+        versions.add(bench.kube.live(STATEFUL_SETS, "a")["metadata"]["annotations"][naming.TOUCHED])
+
+    assert len(versions) == 4
+    assert len(touches) >= 4
+
+
+async def test_a_pod_that_its_controller_makes_by_itself_costs_no_write(bench, touches):
+    lose(bench, 1)
+    await bench.once()
+    bench.nodes.turn()
+    await bench.run()
+    await bench.rest(60)
+
+    assert touches == []
+
+
+async def test_a_claim_that_is_being_deleted_is_waited_for_and_its_end_is_at_once_told(
+    bench, touches
+):
+    hold = {"finalizers": ["kubernetes.io/pvc-protection"], "deletionTimestamp": "2026-01-01"}
+    alter(bench, CLAIMS, "data-a-1", lambda claim: claim["metadata"].update(hold))
+    lose(bench, 1)
+    await bench.rest(60)
+    assert touches == []
+
+    bench.kube.remove(CLAIMS, "default", "data-a-1")
+    await bench.rest(FIRST_SECONDS + 0.01)
+    assert len(touches) == 1
+
+
+async def test_a_controller_that_has_yet_to_see_an_edit_is_not_hurried(bench, touches):
+    def edited(live: Any) -> None:
+        live["metadata"]["generation"] = 2
+        live["status"] = {"observedGeneration": 1}
+
+    alter(bench, STATEFUL_SETS, "a", edited)
+    lose(bench, 1)
+    await bench.rest(60)
+    assert touches == []
+
+    alter(bench, STATEFUL_SETS, "a", lambda live: live["status"].update(observedGeneration=2))
+    await bench.rest(1)
+    assert len(touches) == 1
+
+
+async def test_another_pod_that_is_missing_is_asked_for_without_delay(bench, touches):
+    lose(bench, 1)
+    await bench.rest(30)
+    bench.forget()
+    already = len(touches)
+
+    lose(bench, 2)
+    await bench.rest(0.5)
+
+    assert len(touches) == already + 1
+    assert "a-1, a-2" in bench.events.posted[0][2]
+
+
+async def test_nothing_is_touched_while_the_cluster_is_paused(bench, touches):
+    alter(bench, ETCD_CLUSTERS, "a", lambda body: body["spec"].update(paused=True))
+    lose(bench, 1)
+    for _ in range(100):
+        await bench.reconciler.reconcile(KEY)
+        bench.clock.now += 1
+
+    assert touches == []
+
+
+async def test_a_stateful_set_made_again_under_the_name_is_not_touched(bench, touches):
+    """The write goes to the StatefulSet that was looked at, by its UID, or to none."""
+    lose(bench, 1)
+    await bench.once()
+    bench.clock.now += FIRST_SECONDS
+    real = bench.kube.live(STATEFUL_SETS, "a")["metadata"]["uid"]
+
+    def swapped() -> None:
+        alter(bench, STATEFUL_SETS, "a", lambda live: live["metadata"].update(uid="another"))
+
+    bench.kube.before[TOUCH] = swapped
+    await bench.once()
+
+    live = bench.kube.live(STATEFUL_SETS, "a")["metadata"]
+    assert live["uid"] != real
+    assert naming.TOUCHED not in live["annotations"]

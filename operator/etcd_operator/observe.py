@@ -68,7 +68,8 @@ class Seen:
     """The loop's time at which the network had answered."""
 
     next_touch: float = inf
-    """Seconds until the StatefulSet may have to be touched, if nothing happens."""
+    """Seconds until the StatefulSet may have to be touched, if nothing happens; 0 where it may
+    now."""
 
 
 @dataclass(frozen=True, slots=True)

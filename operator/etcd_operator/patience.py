@@ -120,7 +120,8 @@ def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float |
             return FOREIGN_SECONDS
         case Wait() | Hold(reason=going_back.FAILS):
             late = memory.next_poll() if _is_soon(seen.observation, step) else WAIT_SECONDS
-            return min(late, max(seen.next_touch, FIRST_POLL))
+            # A touch that is due was not the next step: what is comes first, however long it takes.
+            return min(late, max(seen.next_touch, FIRST_POLL)) if seen.next_touch else late
         case Settled() | Hold():
             return min(seen.next_sweep, _next_turn(seen.observation))
 

@@ -311,8 +311,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/patience.py",
-        "min(late, max(seen.next_touch, FIRST_POLL))",
+        "min(late, max(seen.next_touch, FIRST_POLL)) if seen.next_touch else late",
         "late",
         "a controller that backed off is woken seconds late",
+    ),
+    Mutant(
+        "operator/etcd_operator/patience.py",
+        " if seen.next_touch else late",
+        "",
+        "a touch that has to wait for another step is looked for twenty times a second",
     ),
 ]

@@ -154,7 +154,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/sweep.py": ("test_observe_sweep.py",),
     "operator/etcd_operator/passwords.py": _AUTH,
     "operator/etcd_operator/finder.py": ("test_apply.py",),
-    "operator/etcd_operator/patience.py": ("test_tls_passes.py", "test_stalled.py"),
+    "operator/etcd_operator/patience.py": (
+        "test_tls_passes.py",
+        "test_reconcile_patience.py",
+        "test_stalled.py",
+    ),
     "operator/etcd_operator/provided.py": (*_AUTH, *_TLS),
     "operator/etcd_operator/name_changes.py": ("test_name_changes.py",),
     "operator/etcd_operator/tables.py": ("test_tables.py",),

@@ -63,6 +63,15 @@ def test_what_ends_with_an_event_is_not():
     assert set(delays(Wait("pod a-3 to be made"), seen(pod()))) == {WAIT_SECONDS}
 
 
+@pytest.mark.parametrize(
+    ("touch", "delay"), [(2.0, 2.0), (0.01, FIRST_POLL), (9.0, WAIT_SECONDS), (0.0, WAIT_SECONDS)]
+)
+def test_a_touch_that_waits_for_something_else_was_looked_for_twenty_times_a_second(touch, delay):
+    looked_at = replace(seen(), next_touch=touch)
+
+    assert set(delays(Wait("pod a-3 to be made"), looked_at)) == {delay}
+
+
 def test_what_is_held_for_its_version_may_still_come_and_was_left_to_the_sweep():
     """A pod in `start` got its ticket tens of seconds late."""
     held = Hold("VersionFails", "spec.version is 3.6.16. Until then: pod a-0 to start")

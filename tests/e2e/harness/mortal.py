@@ -293,10 +293,11 @@ class Lives:
                 return
 
     def counts(self) -> dict[str, int]:
-        """Of writes that must be as many whoever dies. How often a status is told, and whether a
-        pod is labelled before all is over, depends on timing; whether the leader must be moved
-        depends on who leads by then, and etcd elects another whenever a heartbeat comes late."""
-        beside = ("status of", "label of", MortalEtcd.CHANGES["move_leader"])
+        """Of writes that must be as many whoever dies. How often a status is told, whether a pod is
+        labelled before all is over, and whether a StatefulSet is touched, whose controller is slow,
+        depends on timing; whether the leader must be moved depends on who leads by then, and etcd
+        elects another whenever a heartbeat comes late."""
+        beside = ("status of", "label of", "patch StatefulSet", MortalEtcd.CHANGES["move_leader"])
         return dict(Counter(one for one in self.happened if not one.startswith(beside)))
 
 

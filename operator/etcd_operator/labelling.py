@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from etcd_operator.finder import Finder
 from etcd_operator.kube import PODS, Conflict, Key, Kubernetes, Rejected, Unavailable
@@ -17,14 +19,20 @@ from etcd_stateful.membership.observation import Observation, Pod
 
 log = logging.getLogger(__name__)
 
+REFUSED_SECONDS: Final = 600.0
+"""A policy that allows no label now may be mended, and nothing tells of that."""
+
 
 class Labels:
-    def __init__(self, kube: Kubernetes, finder: Finder) -> None:
+    def __init__(
+        self, kube: Kubernetes, finder: Finder, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._kube = kube
         self._finder = finder
+        self._clock = clock
         self._under_way: dict[asyncio.Task[None], str] = {}
-        self._refused: dict[Key, set[str]] = {}
-        """By cluster: its pods, as long as they are there, by their UIDs."""
+        self._refused: dict[Key, dict[str, float]] = {}
+        """By cluster and its pods' UIDs, as long as they are there: when to try again."""
 
     def write(self, seen: Observation) -> None:
         """One patch for each pod that needs it and has none under way."""
@@ -37,10 +45,11 @@ class Labels:
                 task.add_done_callback(self._under_way.pop)
 
     def _still_refused(self, cluster: Key, pods: Iterable[Pod]) -> set[str]:
-        left = self._refused.pop(cluster, set()) & {pod.uid for pod in pods}
-        if left:
+        here, before = {pod.uid for pod in pods}, self._refused.pop(cluster, {})
+        if left := {uid: again for uid, again in before.items() if uid in here}:
             self._refused[cluster] = left
-        return left
+        now = self._clock()
+        return {uid for uid, again in left.items() if now < again}
 
     async def drain(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -53,6 +62,9 @@ class Labels:
         except (Conflict, Unavailable):
             return  # the pod is another one by now, or is still to be labelled at the next pass
         except Rejected as error:
-            if not error.not_found:
-                self._refused.setdefault(cluster, set()).add(pod.uid)
-                log.warning("no label says which member pod %s is: %s", pod.name, error)
+            if error.not_found:
+                return
+            refused = self._refused.setdefault(cluster, {})
+            level = logging.DEBUG if pod.uid in refused else logging.WARNING
+            log.log(level, "no label says which member pod %s is: %s", pod.name, error)
+            refused[pod.uid] = self._clock() + REFUSED_SECONDS

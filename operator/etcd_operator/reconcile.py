@@ -141,7 +141,7 @@ class Reconciler:
             wall_clock=wall_clock,
             clock=clock,
         )
-        self._labels = Labels(kube, finder)
+        self._labels = Labels(kube, finder, clock)
         self._memories: dict[Key, Memory] = {}
 
     async def drain(self) -> None:

@@ -263,9 +263,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/labelling.py",
-        " & {pod.uid for pod in pods}",
-        "",
+        " if uid in here}",
+        "}",
         "each pod that was refused a label is remembered for ever",
+    ),
+    Mutant(
+        "operator/etcd_operator/labelling.py",
+        " if now < again}",
+        "}",
+        "a pod whose label was refused once goes without it, whatever is mended",
     ),
     Mutant(
         "membership/planner.py",

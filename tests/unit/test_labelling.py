@@ -9,6 +9,7 @@ import pytest
 from reconcile_bench import KEY, Bench
 
 from etcd_operator.kube import PODS, Rejected, Unavailable
+from etcd_operator.labelling import REFUSED_SECONDS
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership.observation import Observation
@@ -73,6 +74,22 @@ async def test_what_is_refused_is_said_once_and_not_asked_again(bench, monkeypat
 
     assert len(asked) == 3
     assert [one.levelno for one in caplog.records].count(logging.WARNING) == 3
+
+
+async def test_a_pod_whose_label_a_policy_had_refused_stayed_without_it(bench, monkeypatch, caplog):
+    with monkeypatch.context() as meanwhile:
+        asked = refuse(bench, meanwhile, Rejected("no, 403", status=403))
+        bench.declare()
+        await bench.run()
+        bench.clock.now += REFUSED_SECONDS
+        await bench.once()
+    assert len(asked) == 6
+    assert [one.levelno for one in caplog.records].count(logging.WARNING) == 3, "said once"
+
+    bench.clock.now += REFUSED_SECONDS
+    await bench.once()
+
+    assert all(labels(bench).values())
 
 
 async def test_refused_pods_were_remembered_long_after_they_were_gone(bench, monkeypatch):

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
 from etcd_stateful.changing import recovering, scaling, upgrading
+from etcd_stateful.dating import dated
 from etcd_stateful.disruptions import drains_blocked
 from etcd_stateful.membership import issued, links, switch
 from etcd_stateful.membership.bootstrap import as_running
@@ -27,7 +28,7 @@ from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.outcome import Condition, Outcome
 from etcd_stateful.serving import expected, not_serving, serving
 
-__all__ = ["Condition", "Outcome", "all_conditions", "at_rest", "dated", "why_plaintext"]
+__all__ = ["Condition", "Outcome", "all_conditions", "as_stored", "at_rest", "why_plaintext"]
 
 LONGEST: Final = 1024
 PAUSED: Final = "spec.paused is true: nothing is written until it is false"
@@ -255,30 +256,23 @@ def all_conditions(outcome: Outcome) -> list[Condition]:
     return found
 
 
-def dated(
+def as_stored(
     conditions: list[Condition], before: Mapping[str, Mapping[str, Any]], now: str, generation: int
 ) -> list[dict[str, Any]]:
-    """Conditions in the API's form; a time changes only when what it dates has changed.
+    """Conditions in the API's form.
 
     Args:
         before: the conditions of the stored status, by type.
         now: RFC 3339.
     """
-    return [_dated(one, before.get(one.type, {}), now, generation) for one in conditions]
+    return [dated(_said(one, generation), before.get(one.type, {}), now) for one in conditions]
 
 
-def _dated(
-    condition: Condition, before: Mapping[str, Any], now: str, generation: int
-) -> dict[str, Any]:
-    said: dict[str, Any] = {
+def _said(condition: Condition, generation: int) -> dict[str, Any]:
+    return {
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message[:LONGEST],
         "observedGeneration": generation if condition.generation is None else condition.generation,
     }
-    same_status = before.get("status") == condition.status
-    unchanged = all(before.get(key) == value for key, value in said.items())
-    said["lastTransitionTime"] = before.get("lastTransitionTime", now) if same_status else now
-    said["lastUpdateTime"] = before.get("lastUpdateTime", now) if unchanged else now
-    return said

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.conditions import all_conditions, dated
+from etcd_stateful.conditions import all_conditions, as_stored
 from etcd_stateful.member_status import member_status
 from etcd_stateful.membership import authentication, identity, larger, upgrade
 from etcd_stateful.membership.observation import Observation, is_latched
@@ -47,7 +47,7 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
         "reason": outcome.refused.reason if outcome.refused else "",
         "plan": _plan(outcome),
         "controlPaused": (body.get("spec") or {}).get("paused") is True,
-        "conditions": dated(all_conditions(outcome), before, now, generation),
+        "conditions": as_stored(all_conditions(outcome), before, now, generation),
     }
     seen = outcome.observation if outcome.has_formed or not outcome.refused else None
     told = _of_cluster(seen, stored) if seen else {}

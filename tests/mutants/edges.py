@@ -214,7 +214,7 @@ MUTANTS: Final = [
         "available by a pod on its way out",
     ),
     Mutant(
-        "conditions.py",
+        "dating.py",
         'before.get("lastTransitionTime", now) if same_status else now',
         "now",
         "a status write with every pass (I12)",

@@ -178,6 +178,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_switch_passes.py",
     ),
     "outcome.py": ("test_status.py", "test_status_unasked.py", "test_changing.py"),
+    "dating.py": ("test_conditions.py",),
     "disruptions.py": ("test_conditions.py",),
     "manifests/disruption_budget.py": ("test_membership_budget.py",),
     "manifests/drift.py": ("test_manifests_drift.py", "test_manifests_network_policy.py"),

@@ -10,7 +10,7 @@ import pytest
 from worlds import World, body, drive, formed, is_write
 
 from etcd_stateful.api.cluster import Refused, parse_cluster
-from etcd_stateful.conditions import Condition, Outcome, all_conditions, dated
+from etcd_stateful.conditions import Condition, Outcome, all_conditions, as_stored
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -168,13 +168,13 @@ class TestAvailable:
     def test_what_was_said_is_kept_when_the_cluster_could_not_be_looked_at(self) -> None:
         world = formed(3)
         world.pods[1].where = "pending"
-        said = dated(all_conditions(outcome(world)), {}, NOW, 4)
+        said = as_stored(all_conditions(outcome(world)), {}, NOW, 4)
         stored = {"phase": "Running", "conditions": said}
 
         told = all_conditions(Outcome(failure="internal error", stored=stored))
 
         before = {one["type"]: one for one in said}
-        again = {one["type"]: one for one in dated(told, before, LATER, 5)}
+        again = {one["type"]: one for one in as_stored(told, before, LATER, 5)}
         for kind in ("Accepted", "Available", "Degraded"):
             assert again[kind] == before[kind]
 
@@ -418,14 +418,14 @@ def test_available_is_true_only_while_a_latched_cluster_has_a_ready_pod() -> Non
 class TestDates:
     SAID = (Condition("Available", "True", "QuorumServes", "3 of 3 members serve"),)
 
-    def dated(
+    def as_stored(
         self, *said: Condition, before: list[dict] | None = None, generation: int = 1
     ) -> list:
         stored = {one["type"]: one for one in before or []}
-        return dated(list(said), stored, LATER if before else NOW, generation)
+        return as_stored(list(said), stored, LATER if before else NOW, generation)
 
     def test_what_is_new_is_of_now(self) -> None:
-        assert self.dated(*self.SAID) == [
+        assert self.as_stored(*self.SAID) == [
             {
                 "type": "Available",
                 "status": "True",
@@ -438,49 +438,49 @@ class TestDates:
         ]
 
     def test_what_has_not_changed_keeps_its_times(self) -> None:
-        before = self.dated(*self.SAID)
+        before = self.as_stored(*self.SAID)
 
-        assert self.dated(*self.SAID, before=before) == before
+        assert self.as_stored(*self.SAID, before=before) == before
 
     def test_other_words_are_an_update_and_no_transition(self) -> None:
-        before = self.dated(*self.SAID)
-        (after,) = self.dated(replace(self.SAID[0], message="2 of 3"), before=before)
+        before = self.as_stored(*self.SAID)
+        (after,) = self.as_stored(replace(self.SAID[0], message="2 of 3"), before=before)
 
         assert after["lastTransitionTime"] == NOW
         assert after["lastUpdateTime"] == LATER
 
     @pytest.mark.parametrize("change", [{"reason": "Other"}, {"message": "other"}])
     def test_only_a_status_that_changes_is_a_transition(self, change: dict[str, str]) -> None:
-        before = self.dated(*self.SAID)
-        (after,) = self.dated(replace(self.SAID[0], **change), before=before)
+        before = self.as_stored(*self.SAID)
+        (after,) = self.as_stored(replace(self.SAID[0], **change), before=before)
 
         assert after["lastTransitionTime"] == NOW
 
     def test_another_status_is_a_transition(self) -> None:
-        before = self.dated(*self.SAID)
-        (after,) = self.dated(replace(self.SAID[0], status="False"), before=before)
+        before = self.as_stored(*self.SAID)
+        (after,) = self.as_stored(replace(self.SAID[0], status="False"), before=before)
 
         assert after["lastTransitionTime"] == LATER
         assert after["lastUpdateTime"] == LATER
 
     def test_another_generation_is_an_update(self) -> None:
-        before = self.dated(*self.SAID)
-        (after,) = self.dated(*self.SAID, before=before, generation=2)
+        before = self.as_stored(*self.SAID)
+        (after,) = self.as_stored(*self.SAID, before=before, generation=2)
 
         assert after["lastTransitionTime"] == NOW
         assert after["lastUpdateTime"] == LATER
 
     def test_a_condition_from_before_without_times_gets_some(self) -> None:
-        (after,) = self.dated(*self.SAID, before=[{"type": "Available", "status": "True"}])
+        (after,) = self.as_stored(*self.SAID, before=[{"type": "Available", "status": "True"}])
 
         assert after["lastTransitionTime"] == LATER
 
     def test_a_long_message_is_cut_and_still_stable(self) -> None:
         long = replace(self.SAID[0], message="x" * 5000)
-        before = self.dated(long)
+        before = self.as_stored(long)
 
         assert len(before[0]["message"]) == 1024
-        assert self.dated(long, before=before) == before
+        assert self.as_stored(long, before=before) == before
 
 
 class TestDrainsBlocked:

@@ -10,6 +10,7 @@ from etcd_stateful.backup.others import Found, Others
 from etcd_stateful.backup.outcome import Progress, Proven, Stored
 from etcd_stateful.backup.plan import Run, Tell
 from etcd_stateful.backup.restores import Say
+from etcd_stateful.dating import dated
 
 LONGEST: Final = 2048
 
@@ -171,17 +172,12 @@ def _with(
     """Conditions that nothing is said of stay; times change with what they are the times of."""
     generation = int(body["metadata"].get("generation", 0))
     before = {one["type"]: one for one in (body.get("status") or {}).get("conditions") or ()}
-    dated = dict(before)
-    for one in conditions:
-        was = before.get(one["type"], {})
-        full: dict[str, Any] = one | {"observedGeneration": generation}
-        same = was.get("status") == one["status"]
-        full["lastTransitionTime"] = was.get("lastTransitionTime", now) if same else now
-        told = all(
-            was.get(key) == value
-            for key, value in (one | {"observedGeneration": generation}).items()
+    told = {
+        one["type"]: dated(
+            one | {"observedGeneration": generation}, before.get(one["type"], {}), now
         )
-        full["lastUpdateTime"] = was.get("lastUpdateTime", now) if told else now
-        dated[one["type"]] = full
-    ordered = [dated[kind] for kind in sorted(dated)]
+        for one in conditions
+    }
+    after = before | told
+    ordered = [after[kind] for kind in sorted(after)]
     return status | {"observedGeneration": generation, "conditions": ordered}

@@ -194,10 +194,8 @@ def _record(seen: Observation, claim: Claim) -> Step:
 
 
 def _clear_up(seen: Observation, kept: Claim) -> Step:
-    if (job := seen.job) is not None and not job.stranger:
-        if job.deleting:
-            return Wait(f"Job {job.name}, which has done its work, to be gone", soon=True)
-        return DeleteJob.of(job, f"Job {job.name} is deleted: it has done its work")
+    if step := filling.cleared(seen, "it has done its work"):
+        return step
     for claim in seen.claims:
         if claim.ordinal != kept.ordinal and _is_of_before(seen, claim):
             return _discard(claim)

@@ -42,6 +42,7 @@ from etcd_operator.store import Store
 from etcd_operator.sweep import Network, Shape, Sweep, shape_of
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.backup import named, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership import inplace, links, origin
@@ -243,7 +244,8 @@ class Observer:
         return known + [one for one in await self._find_all(cluster.namespace, missing) if one]
 
     def _ordinals(self, cluster: EtcdCluster) -> list[int]:
-        """That have a pod or a claim, as far as labels tell, or are asked for."""
+        """That have a pod or a claim, as far as labels tell, or are asked for; all where a restore
+        in place is to find one that nobody uses."""
         where, name = cluster.namespace, cluster.name
         pods = (one["metadata"]["name"] for one in self._store.of_cluster(PODS, where, name))
         claims = (
@@ -251,7 +253,8 @@ class Observer:
             for one in self._store.of_cluster(CLAIMS, where, name)
         )
         named = (naming.ordinal_of(name, one) for one in (*pods, *claims))
-        return sorted({one for one in named if one is not None} | set(range(cluster.size)))
+        most = naming.MAX_SIZE if self._restore(cluster) else cluster.size
+        return sorted({one for one in named if one is not None} | set(range(most)))
 
     async def _find_all(
         self, namespace: str, names: Iterable[tuple[Resource, str]]
@@ -290,11 +293,14 @@ class Observer:
             operator=self._operator,
             last_cluster_id=reading.last_cluster_id(body),
             last_version=reading.last_version(body),
-            restore=restores.replacing(
-                self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
-            ),
+            restore=self._restore(cluster),
         )
         return links.settled(seen)
+
+    def _restore(self, cluster: EtcdCluster) -> EtcdRestore | None:
+        """The one in place that its EtcdRestore asks for."""
+        known = self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
+        return restores.replacing(known)
 
     def _pods(
         self, cluster: EtcdCluster, stateful_set: Json | None, claims: Mapping[str, Json]

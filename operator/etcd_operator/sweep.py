@@ -209,7 +209,7 @@ class Network:
         return _Members(statuses, strangers, calls=calls, denied=denied)
 
     async def _look(self, base: Observation, at: Endpoint, before: _Before) -> Looked | None:
-        if self._accounts is None or not authentication.is_looked_at(base):
+        if self._accounts is None or not authentication.is_asked_about(base):
             return None
         return await auth_look.look(self._accounts, at, base, before.passwords, before.looked)
 

@@ -110,7 +110,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/inplace.py": _IN_PLACE,
     "membership/larger.py": ("test_membership_larger.py",),
     "membership/origin.py": (*_BY_NAME, "test_restore_added.py"),
-    "membership/replacement.py": _IN_PLACE,
+    "membership/replacement.py": (*_IN_PLACE, "test_membership_going_back.py"),
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/changes.py": ("test_changes.py",),
     "operator/etcd_operator/recovery.py": ("test_recovery_job.py",),
@@ -217,6 +217,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _REPLACE,
         _UPGRADE,
         "test_inplace_plan.py",
+        "test_membership_retained.py",
     ),
     "membership/remembered.py": (
         "test_membership_remembered.py",
@@ -237,6 +238,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/observation.py": (_ROLL, "test_membership_learner.py"),
     "membership/planner.py": (
         "test_inplace_plan.py",
+        "test_recovery_plan.py",
         "test_membership_alarms.py",
         "test_membership_authentication.py",
         "test_membership_budget.py",
@@ -280,7 +282,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/shrink.py": (_SHRINK, *_IN_PLACE),
     "membership/stalled.py": ("test_stalled.py",),
     "membership/steps.py": (_CONFIRM, "test_apply.py", _SHRINK, "test_auth_passes.py"),
-    "membership/switch.py": _SWITCH,
+    "membership/switch.py": (*_SWITCH, "test_auth_passes.py"),
     "membership/successor.py": _IN_PLACE,
     "membership/survivor.py": (
         "test_recovery_disturbed.py",

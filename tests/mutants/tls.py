@@ -195,7 +195,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/switch.py",
-        "    return declared or (seen.auth is not None and seen.auth.enabled)\n",
+        "    return _declares_names(seen) or (seen.auth is not None and seen.auth.enabled)\n",
         "    return False\n",
         "TLS is turned off under users, and the operator is locked out",
     ),

@@ -99,8 +99,11 @@ class InPlaceWorld(RestoreWorld):
         made = (f"j{self._next()}", str(self._next()))
         self.job = Job(step.name, *made, *told, "running", claim_uid=notes[naming.CLAIM_UID])
 
-    def _may_stop(self, *_: Any) -> None:
+    def _may_stop(self, *asked: Any) -> None:
         if self.record.restoring:
+            return
+        if self.cluster.recovery is not None:
+            RecoveryWorld._may_stop(self, *asked)
             return
         rule(self._word(), "I1", "all stopped without a human's word")
         rule(self._is_filled(), "restore", "all stopped before anything could take their place")

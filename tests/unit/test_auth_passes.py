@@ -12,7 +12,9 @@ from reconcile_bench import Bench
 from etcd_operator.accounts import GrpcAccounts
 from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, _meaning
 from etcd_operator.kube import ETCD_CLUSTERS, SECRETS
+from etcd_operator.reading import secret as read_secret
 from etcd_stateful.api.auth import Permission
+from etcd_stateful.api.tls import Level
 from etcd_stateful.membership.accounts import (
     AddUser,
     DeleteUser,
@@ -187,6 +189,28 @@ async def test_on_by_hand_without_the_spec_is_let_alone(bench):
     assert bench.accounts.enabled
     assert bench.accounts.calls == []
     assert bench.condition("Blocked") is None
+
+
+async def test_tls_of_clients_that_was_taken_away_locked_out_the_operator_of_users_made_by_hand(
+    bench,
+):
+    """The spec knows of no users, so nobody asked etcd whether it asks for names."""
+    bench.declare(TLS=MANAGED)
+    await bench.run()
+    bench.accounts.passwords["root"], bench.accounts.granted["root"] = "x", {"root"}
+    bench.accounts.do(Enable())
+    body = bench.body
+    body["spec"]["TLS"] = {"peer": "Managed", "client": "Plaintext"}
+    body["metadata"]["generation"] += 1
+    bench.kube.put(ETCD_CLUSTERS, body)
+    minutes(bench)
+    await bench.run()
+
+    record = read_secret(bench.kube.live(SECRETS, "a-start")).bootstrap
+    assert record.links.client.level is Level.TLS
+    blocked = bench.condition("Blocked")
+    assert blocked["reason"] == "AuthenticationNeedsTLS"
+    assert "etcdctl auth disable" in blocked["message"]
 
 
 @pytest.mark.parametrize(

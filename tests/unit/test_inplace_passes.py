@@ -141,3 +141,32 @@ async def test_no_second_job_is_made_beside_a_pod_of_the_first(bench: Bench) -> 
     bench.kube.remove(PODS, "default", "a-restore-x7k2p")
     await passes(bench, 5)
     assert bench.kube.find(JOBS, "a-restore") is not None
+
+
+async def test_a_claim_without_our_label_at_the_next_ordinal_starved_all_else(bench: Bench) -> None:
+    """It was asked for again and again, and nothing that comes after it in the order was done."""
+    other = {"metadata": {"namespace": "default", "name": "data-a-3", "uid": "v"}, "spec": {}}
+    bench.kube.put(CLAIMS, other)
+    bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
+
+    await passes(bench)
+
+    assert claims(bench) == [f"data-a-{one}" for one in range(5)]
+    assert bench.kube.live(CLAIMS, "data-a-3")["metadata"]["uid"] == "v"
+    assert bench.kube.find(JOBS, "a-restore") is not None
+
+
+async def test_a_claim_of_another_that_came_in_between_is_neither_recorded_nor_filled(
+    bench: Bench,
+) -> None:
+    bench.kube.put(ETCD_RESTORES, restore(bench.status["clusterID"]))
+    while bench.kube.find(CLAIMS, "data-a-3") is None:
+        await bench.once()
+    made = bench.kube.live(CLAIMS, "data-a-3")
+    made["metadata"]["annotations"] = {}
+    bench.kube.put(CLAIMS, made)
+
+    await passes(bench)
+
+    assert bench.kube.find(JOBS, "a-restore") is None
+    assert "claim data-a-3 is not of this cluster" in bench.status["restore"]["message"]

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 from inplace_world import InPlaceWorld, chain, running
+from recovery_world import RecoveryWorld
 from restore_world import FIRST, backup, place
 from worlds import UID, Data, drive, is_write, labels, until
 
@@ -226,6 +227,23 @@ class TestAtEveryStep:
 
         self.each(worlds, happens)
         assert ends == {True, False}
+
+    @pytest.mark.parametrize("called_off", [False, True])
+    def test_another_minor_that_had_to_wait_for_members_kept_them_all_away(
+        self, worlds: list[InPlaceWorld], called_off: bool
+    ) -> None:
+        """With all pods stopped for it nobody could tell whether the version may change."""
+
+        def happens(world: InPlaceWorld) -> None:
+            world.edit(version="3.6.16", pod={"labels": {"a": "b"}})
+            if called_off:
+                world.restore = None
+            drive(world, idle=8, limit=MOST)
+            assert world.etcd is not None
+            assert world.etcd.leader
+            assert len(world.serving()) == 3
+
+        self.each(worlds, happens)
 
     @pytest.mark.parametrize("what", ["job", "claim", "both"])
     def test_what_it_works_with_is_lost(self, small: list[InPlaceWorld], what: str) -> None:
@@ -491,6 +509,41 @@ class TestWhatFails:
 
         assert world.record.cluster_id != old
         assert len(data_of(world, world.record.cluster_id)) == 3
+
+    def test_a_recovery_that_was_asked_for_beside_it_stopped_all_pods_for_nothing(self) -> None:
+        """The Job could not run, and was waited for; had it run, the backup would have won."""
+        world = running()
+        world.job_runs = False
+        world.ask()
+        drive(world, idle=3)
+        assert world.job is not None
+        world.wipe(1, 2)
+        drive(world, idle=3)
+        old = world.record.cluster_id
+
+        RecoveryWorld.ask(world, 0)
+        step = decide(world.observe())
+        told = restoring(world.observe())
+        assert told is not None
+        assert (told["state"], "spec.recovery asks" in told["message"]) == ("Held", True)
+        for _ in range(MOST):
+            if world.record.survivor:
+                break
+            world.apply(step) if is_write(step) else world.turn()
+            step = decide(world.observe())
+
+        assert (world.record.survivor, world.record.epoch) == ("c-0", 2)
+        assert (world.record.cluster_id, data_of(world, old)) == (old, [0])
+
+    def test_pods_are_stopped_for_it_before_a_version_that_was_edited_meanwhile(self) -> None:
+        """On record it could be below what the backup is of, and no edit would lead out of that."""
+        world = running()
+        world.ask()
+        go(world, is_stop)
+
+        world.edit(version="3.7.2", pod={"labels": {"a": "b"}})
+
+        assert is_stop(decide(world.observe()))
 
     def test_in_a_pause_nothing_goes_on(self) -> None:
         world = running()

@@ -546,6 +546,22 @@ def test_a_restore_in_place_hid_the_way_back() -> None:
     assert versions(world) == [MIDDLE]
 
 
+def test_a_restore_in_place_that_could_not_go_on_kept_a_pod_from_its_mended_template() -> None:
+    world = InPlaceWorld(body(1, version=MIDDLE))
+    assert drive(world, idle=2) == Settled()
+    world.bad_images = {MISSING}
+    world.edit(version=MISSING)
+    drive(world)
+    world.job_runs = False
+    world.ask()
+    drive(world)
+
+    world.edit(version=MIDDLE)
+    drive(world)
+
+    assert world.serving() == {0}
+
+
 def test_an_edit_that_something_else_keeps_was_said_to_be_none_that_may_be() -> None:
     """As unusable certificates do: the human had asked for another patch, and was told to."""
     world = changing(MIDDLE, NEW)

@@ -11,6 +11,7 @@ import pytest
 from worlds import OLDER, UID, World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
+from etcd_stateful.membership import bootstrap
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -212,6 +213,20 @@ class TestAdopt:
         assert rest.reason == "ForeignData"
         assert f'set spec.retainedClaims.adopt to "{UID}"' in rest.message
         assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
+
+    def test_data_of_a_recovery_that_was_not_recorded_was_adopted_beside_the_others(self) -> None:
+        """It runs alone by its log, and the others without it: two clusters with one ID."""
+        world = again(formed(3), adopt=UID)
+        while not isinstance(step := decide(world.observe()), PushTicket):
+            world.apply(step) if is_write(step) else world.turn()
+        seen = world.observe()
+        pod = seen.pod(1)
+        assert pod is not None
+        assert pod.answer is not None
+        finding = pod.answer.finding
+
+        assert bootstrap.may_adopt(seen, pod, finding)
+        assert not bootstrap.may_adopt(seen, pod, replace(finding, epoch=2))
 
     @pytest.mark.parametrize("what", ["member_id", "cluster_id", "member", "cluster_uid"])
     def test_a_log_that_disagrees_with_the_claim_is_not_adopted(self, what: str) -> None:

@@ -402,6 +402,31 @@ class TestI5ReplicasAreNotLowered:
         assert step.reason == "StatefulSet c differs at spec.replicas"
         assert step.manifest["spec"]["replicas"] == 3
 
+    def test_scaled_down_by_hand_stayed_so_where_another_minor_was_asked_for(self) -> None:
+        """The change of the version waits for the very member that was stopped."""
+        world = formed(3)
+        world.edit(version="3.6.16")
+        world.objects["StatefulSet", "c"]["spec"]["replicas"] = 2
+        for _ in range(3):
+            world.turn()
+        assert sorted(world.pods) == [0, 1]
+
+        drive(world)
+
+        assert sorted(world.pods) == [0, 1, 2]
+
+    def test_an_edit_waited_for_a_default_version_that_nobody_had_asked_for(self) -> None:
+        """Made by an operator of before, and its members are silent for a moment."""
+        world = formed(3, version="3.7.2")
+        del world.body["spec"]["version"]
+        world.edit(pod={"labels": {"a": "b"}})
+        world.cut_off = True
+
+        step = decide(world.observe())
+
+        assert isinstance(step, ApplyChild)
+        assert step.kind == "StatefulSet"
+
     def test_the_member_list_of_another_cluster_says_nothing(self) -> None:
         """Such as of one that answers in the place of this."""
         seen = formed(3).observe()

@@ -346,6 +346,14 @@ class TestClients:
         assert held.reason == "AuthenticationNeedsTLS"
         assert "Take spec.auth out first" in held.message
 
+    def test_tls_of_clients_stays_until_etcd_has_told_whether_it_wants_names(self) -> None:
+        world = began(ON)
+        world.edit(TLS=OFF)
+        seen = world.observe()
+
+        assert switch.coming(seen).client.level is Level.BETWEEN
+        assert switch.coming(replace(seen, auth=None)).client.level is Level.TLS
+
 
 class TestWhenItGoesOn:
     def test_nothing_is_done_while_paused(self) -> None:

@@ -219,6 +219,19 @@ class TestBeforeTheEpochIsRaised:
         assert len(world.pods) == 3
         assert not world.jobs
 
+    def test_taken_back_with_another_minor_asked_for_all_pods_stayed_away(self) -> None:
+        """What may become of the version, members have to say."""
+        world = lost()
+        world.ask(1)
+        drive_until(world, WriteBootstrap)
+        assert not world.pods
+        world.edit(version="3.6.16")
+
+        world.take_back()
+
+        hold(drive(world), "QuorumLost")
+        assert len(world.pods) == 3
+
     def test_a_quorum_that_comes_back_calls_it_off(self) -> None:
         """Its pods had been told to stop, and one came back first."""
         world = formed()
@@ -255,7 +268,7 @@ class TestBeforeTheEpochIsRaised:
             step = decide(world.observe())
             world.apply(step) if is_write(step) else world.turn()
 
-        wait(decide(world.observe()), "pods c-2 to stop")
+        wait(decide(world.observe()), "pods c-2 to stop", "delete the Node, or the pod by force")
         assert world.record.epoch == 1
 
     def test_stopping_all_and_raising_the_epoch_are_looked_at_twice(self) -> None:
@@ -266,6 +279,27 @@ class TestBeforeTheEpochIsRaised:
         assert is_final(drive_until(world, WriteBootstrap))
         assert is_final(drive_until(world, CreateJob))
         assert is_final(drive_until(world, DeleteClaim))
+
+
+def test_another_minor_asked_for_amid_a_recovery_kept_the_survivor_away() -> None:
+    world = raised()
+    world.edit(version="3.6.16")
+
+    drive(world, idle=8, limit=600)
+
+    assert len(world.serving()) == 3
+
+
+def test_a_default_version_that_had_moved_kept_the_survivor_away() -> None:
+    """Made by an operator of before, and no version in its spec."""
+    world = lost(version="3.7.2")
+    del world.body["spec"]["version"]
+    world.ask(1)
+
+    drive(world, idle=8, limit=600)
+
+    assert len(world.serving()) == 3
+    assert world.record.version == "3.7.2"
 
 
 class TestFencing:

@@ -18,7 +18,7 @@ from typing import Final
 
 from etcd_stateful.api.auth import ROOT, Auth, Permission, User
 from etcd_stateful.certificates import operator_secret
-from etcd_stateful.membership import changes
+from etcd_stateful.membership import changes, links
 from etcd_stateful.membership.accounts import (
     AddRole,
     AddUser,
@@ -49,6 +49,12 @@ def is_looked_at(seen: Observation) -> bool:
     return is_latched(seen) and (
         seen.cluster.auth is not None or recorded(seen).accounts != NO_ACCOUNTS
     )
+
+
+def is_asked_about(seen: Observation) -> bool:
+    """Whether etcd is to tell if authentication is on: also before TLS for clients goes, as etcd
+    knows the operator by its certificate, and others may have turned it on."""
+    return is_looked_at(seen) or (is_latched(seen) and links.lose_tls_of_clients(seen))
 
 
 def names_asked_for(seen: Observation) -> tuple[frozenset[str], frozenset[str]]:

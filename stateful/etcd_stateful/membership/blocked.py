@@ -113,7 +113,8 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     if not others and record.latched and (finding.epoch or 0) > record.epoch:
         return f"A recovery that is not on record any more made it so. {survivor.ways_out(seen)}"
     ways = ["Give the pod its own volume back"]
-    if others and finding.cluster_id == record.cluster_id:
+    adopted = finding.cluster_uid == seen.cluster.retained_claims.adopt
+    if others and not adopted and finding.cluster_id == record.cluster_id:
         ways.append(f'set spec.retainedClaims.adopt to "{finding.cluster_uid}"')
     if seen.etcd is not None and seen.cluster.durable:
         claim = naming.claim(seen.cluster.name, pod.ordinal)

@@ -330,7 +330,7 @@ def may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
         and finding.member == pod.name
         and held
         and held.member_id == finding.member_id
-        and held.epoch == recorded(seen).epoch
+        and held.epoch == finding.epoch == recorded(seen).epoch
     )
 
 

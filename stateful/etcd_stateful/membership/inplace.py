@@ -45,13 +45,23 @@ def why_not(seen: Observation) -> str:
 def free_ordinal(seen: Observation) -> int:
     """Above all that the cluster uses or has left data at.
 
-    A claim without a record never had any: one that was made for a restore that was called off.
+    One of this cluster without a record never had any: it was made for a restore that was called
+    off.
     """
-    held = (claim for claim in seen.claims if claim.record or claim.damage or claim.deleting)
-    used = [claim.ordinal for claim in held] + [pod.ordinal for pod in seen.pods]
+    used = [claim.ordinal for claim in seen.claims if _is_taken(seen, claim)]
+    used += [pod.ordinal for pod in seen.pods]
     listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
     used += [one for one in listed if one is not None]
     return max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
+
+
+def _is_taken(seen: Observation, claim: Claim) -> bool:
+    return bool(claim.record or claim.damage or claim.deleting or is_strange(seen, claim))
+
+
+def is_strange(seen: Observation, claim: Claim) -> bool:
+    """Whether it was made for another cluster, or by hand, whatever its name."""
+    return claim.cluster_uid != seen.cluster.uid
 
 
 def ordinals(seen: Observation) -> frozenset[int]:

@@ -52,6 +52,12 @@ def _of_scheme(wished: Link, schemes: set[str]) -> Link:
     return MANAGED if "https" in schemes else PLAINTEXT
 
 
+def lose_tls_of_clients(seen: Observation) -> bool:
+    """Whether the spec asks for plaintext where clients are served with TLS."""
+    has, asked = seen.cluster.links.client, wished(seen.cluster).client
+    return has.is_encrypted and not asked.is_encrypted
+
+
 def wished(cluster: EtcdCluster) -> Links:
     """What the spec asks for. A link that it does not speak of stays as it is; half-way, it becomes
     one with TLS."""

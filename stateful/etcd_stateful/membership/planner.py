@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.manifests.common import Manifest
@@ -151,7 +151,9 @@ def _is_held(seen: Observation, step: Step) -> bool:
     if not is_latched(seen):
         return False
     if isinstance(step, ApplyChild) and step.kind == "StatefulSet":
-        edited = _spec_hash(seen.stateful_set) != _spec_hash(step.manifest)
+        spec: Any = step.manifest["spec"]
+        stops = spec["replicas"] == 0  # which waits for no version
+        edited = not stops and _spec_hash(seen.stateful_set) != _spec_hash(step.manifest)
         if _version_unclear(seen) or (edited and _of_version(seen) is not None):
             return True
     return certificates.starts_pods(seen, step) and certificates.unusable(seen) is not None
@@ -168,8 +170,10 @@ def _version_unclear(seen: Observation) -> bool:
     running, live = bootstrap.running_version(seen), seen.stateful_set
     if live and going_back.lowers_blindly(seen, version_of(live)):
         return True
-    if live is None or seen.cluster.version == running or not roll.is_over(seen):
+    if live is None or upgrade.target(seen) == running or not roll.is_over(seen):
         return False
+    if seen.replicas < replicas.on_record(recorded(seen)):
+        return False  # the missing pods come first: nobody else might ever tell
     pods = [seen.pod(ordinal) for ordinal in range(seen.replicas)]
     ready = all(pod and pod.ready and not pod.deleting for pod in pods)
     return ready and (seen.etcd is None or awaited.every_voter_serves(seen) is not None)
@@ -332,6 +336,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     roll.unready,
     recovery.refused,
     replacement.settle,
+    replacement.meanwhile,
     authentication.denied,
     _no_quorum,
     _unknown_members,

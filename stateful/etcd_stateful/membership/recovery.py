@@ -92,8 +92,18 @@ def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
             return DeletePod.by_force(pod, reason)
     if seen.pods:
         return Wait(f"{', '.join(_stopping(pod) for pod in seen.pods)} to stop", soon=True)
+    return _strangers_stopped(seen)
+
+
+def _strangers_stopped(seen: Observation) -> Step | None:
     others = [name for name in seen.occupants if not _is_of_job(seen, name)]
-    return Wait(f"pods {', '.join(others)} to stop", soon=True) if others else None
+    if not others:
+        return None
+    return Wait(
+        f"pods {', '.join(others)} to stop, which are not of this StatefulSet (if the node of one "
+        "is off for good, delete the Node, or the pod by force)",
+        soon=True,
+    )
 
 
 def _stopping(pod: Pod) -> str:

@@ -21,7 +21,14 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import resolved
-from etcd_stateful.membership import authentication, filling, inplace, leftovers, takeover
+from etcd_stateful.membership import (
+    authentication,
+    filling,
+    inplace,
+    leftovers,
+    survivor,
+    takeover,
+)
 from etcd_stateful.membership.filling import Failed, Filling
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
@@ -39,10 +46,16 @@ FAILED = "RestoreFailed"
 
 
 def go_on(seen: Observation) -> Step | None:
-    """Its writes. What it only waits for holds up nothing while the cluster serves."""
+    """Its writes. What it only waits for holds up nothing, until all pods are stopped for it."""
     step = upcoming(seen)
-    waits = isinstance(step, Wait) and seen.etcd is not None and not inplace.halted(seen)
+    waits = isinstance(step, Wait) and not inplace.halted(seen)
     return None if isinstance(step, Hold) or waits else step
+
+
+def meanwhile(seen: Observation) -> Step | None:
+    """What it waits for while no quorum answers, which it is the way out of."""
+    step = upcoming(seen) if seen.etcd is None else None
+    return step if isinstance(step, Wait) else None
 
 
 def awaited(seen: Observation) -> Step | None:
@@ -60,6 +73,9 @@ def upcoming(seen: Observation) -> Step | None:
         return _call_off(seen, taking) if taking else None
     if why := inplace.why_not(seen):
         return Hold("RestoreRefused", f"EtcdRestore {restore.name} is not carried out: {why}")
+    if (recovery := survivor.accepted(seen)) is not None:
+        words = f"spec.recovery asks to go on with the data of {recovery.survivor}, and comes first"
+        return Hold("RestoreRefused", f"EtcdRestore {restore.name} is not carried out: {words}")
     if inplace.current(seen) is None:
         return _begin(seen, restore)
     return _fill(seen, restore, taking) if taking else None
@@ -97,6 +113,9 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
         return filling.claimed(seen, taking.ordinal, ", beside the data there is")
     if step := _not_to_be_used(seen, taking, claim):
         return step
+    if claim.record is None and inplace.is_strange(seen, claim):
+        words = f"claim {claim.name} is not of this cluster; if nobody needs it, delete the claim"
+        return Hold(FAILED, words)
     if claim.record is None:
         record = takeover.member_record(recorded(seen), taking, claim.uid)
         words = f"claim {claim.name} is recorded as the first of what is restored"

@@ -88,14 +88,15 @@ def _not_to_be_had(to_be: Observation) -> Step | None:
 
 def held(seen: Observation) -> Step | None:
     """Why TLS of clients is not turned off. Asked last: nothing else depends on it."""
-    has, asked = seen.cluster.links.client, links.wished(seen.cluster).client
-    if asked.is_encrypted or not has.is_encrypted or not _needs_names(seen):
+    if not links.lose_tls_of_clients(seen) or not _needs_names(seen):
         return None
+    way = "Take spec.auth out first"
+    if not _declares_names(seen):
+        way = "Nothing in the spec turned it on: turn it off first (etcdctl auth disable)"
     return Hold(
         "AuthenticationNeedsTLS",
         "spec.TLS asks for plaintext for clients, and etcd knows the operator by its certificate "
-        "alone while authentication is on. Take spec.auth out first; until then clients are served "
-        "as before",
+        f"alone while authentication is on. {way}; until then clients are served as before",
     )
 
 
@@ -105,7 +106,7 @@ def coming(seen: Observation) -> Links:
     if not is_latched(seen):
         return has
     peer, client = has.peer.towards(asked.peer), has.client.towards(asked.client)
-    if not asked.client.is_encrypted and _needs_names(seen):
+    if not asked.client.is_encrypted and (_needs_names(seen) or _may_need_names(seen)):
         client = None
     return Links(peer or has.peer, client or has.client)
 
@@ -156,8 +157,19 @@ def _clients_may(seen: Observation, to_be: Links) -> bool:
 
 def _needs_names(seen: Observation) -> bool:
     """Whether etcd may ask who the operator is, which plaintext cannot tell it."""
-    declared = seen.cluster.auth is not None or recorded(seen).accounts != NO_ACCOUNTS
-    return declared or (seen.auth is not None and seen.auth.enabled)
+    return _declares_names(seen) or (seen.auth is not None and seen.auth.enabled)
+
+
+def _declares_names(seen: Observation) -> bool:
+    return seen.cluster.auth is not None or recorded(seen).accounts != NO_ACCOUNTS
+
+
+def _may_need_names(seen: Observation) -> bool:
+    """Whether nobody has told yet, and all clients have TLS still: the first turn waits for that.
+
+    Half-way pods may fail for want of TLS, and there is no waiting for members to tell.
+    """
+    return seen.auth is None and seen.cluster.links.client.level is Level.TLS
 
 
 def _levels(seen: Observation) -> list[Levels]:

@@ -53,6 +53,7 @@ PASSING: Final = (
     "operator_cut_off",
     "stateful_set_deleted",
     "stateful_set_orphaned",
+    "pods_refused",
     "budget_deleted",
     "status_lost",
     "secret_lost",

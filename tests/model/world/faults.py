@@ -307,6 +307,16 @@ def stateful_set_orphaned(world: World, ordinal: int) -> bool:
     return True
 
 
+def pods_refused(world: World, ordinal: int) -> bool:
+    """By a quota or a webhook that is gone by now, for so long that the StatefulSet's controller
+    does not try again by itself; in reality each event of another pod is one more try."""
+    if world.sts == NONE or world.asleep:
+        return False
+    replicas = min(world.replicas(), len(world.pods))
+    world.asleep = any(world.pods[at] is None for at in range(replicas))
+    return world.asleep
+
+
 def budget_deleted(world: World, ordinal: int) -> bool:
     if world.budget == NONE:
         return False
@@ -372,6 +382,7 @@ FAULTS: Final[dict[str, Fault]] = {
         secret_lost,
         stateful_set_deleted,
         stateful_set_orphaned,
+        pods_refused,
         budget_deleted,
         operator_cut_off,
     )
@@ -385,6 +396,7 @@ EVERYWHERE: Final = frozenset(
         "secret_lost",
         "stateful_set_deleted",
         "stateful_set_orphaned",
+        "pods_refused",
         "budget_deleted",
         "operator_cut_off",
         "reconnected",

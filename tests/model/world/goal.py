@@ -5,6 +5,7 @@ Whether a reason is good is judged by the truth of the world, not by what the pl
 
 from __future__ import annotations
 
+from etcd_stateful.membership import replicas
 from etcd_stateful.membership.steps import DeletePod, Hold, Settled, Step, Wait
 from etcd_stateful.membership.versions import parse_version
 from model.world import goal_recovery, tables
@@ -33,9 +34,9 @@ def rests_well(state: State, step: Step) -> str:
     if isinstance(step, Settled):
         return _unlike_declared(state)
     if isinstance(step, Hold):
-        return _not_held(state, step)
+        return _pods_kept_away(state, step) or _not_held(state, step)
     if isinstance(step, Wait):
-        return _not_waited(state, step)
+        return _pods_kept_away(state, step) or _not_waited(state, step)
     return f"a write that is refused for ever: {step}"
 
 
@@ -90,6 +91,17 @@ def is_lost_for_good(state: State) -> bool:
     """Too few voters have their data: without a human there is no going on."""
     every = voters(state)
     return bool(every) and sum(_is_good(state, one) for one in every) < quorum(len(every))
+
+
+def _pods_kept_away(state: State, step: Hold | Wait) -> str:
+    """By a StatefulSet that asks for fewer than there are to be, where no recovery needs that."""
+    if not is_formed(state) or state.sts == NONE or tables.specs[state.spec].cluster.paused:
+        return ""
+    record = tables.bootstraps[state.secret]
+    if record.survivor or (isinstance(step, Wait) and " to stop" in step.reason):
+        return ""
+    kept = tables.objects[state.sts].replicas < replicas.on_record(record)
+    return f"pods are kept away for ever: {step}" if kept else ""
 
 
 def _not_held(state: State, hold: Hold) -> str:

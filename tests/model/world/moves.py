@@ -67,7 +67,7 @@ def _release(world: World) -> bool:
 
 
 def _scale_down(world: World) -> bool:
-    if world.sts == NONE:
+    if world.sts == NONE or world.asleep:
         return False
     for ordinal in range(world.replicas(), len(world.pods)):
         pod = world.pods[ordinal]
@@ -80,7 +80,7 @@ def _scale_down(world: World) -> bool:
 
 def _make(world: World) -> bool:
     """Claims for pods that lack one, then pods; not onto a claim that is being deleted."""
-    if world.sts == NONE:
+    if world.sts == NONE or world.asleep:
         return False
     for ordinal in range(min(world.replicas(), len(world.pods))):
         claim, pod = world.claims[ordinal], world.pods[ordinal]

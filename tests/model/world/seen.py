@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.membership import survivor
+from etcd_stateful.membership import stalled, survivor
 from etcd_stateful.membership.observation import (
     Alarm,
     Claim,
@@ -81,6 +82,7 @@ def visible(state: State) -> Visible:
         _predecessors(state),
         state.budget,
         (state.job, job.trouble(state), job.etcd_started(state)) if state.job else None,
+        state.asleep,
     )
 
 
@@ -185,6 +187,7 @@ def observe(key: Visible) -> Observation:
         before,
         budget,
         working,
+        asleep,
     ) = key
     record = tables.bootstraps[secret] if secret != NONE else None
     seen = Observation(
@@ -204,6 +207,7 @@ def observe(key: Visible) -> Observation:
         operator_image=tables.IMAGE,
         last_cluster_id=told or None,
     )
+    seen = replace(seen, stalled=asleep and bool(stalled.missing(seen)))
     return seen_job.onto(seen, *working) if working and survivor.is_looked_at(seen) else seen
 
 

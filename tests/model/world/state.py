@@ -177,6 +177,8 @@ class State(NamedTuple):
     pending: int = NONE
     """A step that an operator has decided on and not applied yet."""
     job: Job | None = None
+    asleep: bool = False
+    """The StatefulSet's controller has backed off, and does nothing until that is written to."""
 
 
 def quorum(size: int) -> int:

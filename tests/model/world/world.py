@@ -55,6 +55,7 @@ class World:
             self.ours,
             self.pending,
             self.job,
+            self.asleep,
         ) = state
         self.claims: list[Claim | None] = list(claims)
         self.pods: list[Pod | None] = list(pods)
@@ -78,9 +79,11 @@ class World:
             self.ours,
             self.pending,
             self.job,
+            self.asleep,
         )
 
     def freeze(self) -> State:
+        self.asleep = self.asleep and self.sts != NONE
         if self.etcd is not None:
             _replicate(self)
         _name(self)

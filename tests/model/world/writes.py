@@ -40,6 +40,15 @@ def _apply_child(world: World, step: steps.ApplyChild) -> None:
         raise Refused("another resourceVersion, or there is one by now")
     setattr(world, field, tables.stored(step.manifest))
     world.touch(step.kind, step.name)
+    if field == "sts":
+        world.asleep = False
+
+
+def _touch(world: World, step: steps.TouchStatefulSet) -> None:
+    if world.sts == NONE:
+        raise Refused("the StatefulSet is gone")
+    world.touch("StatefulSet", step.name)
+    world.asleep = False
 
 
 _FIELDS: Final = {"StatefulSet": "sts", "PodDisruptionBudget": "budget"}
@@ -153,6 +162,7 @@ def _delete_pod(world: World, step: steps.DeletePod) -> None:
 
 _CARRIED_OUT: Final[dict[type, Callable[[World, Any], None]]] = {
     steps.ApplyChild: _apply_child,
+    steps.TouchStatefulSet: _touch,
     steps.CreateSecret: _create_secret,
     steps.WriteBootstrap: _write_bootstrap,
     steps.RecordMember: _record_member,

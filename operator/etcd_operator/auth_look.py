@@ -22,7 +22,7 @@ from etcd_stateful.membership.observation import Observation
 log = logging.getLogger(__name__)
 
 CALLS: Final = 1
-"""Of etcd, in a look that finds nothing new."""
+"""How many calls of etcd a look costs that finds nothing new."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from etcd_operator.kube import ETCD_CLUSTERS, PODS, STATEFUL_SETS, Json
 from etcd_operator.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
-from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.backup import recorded
 from etcd_stateful.backup.plan import Target
 from etcd_stateful.certificates import operator_secret
@@ -67,7 +67,7 @@ def _parsed(store: Store, body: Json) -> EtcdCluster | None:
     """With the links that it runs with; the spec may have come to say others."""
     try:
         cluster = parse_cluster(body)
-    except Refused:
+    except RefusedCluster:
         return None
     live = store.get(STATEFUL_SETS, cluster.namespace, cluster.name)
     try:

@@ -60,14 +60,14 @@ class CertificateLook:
 
     def identity(self, cluster: EtcdCluster) -> Identity | None:
         """What the operator shows etcd, of the last look; None where there is nothing usable."""
-        return self._identities.get((cluster.namespace, cluster.name))
+        return self._identities.get(cluster.key)
 
     async def onto(self, base: Observation) -> Observation:
         """The observation with the certificates that are there, and whose they are."""
         cluster = base.cluster
         to_come = replace(base, cluster=replace(cluster, links=switch.coming(base)))
         if cluster.links.are_plaintext and to_come.cluster.links.are_plaintext:
-            self.forget((cluster.namespace, cluster.name))
+            self.forget(cluster.key)
             return replace(base, certificates=Certificates(self._wall_clock()))
         ours, now_theirs = (*managed(cluster), *issued(cluster)), needed_of_users(base)
         look = await self._issued.look(cluster)
@@ -100,7 +100,7 @@ class CertificateLook:
             found,
             taken=taken,
             issued=self._made(cluster, look, now),
-            no_certificates=look.missing,
+            why_not_asked=look.missing,
         )
         found_all = replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
         return rotation.settled(found_all)
@@ -127,7 +127,7 @@ class CertificateLook:
 
     def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
         version = str(raw["metadata"]["resourceVersion"])
-        known = self._examined.setdefault((cluster.namespace, cluster.name), {})
+        known = self._examined.setdefault(cluster.key, {})
         if need not in known or known[need][0] != version:
             known[need] = (version, checking.examine(need, contents(raw)))
         examined = known[need][1]
@@ -150,7 +150,7 @@ class CertificateLook:
         )
 
     def _keep_identity(self, cluster: EtcdCluster, raw: Json | None) -> None:
-        key = (cluster.namespace, cluster.name)
+        key = cluster.key
         if raw is None or not cluster.links.client.is_encrypted:
             self._identities.pop(key, None)
             return

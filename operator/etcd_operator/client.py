@@ -239,7 +239,7 @@ class Client:
         call = f"{verb} {path}/{name}" if name else f"{verb} {path}"
         try:
             async with asyncio.timeout(self._seconds):
-                status, retry_after, data = await self._transport.send(
+                status, wait, data = await self._transport.send(
                     _METHODS[verb],
                     path,
                     query=query or {},
@@ -257,7 +257,7 @@ class Client:
         answer = _parsed(data)
         if status < 400 and answer is not None:
             return answer
-        raise refusal(call, status, answer, retry_after)
+        raise refusal(call, status, answer, wait)
 
 
 _METHODS = {

@@ -104,12 +104,12 @@ class IssuedLook:
             {name: raw for name, raw in written.items() if name not in names},
             tuple(foreign),
         )
-        self._remember((cluster.namespace, cluster.name), found, len(needs))
+        self._remember(cluster.key, found, len(needs))
         return found
 
     async def _list(self, cluster: EtcdCluster, needs: Sequence[Need]) -> str:
         """Why there are none to be had, in words; empty where the finder has them."""
-        key, now = (cluster.namespace, cluster.name), self._clock()
+        key, now = cluster.key, self._clock()
         # Before they are listed: what changes meanwhile has another one.
         marks = [self._mark(CERTIFICATES, key, need.secret) for need in needs]
         at, missing = self._listed.get(cluster.namespace, (float("-inf"), ""))

@@ -41,7 +41,7 @@ from etcd_operator.stalls import Stalls
 from etcd_operator.store import Store
 from etcd_operator.sweep import Network, Shape, Sweep, shape_of
 from etcd_stateful import naming
-from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.backup import named, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
@@ -49,8 +49,8 @@ from etcd_stateful.membership import inplace, links, origin
 from etcd_stateful.membership.observation import Foreign, Observation, Pod
 
 GONE_SECONDS: Final = 300.0
-"""A node that is replaced under its name is away for a moment. Its pods may have waited for it for
-long before that, so it counts from when nobody has it any more."""
+"""How long a node must have been gone from the API server. One that is replaced under its name is
+away for a moment only; its pods may have been pending for longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Observer:
         base = await self._passwords.onto(base)
         base = await self._recoveries.onto(base)
         base = await self._expansion.onto(base)
-        key = (cluster.namespace, cluster.name)
+        key = cluster.key
         base = self._stalls.onto(key, base)
         now, shape, touch = self._clock(), shape_of(base), self._stalls.next(key)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
@@ -193,14 +193,14 @@ class Observer:
             return None
         try:
             cluster = parse_cluster(body)
-        except Refused:
+        except RefusedCluster:
             return None
         await self._read_again(cluster)
         self._sweeps.pop(key, None)
         return Confirmed(body, cluster, await self.observe(body, cluster, quiet=False))
 
     async def _read_again(self, cluster: EtcdCluster) -> None:
-        """All that the membership is decided by; the Services are not."""
+        """Reads anew all that decides on the membership. Services do not."""
         where = cluster.namespace
         claims = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
         if self._finder.known(ETCD_RESTORES, where, cluster.name) is not None:
@@ -312,7 +312,7 @@ class Observer:
             if (name := raw["metadata"]["name"]) and reading.is_own_pod(raw, stateful_set)
         )
         found = sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal)
-        return self._with_grace((cluster.namespace, cluster.name), found)
+        return self._with_grace(cluster.key, found)
 
     def _with_grace(self, key: Key, pods: list[Pod]) -> tuple[Pod, ...]:
         now, before = self._clock(), self._nodeless.pop(key, {})

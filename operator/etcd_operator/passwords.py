@@ -47,11 +47,11 @@ class PasswordLook:
 
     def of(self, cluster: EtcdCluster) -> Mapping[str, str]:
         """Usable ones by user, of the last look."""
-        return self._found.get((cluster.namespace, cluster.name), {})
+        return self._found.get(cluster.key, {})
 
     def since(self, cluster: EtcdCluster) -> float:
         """When they were first seen to be as they are; what etcd said before is of other ones."""
-        return self._since.get((cluster.namespace, cluster.name), float("-inf"))
+        return self._since.get(cluster.key, float("-inf"))
 
     async def unchanged(self, cluster: EtcdCluster, user: str) -> str | None:
         """The user's password, from its Secret as it is now; None where it is not that of the last
@@ -69,7 +69,7 @@ class PasswordLook:
     async def onto(self, base: Observation) -> Observation:
         """The observation with what is wrong with each password."""
         cluster, auth = base.cluster, base.cluster.auth
-        key = (cluster.namespace, cluster.name)
+        key = cluster.key
         if auth is None:
             self.forget(key)
             return base

@@ -38,6 +38,8 @@ LAST_FAILURE: Final = 60.0
 
 @dataclass(slots=True)
 class Memory:
+    """What a cluster's passes remember from one to the next, for pacing alone."""
+
     uid: str
     step: Step | None = None
     shape: tuple[object, ...] = ()

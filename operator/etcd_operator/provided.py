@@ -46,7 +46,7 @@ class ProvidedSecrets:
         self._reads.pop(key, None)
 
     async def read(self, cluster: EtcdCluster, name: str) -> Json | None:
-        key = (cluster.namespace, cluster.name)
+        key = cluster.key
         if last := self._reads.get(key, {}).get(name):
             mark, now = self._mark(SECRETS, key, name), self._clock()
             if last.generation == cluster.generation and _stands(last, mark, now):
@@ -55,7 +55,7 @@ class ProvidedSecrets:
 
     async def read_again(self, cluster: EtcdCluster, name: str) -> Json | None:
         """Whatever was read or heard of before."""
-        key = (cluster.namespace, cluster.name)
+        key = cluster.key
         # Before it is read: what changes meanwhile has another mark.
         now, mark = self._clock(), self._mark(SECRETS, key, name)
         raw = await self._kube.get(SECRETS, cluster.namespace, name)
@@ -64,7 +64,7 @@ class ProvidedSecrets:
 
     def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
         """Has these read again soon, as what is wrong with them may be mended."""
-        reads = self._reads.get((cluster.namespace, cluster.name), {})
+        reads = self._reads.get(cluster.key, {})
         earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
         for name in bad:
             if name in reads:

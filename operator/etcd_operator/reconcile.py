@@ -50,7 +50,7 @@ from etcd_operator.store import Store
 from etcd_operator.sweep import Network
 from etcd_operator.tickets import Start, TcpStart
 from etcd_operator.unanswered import UNANSWERED_PASSES, in_words
-from etcd_stateful.api.cluster import EtcdCluster, Refused, namesake, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -178,7 +178,7 @@ class Reconciler:
     async def _pass(self, body: Json, memory: Memory) -> float | None:
         try:
             cluster = parse_cluster(body)
-        except Refused as refused:
+        except RefusedCluster as refused:
             return await self._refuse(body, memory, refused)
         since = self._delay.begin()
         seen, step = await self._decide(body, cluster, memory)
@@ -201,7 +201,7 @@ class Reconciler:
             step = decide(seen.observation)
         return seen, step
 
-    async def _refuse(self, body: Json, memory: Memory, refused: Refused) -> float | None:
+    async def _refuse(self, body: Json, memory: Memory, refused: RefusedCluster) -> float | None:
         """Nothing is done; members go on serving, or do not, and that is told all the same."""
         hold = Hold(refused.reason, str(refused))
         self._reporter.decision(body, hold, hold.message, always=False)

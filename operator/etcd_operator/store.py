@@ -68,8 +68,8 @@ def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
 
 
 def others(resource: Resource, obj: Json) -> tuple[Owner, ...]:
-    """Who looks at a custom resource besides itself. Where the store has it from our own write,
-    nobody has told them yet: it was made in the pass over the resource."""
+    """Whom else to look at when a custom resource changes. If the store has it from our own write,
+    they have not been told yet."""
     return owners_of(resource, obj)[1:] if resource.group == naming.GROUP else ()
 
 

@@ -72,7 +72,7 @@ class Sweep:
     """The loop's time at which the last of them had answered."""
 
     stagger: float = 0.0
-    """For how much longer than its interval it is good, as a part of that."""
+    """How much longer than its interval it is good for, as a fraction of that interval."""
 
     @property
     def interval(self) -> float:

@@ -124,7 +124,7 @@ def is_crashing(container: Object) -> bool:
 
 
 def tried_again(container: Object, now: float) -> str:
-    """What is told of one that keeps failing in the moment in which it runs once more.
+    """What to say of a container that keeps failing, while it happens to run again.
 
     Empty once it is ready, or has run for a while; and where it had run for a while before it
     failed last, as one that was killed: nothing says that it will fail again.

@@ -239,12 +239,13 @@ class Watches:
                 id=resource.plural,
                 registry=registry,
             )(self._handler(resource))
-        last_login = [float("-inf")]
+        last_login = float("-inf")
 
         async def login(**_: Any) -> kopf.AiohttpSession:
+            nonlocal last_login
             # kopf logs in again at each 401, and at once.
-            await asyncio.sleep(max(0.0, last_login[0] + LOGIN_SECONDS - self._clock()))
-            last_login[0] = self._clock()
+            await asyncio.sleep(max(0.0, last_login + LOGIN_SECONDS - self._clock()))
+            last_login = self._clock()
             sessions.append(self._connection.session(self._trace()))
             server = self._connection.server
             return kopf.AiohttpSession(server=server, aiohttp_session=sessions[-1])

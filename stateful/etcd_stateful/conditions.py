@@ -212,8 +212,8 @@ def rotating(outcome: Outcome) -> Condition | None:
     return Condition("Rotating", "True", "AuthorityRotates", "; ".join(said.values()))
 
 
-def _exposed(links: list[str]) -> str:
-    return f"the traffic of {' and of '.join(links)} is neither encrypted nor authenticated"
+def _exposed(names: list[str]) -> str:
+    return f"the traffic of {' and of '.join(names)} is neither encrypted nor authenticated"
 
 
 def _unseen(outcome: Outcome, kind: str) -> Condition:

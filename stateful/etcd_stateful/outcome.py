@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from etcd_stateful.api.cluster import Refused
+from etcd_stateful.api.cluster import RefusedCluster
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
@@ -36,7 +36,7 @@ class Outcome:
 
     observation: Observation | None = None
     step: Step | None = None
-    refused: Refused | None = None
+    refused: RefusedCluster | None = None
     failure: str = ""
     stored: Mapping[str, Any] = field(default_factory=dict)
 

@@ -101,8 +101,8 @@ MUTANTS: Final = [
     # The edges: parsing, drift, conditions.
     Mutant(
         "api/cluster.py",
-        'paused, links = spec.flag("paused"), read_tls(spec.object("TLS"))\n',
-        'paused, links = spec.raw.get("paused") is True, read_tls(spec.object("TLS"))\n',
+        'paused, tls = spec.flag("paused"), spec.object("TLS")\n',
+        'paused, tls = spec.raw.get("paused") is True, spec.object("TLS")\n',
         "a wrong `paused` is not seen",
     ),
     Mutant(

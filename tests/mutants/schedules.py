@@ -249,7 +249,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _OTHERS,
-        "names.of_schedule(one) == mine and (one in whole or partial)",
+        "names.of_schedule(one) == mine and (one in complete or partial)",
         "names.of_schedule(one) == mine",
         "what a run left unfinished is seen by nobody",
     ),

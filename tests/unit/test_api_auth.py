@@ -6,7 +6,7 @@ import pytest
 from worlds import body
 
 from etcd_stateful.api.auth import Permission, SecretKey, prefix_end
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 
 ROOT = {"name": "etcd-root"}
 
@@ -24,7 +24,7 @@ def user(**given):
 
 
 def problems(**given):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedCluster) as caught:
         auth(**given)
     return str(caught.value)
 

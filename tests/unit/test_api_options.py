@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import body
 
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.options import EtcdOptions, configuration
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership.versions import parse_version
@@ -101,10 +101,10 @@ def test_every_option_can_be_set_as_coreos_manifests_do(
 
 
 def test_the_options_of_each_minor_are_all_there_are() -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedCluster) as caught:
         configured("3.7.3", etcd={"options": {"unknown": "1"}})
     known = str(caught.value).partition("Known are: ")[2].split(", ")
-    with pytest.raises(Refused) as older:
+    with pytest.raises(RefusedCluster) as older:
         configured("3.5.33", etcd={"options": {"unknown": "1"}})
     known_to_3_5 = str(older.value).partition("Known are: ")[2].split(", ")
 
@@ -243,7 +243,7 @@ def test_a_duration_becomes_the_nanoseconds_that_go_reads(text: str, nanoseconds
     "text", ["", "1", "h", "1 h", "1d", "-1h", "1.h", ".5h", "1h30", "1H", "1µs"]
 )
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="must be a duration"):
+    with pytest.raises(RefusedCluster, match="must be a duration"):
         configured(etcd={"options": {"corrupt-check-time": text}})
 
 
@@ -265,7 +265,7 @@ def test_whatever_is_accepted_carries_no_text_of_the_users_choosing(
     """Kubernetes would expand a `$(NAME)` in the settings, and etcd would read what it says."""
     try:
         cluster = parse_cluster(body(etcd={"options": options, field: value}))
-    except Refused:
+    except RefusedCluster:
         return
 
     settings = start_settings(cluster)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from worlds import body
 
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.recovery import Recovery
 
 SOUND: dict[str, Any] = {"survivor": "c-1", "clusterID": "00000000000000ab", "epoch": 3}
@@ -66,7 +66,7 @@ def test_nobody_is_fenced_by_default() -> None:
     ],
 )
 def test_what_is_wrong_is_said(change: dict[str, Any], path: str, words: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedCluster) as caught:
         read(SOUND | change)
 
     said = [str(one) for one in caught.value.problems]
@@ -76,7 +76,7 @@ def test_what_is_wrong_is_said(change: dict[str, Any], path: str, words: str) ->
 
 @pytest.mark.parametrize("given", ["c-1", 1, True, ["c-1"]])
 def test_another_type(given: Any) -> None:
-    with pytest.raises(Refused, match=r"spec\.recovery: must be an object"):
+    with pytest.raises(RefusedCluster, match=r"spec\.recovery: must be an object"):
         read(given)
 
 

@@ -1,7 +1,7 @@
 """What the parser refuses, and with which words.
 
 The CRD's schema has seen most of it before; the parser must stand alone all the same, for objects
-that were stored before the schema was. It answers with Refused, never with another exception.
+that were stored before the schema was. It answers with RefusedCluster, with no other exception.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import body
 
-from etcd_stateful.api.cluster import EtcdCluster, Refused, is_paused, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, is_paused, parse_cluster
 
 HUGE = 10**30
 
@@ -376,7 +376,7 @@ def names(bad: Bad) -> str:
 def test_is_refused_by_name_and_in_words(bad: Bad) -> None:
     resource = body(**bad.spec)
 
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedCluster) as caught:
         parse_cluster(resource)
 
     said = [str(problem) for problem in caught.value.problems]
@@ -394,19 +394,19 @@ def test_the_table_is_long_enough() -> None:
 def test_what_the_operator_owns_cannot_be_set_in_either_place(name: str) -> None:
     by_variable = f"ETCD_{name.upper().replace('-', '_')}"
     for spec in (option(name, "true"), variable(by_variable, "true")):
-        with pytest.raises(Refused, match=r"spec\.etcd\.options\[" + name):
+        with pytest.raises(RefusedCluster, match=r"spec\.etcd\.options\[" + name):
             parse_cluster(body(**spec))
 
 
 @pytest.mark.parametrize("spec", ["etcd", 5, [], True, [{"size": 3}]])
 def test_a_spec_that_is_no_object_is_refused(spec: object) -> None:
-    with pytest.raises(Refused, match=r"^spec: must be an object"):
+    with pytest.raises(RefusedCluster, match=r"^spec: must be an object"):
         parse_cluster(body() | {"spec": spec})
 
 
 @pytest.mark.parametrize("spec", [None, {}])
 def test_a_spec_that_is_not_there_lacks_its_size(spec: object) -> None:
-    with pytest.raises(Refused, match=r"^spec\.size: is missing"):
+    with pytest.raises(RefusedCluster, match=r"^spec\.size: is missing"):
         parse_cluster(body() | {"spec": spec})
 
 
@@ -414,7 +414,7 @@ def test_without_a_spec_the_size_is_missed() -> None:
     resource = body()
     del resource["spec"]
 
-    with pytest.raises(Refused, match=r"spec\.size: is missing"):
+    with pytest.raises(RefusedCluster, match=r"spec\.size: is missing"):
         parse_cluster(resource)
 
 
@@ -439,7 +439,7 @@ def test_without_a_spec_the_size_is_missed() -> None:
     ],
 )
 def test_a_name_that_no_service_can_have_is_refused(name: str) -> None:
-    with pytest.raises(Refused, match=r"metadata\.name: .* cannot name a cluster") as caught:
+    with pytest.raises(RefusedCluster, match=r"metadata\.name: .* cannot name a cluster") as caught:
         parse_cluster(body(name=name))
 
     assert len(str(caught.value)) < 300
@@ -450,7 +450,7 @@ def test_the_longest_name_is_accepted() -> None:
 
 
 def test_the_name_of_anothers_client_service_is_refused() -> None:
-    with pytest.raises(Refused, match="the client Service of a cluster 'a'"):
+    with pytest.raises(RefusedCluster, match="the client Service of a cluster 'a'"):
         parse_cluster(body(name="a-client"))
 
 
@@ -459,7 +459,7 @@ def test_every_problem_is_named_at_once() -> None:
     resource = body(name="C", **spec)
     del resource["spec"]["size"]
 
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedCluster) as caught:
         parse_cluster(resource)
 
     assert {problem.path for problem in caught.value.problems} == {
@@ -473,7 +473,7 @@ def test_every_problem_is_named_at_once() -> None:
 
 
 def test_one_problem_is_named_once() -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedCluster) as caught:
         parse_cluster(
             body(etcd={"options": 5}, pod={"etcdEnv": [{"name": "ETCD_METRICS", "value": "basic"}]})
         )
@@ -484,7 +484,7 @@ def test_one_problem_is_named_once() -> None:
 @pytest.mark.parametrize("bad", REFUSED, ids=names)
 def test_what_is_said_is_short(bad: Bad) -> None:
     """It goes into a condition, a log line and an event."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedCluster) as caught:
         parse_cluster(body(**bad.spec))
 
     assert all(len(problem.path) < 120 for problem in caught.value.problems)
@@ -587,13 +587,22 @@ def test_any_json_under_the_right_keys_is_a_cluster_or_is_refused(spec: Any) -> 
 def _parse_or_refuse(spec: Any) -> None:
     resource = body() | {"spec": spec}
     before = copy.deepcopy(resource)
-    refused: Refused | None = None
+    refused: RefusedCluster | None = None
     try:
         assert isinstance(parse_cluster(resource), EtcdCluster)
-    except Refused as error:
+    except RefusedCluster as error:
         refused = error
 
     assert refused is None or refused.problems
     for problem in refused.problems if refused else ():
         assert problem.path.startswith(("spec", "metadata"))
     assert resource == before
+
+
+def test_tls_that_is_no_object_was_refused_twice_in_one_message() -> None:
+    with pytest.raises(RefusedCluster) as caught:
+        parse_cluster({"metadata": {"name": "c"}, "spec": {"size": 3, "TLS": "on"}})
+
+    assert [str(one) for one in caught.value.problems] == [
+        "spec.TLS: must be an object, found 'on'"
+    ]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from worlds import World, body, drive, formed, is_write
 
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.conditions import Condition, Outcome, all_conditions, as_stored
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
@@ -28,8 +28,8 @@ def conditions(told: Outcome) -> dict[str, Condition]:
     return {one.type: one for one in all_conditions(told)}
 
 
-def refusal(**spec: object) -> Refused:
-    with pytest.raises(Refused) as caught:
+def refusal(**spec: object) -> RefusedCluster:
+    with pytest.raises(RefusedCluster) as caught:
         parse_cluster(body(**spec))
     return caught.value
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from etcd_stateful.api.backup import parse_backup
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.api.stores import Store
 
@@ -43,7 +43,9 @@ def test_the_version_that_introductions_have_gets_a_clear_answer(version: str) -
     body = copy.deepcopy(manifest("etcd-cluster"))
     body["spec"]["version"] = version
 
-    with pytest.raises(Refused, match=f"etcd {version} is not supported; supported are") as caught:
+    with pytest.raises(
+        RefusedCluster, match=f"etcd {version} is not supported; supported are"
+    ) as caught:
         parse_cluster(body)
 
     assert caught.value.reason == "UnsupportedVersion"

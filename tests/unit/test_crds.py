@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 
 CRDS = Path(__file__).parents[2] / "crds"
 BY_NAMESPACE = {
@@ -67,7 +67,7 @@ def test_an_affinity_to_pods_of_another_namespace_is_refused_by_its_field(
         ({REQUIRED: [TERM, term]}, f"{REQUIRED}[1]"),
         ({PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}, f"{PREFERRED}[0].podAffinityTerm"),
     ):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusedCluster) as refused:
             parse_cluster(affine(kind, terms))
         [problem] = refused.value.problems
         assert problem.path == f"spec.pod.affinity.{kind}.{place}.{next(iter(elsewhere))}"

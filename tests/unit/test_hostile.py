@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from worlds import World, drive, labels
 
 from etcd_stateful import naming
-from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.options import _READERS
 from etcd_stateful.certificates import issued, peer_secret, server_secret
 from etcd_stateful.manifests.certificate import certificate
@@ -88,7 +88,7 @@ def test_none_escapes_and_none_crashes(chunk: int) -> None:
 def accepted(body: Json) -> EtcdCluster | None:
     try:
         return parse_cluster(body)
-    except Refused as refused:
+    except RefusedCluster as refused:
         for problem in refused.problems:
             assert problem.path.startswith(("spec.", "metadata.")), problem
             assert len(str(problem)) < LONGEST_WORDS, "a condition would be cut, or be a flood"

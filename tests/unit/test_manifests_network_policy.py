@@ -11,7 +11,7 @@ from reachability import Peer, allows
 from worlds import World, body, drive, formed, labels, with_defaults
 
 from etcd_stateful import naming
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.manifests import recovery_job
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
@@ -138,7 +138,7 @@ class TestPeersThatCannotBe:
     )
     def test_are_refused_by_path(self, peer: dict, path: str, words: str) -> None:
         """The API server would refuse the policy as a whole, and say so of another object."""
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RefusedCluster) as caught:
             policy(clients=[peer])
 
         assert "spec.networkPolicy.clients[0]" in str(caught.value)

@@ -240,12 +240,16 @@ class TestAnEditOfTheSpec:
 class TestTheRecord:
     def test_what_was_chosen_survives_in_the_secret(self) -> None:
         chosen = Chosen("b", place(FIRST))
-        record = records.restoring("u", "c-0", "http://c-0", "3.7.3", 3, chosen=chosen)
+        record = records.restoring(
+            records.first_attempt("u", {"c-0": "http://c-0"}, "3.7.3"), size=3, chosen=chosen
+        )
 
         assert load_bootstrap(records.dump_bootstrap(record)) == record
 
     def test_of_every_other_cluster_it_is_as_it_was(self) -> None:
-        record = records.restoring("u", "c-0", "http://c-0", "3.7.3", 3)
+        record = records.restoring(
+            records.first_attempt("u", {"c-0": "http://c-0"}, "3.7.3"), size=3
+        )
 
         assert "chosen" not in records.dump_bootstrap(record)
         assert "chosen" not in records.dump_bootstrap(records.restored(record, 3))
@@ -253,7 +257,9 @@ class TestTheRecord:
     @pytest.mark.parametrize("garbled", [None, {}, "b", {"backup": "b"}, {"backup": 1, "store": 2}])
     def test_half_a_record_is_not_taken_for_one(self, garbled: Any) -> None:
         """It would be looked up again, and another backup be taken."""
-        record = records.restoring("u", "c-0", "http://c-0", "3.7.3", 3)
+        record = records.restoring(
+            records.first_attempt("u", {"c-0": "http://c-0"}, "3.7.3"), size=3
+        )
         text = json.dumps(json.loads(records.dump_bootstrap(record)) | {"chosen": garbled})
 
         with pytest.raises(BadRecord):

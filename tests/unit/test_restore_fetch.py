@@ -35,7 +35,9 @@ def ordered(**etcd: Any) -> Order:
         "spec": {"size": 3, "etcd": etcd},
     }
     cluster = parse_cluster(resource)
-    record = records.restoring("uid", "c-0", cluster.peer_url(0), "3.7.3", 3)
+    record = records.restoring(
+        records.first_attempt("uid", {"c-0": cluster.peer_url(0)}, "3.7.3"), size=3
+    )
     job = restore_job(cluster, record, STORE, claim_uid="v1", operator_image="operator:1")
     told = job["spec"]["template"]["spec"]["initContainers"][0]["env"]
     return parse_order({one["name"]: one.get("value", "uid-pod") for one in told})

@@ -11,7 +11,7 @@ from restore_world import RestoreWorld, backup, named
 from worlds import body, drive
 
 from etcd_stateful.api.backup import EtcdBackup, parse_backup
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.stores import Store, from_json, to_json, to_spec
 from etcd_stateful.backup.outcome import Described, Said, Stored
@@ -179,7 +179,9 @@ class TestWhatASpecSays:
         """Two would say as who, and the one that has stored is known to work."""
         said = {"backupRef": {"name": "b"}, "pod": POD}
 
-        with pytest.raises(Refused, match=r"restore\.pod\.serviceAccountName: is set beside"):
+        with pytest.raises(
+            RefusedCluster, match=r"restore\.pod\.serviceAccountName: is set beside"
+        ):
             parse_cluster(body(1, bootstrap={"restore": said}))
         with pytest.raises(RefusedRestore, match=r"spec\.pod\.serviceAccountName: is set beside"):
             parse_restore(restoring(**said))

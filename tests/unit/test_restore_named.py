@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from worlds import body as cluster_body
 
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store, from_json, to_json
@@ -157,7 +157,7 @@ class TestWhatASpecSays:
         ],
     )
     def test_anything_else_is_told_by_its_field(self, said: Any, field: str) -> None:
-        with pytest.raises(Refused) as cluster:
+        with pytest.raises(RefusedCluster) as cluster:
             parse_cluster(cluster_body(1, bootstrap={"restore": said}))
         kind = {"backupStorageType": said["storageType"]} if "storageType" in said else {}
         other = {key: value for key, value in said.items() if key != "storageType"} | kind

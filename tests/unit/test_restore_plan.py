@@ -10,7 +10,7 @@ from recovery_world import RecoveryWorld, formed
 from restore_world import RESTORE, RestoreWorld, born
 from worlds import body, drive, is_write, labels
 
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.manifests.common import REUSING
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
@@ -278,18 +278,20 @@ class TestWhatStandsAgainstIt:
         assert "c-0" in step.reason
 
     def test_an_empty_dir_cannot_be_filled_before_its_pod(self) -> None:
-        with pytest.raises(Refused, match=r"spec\.bootstrap\.restore"):
+        with pytest.raises(RefusedCluster, match=r"spec\.bootstrap\.restore"):
             parse_cluster(body(1, bootstrap={"restore": RESTORE}, pod={"emptyDir": {}}))
 
     def test_a_bad_place_is_told_by_its_field(self) -> None:
         bad = RESTORE | {"s3": {"path": "mybucket/../x"}}
-        with pytest.raises(Refused, match=r"spec\.bootstrap\.restore\.s3\.path"):
+        with pytest.raises(RefusedCluster, match=r"spec\.bootstrap\.restore\.s3\.path"):
             parse_cluster(body(1, bootstrap={"restore": bad}))
 
 
 class TestTheRecord:
     def test_it_survives_the_secret(self) -> None:
-        record = records.restoring("uid", "c-0", "http://c-0:2380", "3.7.3", 3)
+        record = records.restoring(
+            records.first_attempt("uid", {"c-0": "http://c-0:2380"}, "3.7.3"), size=3
+        )
 
         assert load_bootstrap(records.dump_bootstrap(record)) == record
         over = records.restored(record, 3)
@@ -316,7 +318,9 @@ class TestTheManifests:
 
     def job(self, **source: Any) -> Any:
         cluster = parse_cluster(body(3, bootstrap={"restore": source or RESTORE}))
-        record = records.restoring("uid", "c-0", cluster.peer_url(0), "3.7.3", 3)
+        record = records.restoring(
+            records.first_attempt("uid", {"c-0": cluster.peer_url(0)}, "3.7.3"), size=3
+        )
         assert cluster.restore is not None
         return restore_job(
             cluster, record, cluster.restore, claim_uid="v1", operator_image="operator:1"

@@ -295,7 +295,9 @@ async def begins_by(world: World, record: Bootstrap) -> None:
 
 
 FIRST = records.first_attempt("uid", {"c-0": "https://c-0:2380"}, "3.7.3")
-FILLED = records.restored(records.restoring("uid", "c-0", "https://c-0:2380", "3.7.3", 3), 3)
+FILLED = records.restored(
+    records.restoring(records.first_attempt("uid", {"c-0": "https://c-0:2380"}, "3.7.3"), size=3), 3
+)
 BEGUN = {
     "the field was removed, and it began empty": records.latch(FIRST),
     "claims of the one before were adopted": records.adopted("uid", 0xAB, "3.7.3", 3),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from worlds import UID, World, body, drive, formed, until
 
-from etcd_stateful.api.cluster import Refused, parse_cluster
+from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import MemberStatus
 from etcd_stateful.membership.planner import decide
@@ -33,7 +33,7 @@ def drive_until_recorded(world: World) -> None:
 
 def refused(stored: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     resource = body(status=stored, **spec)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedCluster) as caught:
         parse_cluster(resource)
     return render(resource, Outcome(refused=caught.value), NOW)
 

@@ -205,9 +205,10 @@ class Backup:
         key = self._key(answer.revision)
         log.info("taking revision %d from %s to %s", answer.revision, answer.endpoint, key)
         checked = Checked()
-        sha256 = [""]
+        sha256 = ""
 
         async def pieces() -> AsyncIterator[bytes]:
+            nonlocal sha256
             async with contextlib.aclosing(source.snapshot(member)) as snapshot:
                 async for piece in snapshot:
                     if self._stop.done():
@@ -216,13 +217,13 @@ class Backup:
                     self._meter.add(len(piece))
                     yield piece
             # Raised before the upload is completed, it calls the upload off.
-            sha256[0] = checked.finish()
+            sha256 = checked.finish()
             await self._withdraw(key)
 
         await self._sink.write(key, pieces())
         if measured:
             measured = await source.measure_again(member, measured)
-        return _Taken(member, key, checked.size, sha256[0], measured)
+        return _Taken(member, key, checked.size, sha256, measured)
 
     async def _withdraw(self, key: str) -> None:
         """Just before a file takes the place of another: the manifest speaks of neither from then

@@ -72,9 +72,9 @@ class Source:
 
     async def members(self) -> list[Member]:
         """Whom to try, best first; raises Unusable."""
-        asked = await asyncio.gather(*(self._ask(one) for one in self._order.endpoints))
-        found = [one for one in asked if isinstance(one, Member)]
-        failures = [one for one in asked if isinstance(one, Failure)]
+        answers = await asyncio.gather(*(self._ask(one) for one in self._order.endpoints))
+        found = [one for one in answers if isinstance(one, Member)]
+        failures = [one for one in answers if isinstance(one, Failure)]
         where = self._order.endpoints_field
         if not found:
             raise Unusable(_worst(where, failures, self._hint))

@@ -51,7 +51,7 @@ MOST_SHOWN: Final = 20
 RefusalReason = Literal["InvalidSpec", "UnsupportedVersion"]
 
 
-class Refused(ValueError):
+class RefusedCluster(ValueError):
     """A custom resource from which no cluster can be made; `problems` names every field."""
 
     def __init__(self, reason: RefusalReason, problems: tuple[Problem, ...]) -> None:
@@ -144,6 +144,11 @@ class EtcdCluster:
         return str(requests.get("storage", DEFAULT_STORAGE))
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
     def template_hash(self) -> str:
         """Of all that decides whether a pod is of this spec; pods carry it as an annotation.
 
@@ -170,13 +175,11 @@ def is_paused(body: Mapping[str, Any]) -> bool:
 
 
 def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
-    """The cluster that a custom resource declares; raises Refused with every problem found."""
+    """The cluster that a custom resource declares; raises RefusedCluster with all its problems."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     spec = Reader({"spec": body.get("spec")}, "").object("spec")
     pod = spec.object("pod")
-    size = spec.number("size", 0, 1, naming.MAX_SIZE)
-    if not spec.has("size"):
-        spec.problem("size", f"is missing: say how many members, 1 to {naming.MAX_SIZE}")
+    size = _size(spec)
     _check_name(str(metadata.get("name", "")), spec)
     environment = tuple(pod.items("etcdEnv"))
     version = _version(spec)
@@ -190,10 +193,10 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     restore = _restore(spec.object("bootstrap"), policy)
     auth = read_auth(spec)
     repository = _repository(spec)
-    paused, links = spec.flag("paused"), read_tls(spec.object("TLS"))
-    rotation = read_rotation(spec.object("TLS").object("rotation"))
+    paused, tls = spec.flag("paused"), spec.object("TLS")
+    links, rotation = read_tls(tls), read_rotation(tls.object("rotation"))
     if spec.problems or version is None:
-        raise Refused("InvalidSpec", tuple(spec.problems))
+        raise RefusedCluster("InvalidSpec", tuple(spec.problems))
     _check_supported(version, spec)
     return EtcdCluster(
         namespace=str(metadata.get("namespace", "")),
@@ -221,6 +224,12 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     )
 
 
+def _size(spec: Reader) -> int:
+    if not spec.has("size"):
+        spec.problem("size", f"is missing: say how many members, 1 to {naming.MAX_SIZE}")
+    return spec.number("size", 0, 1, naming.MAX_SIZE)
+
+
 def namesake(body: Mapping[str, Any]) -> EtcdCluster | None:
     """Stands in for a cluster whose spec is refused: its name, and of the spec only whether it is
     paused. For a look at what is there; nothing may be decided by it.
@@ -229,7 +238,7 @@ def namesake(body: Mapping[str, Any]) -> EtcdCluster | None:
     """
     try:
         return parse_cluster({**body, "spec": {"size": 1, "paused": is_paused(body)}})
-    except Refused:
+    except RefusedCluster:
         return None
 
 
@@ -301,7 +310,7 @@ def _check_supported(version: Version, spec: Reader) -> None:
             f"etcd {version} is not supported; supported are {supported_in_words()} and newer "
             "patches of these",
         )
-        raise Refused("UnsupportedVersion", tuple(spec.problems))
+        raise RefusedCluster("UnsupportedVersion", tuple(spec.problems))
 
 
 def _options_in(environment: tuple[Reader, ...]) -> dict[str, str]:

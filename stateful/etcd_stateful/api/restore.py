@@ -36,7 +36,7 @@ class EtcdRestore:
     def kind(self) -> str:
         return RESTORE_KIND
 
-    def reader(self, store: Store, pod: JobPod) -> EtcdBackup:
+    def as_backup(self, store: Store, pod: JobPod) -> EtcdBackup:
         """The restore in the form of an EtcdBackup, which the Job that looks into the store takes.
 
         Args:

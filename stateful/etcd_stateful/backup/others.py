@@ -53,11 +53,11 @@ def others(key: str, files: Iterable[File], *, partial: bool = False) -> Others 
         return None
     path = mine[0]
     by_key = {one.key: one for one in files}
-    whole = {one for one in by_key if _is_whole(by_key.get(names.manifest_of(one)))}
+    complete = {one for one in by_key if _is_whole(by_key.get(names.manifest_of(one)))}
     # Of a list that was cut off, a manifest may be what is missing.
-    own = {one for one in by_key if names.of_schedule(one) == mine and (one in whole or partial)}
+    own = {one for one in by_key if names.of_schedule(one) == mine and (one in complete or partial)}
     found = [
-        Found(one.key[len(path) :], one.size, one.modified, one.key in whole)
+        Found(one.key[len(path) :], one.size, one.modified, one.key in complete)
         for one in by_key.values()
         if not one.key.endswith(names.MANIFEST)
         and names.is_below(path, one.key)

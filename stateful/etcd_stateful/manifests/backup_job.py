@@ -92,7 +92,7 @@ def description_job(
     Args:
         pod: of the EtcdBackup that it names.
     """
-    reader = restore.reader(store, pod or JobPod())
+    reader = restore.as_backup(store, pod or JobPod())
     told = replace(order(reader, None), endpoints=(), action="describe")
     return job(reader, description(restore), told, operator_image)
 

@@ -89,7 +89,7 @@ class _Link:
 
 def children(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
     """The Certificates, as they are and as they should be; none where nobody would know them."""
-    if seen.certificates is None or seen.certificates.no_certificates:
+    if seen.certificates is None or seen.certificates.why_not_asked:
         return
     for link in _links(seen):
         for leaf in link.leaves:
@@ -156,7 +156,7 @@ def _awaited(seen: Observation, links: list[_Link]) -> Step | None:
 def _lacking(seen: Observation, links: list[_Link]) -> Step | None:
     if not links or seen.certificates is None:
         return None
-    if why := seen.certificates.no_certificates:
+    if why := seen.certificates.why_not_asked:
         asked = " and ".join(dict.fromkeys(str(link.issuer) for link in links))
         return Hold(MISSING, f"spec.TLS.issuerRef names {asked}, and {why}")
     every = [leaf for link in links for leaf in link.leaves]

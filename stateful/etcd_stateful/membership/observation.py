@@ -269,7 +269,7 @@ class Certificate:
     """Of an authority: how far its rotation is."""
 
     generation: int = 1
-    """Likewise: its number."""
+    """Of an authority: its number, from 1 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ class Certificates:
     issued: Mapping[str, Issued] = field(default_factory=dict)
     """By the name that the Certificate and its Secret have."""
 
-    no_certificates: str = ""
+    why_not_asked: str = ""
     """Why Certificates of cert-manager cannot be asked for, where any are needed."""
 
 
@@ -357,7 +357,7 @@ class Observation:
     last_cluster_id: int | None = None
     """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
     last_version: Version | None = None
-    """Likewise of the oldest version that members ran."""
+    """The oldest that members ran, by the resource's status, which others may have wiped."""
 
     def pod(self, ordinal: int) -> Pod | None:
         return next((pod for pod in self.pods if pod.ordinal == ordinal), None)

@@ -86,17 +86,9 @@ def whose(seen: Observation) -> str:
 def _record(
     seen: Observation, cluster: EtcdCluster, version: str, chosen: Chosen | None, attempt: int = 1
 ) -> Bootstrap:
-    return records.restoring(
-        cluster.uid,
-        naming.pod(cluster.name, 0),
-        cluster.peer_url(0),
-        version,
-        cluster.size,
-        cluster.links,
-        chosen,
-        bump_at(seen.made),
-        attempt,
-    )
+    first = {naming.pod(cluster.name, 0): cluster.peer_url(0)}
+    begun = records.first_attempt(cluster.uid, first, version, attempt, cluster.links)
+    return records.restoring(begun, size=cluster.size, bump=bump_at(seen.made), chosen=chosen)
 
 
 def _is_chosen(chosen: Chosen | None, asked: BackupRef) -> bool:

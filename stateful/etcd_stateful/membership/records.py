@@ -162,6 +162,7 @@ def adopted(
     cluster_id: int,
     version: str,
     size: int,
+    *,
     epoch: int = FIRST_EPOCH,
     links: Links = NO_TLS,
 ) -> Bootstrap:
@@ -202,19 +203,17 @@ def recovered(record: Bootstrap, size: int) -> Bootstrap:
 
 
 def restoring(
-    cluster_uid: str,
-    name: str,
-    peer_url: str,
-    version: str,
-    size: int,
-    links: Links = NO_TLS,
-    chosen: Chosen | None = None,
-    bump: int = BUMP,
-    attempt: int = 1,
+    begun: Bootstrap, *, size: int, bump: int = BUMP, chosen: Chosen | None = None
 ) -> Bootstrap:
-    """How a cluster begins that is born from a backup: with one member, that others join."""
-    record = first_attempt(cluster_uid, {name: peer_url}, version, attempt, links)
-    return replace(record, restoring=True, size=size, chosen=chosen, bump=bump)
+    """How a cluster begins that is born from a backup: with one member, that others join.
+
+    Args:
+        begun: an attempt of that one member.
+        size: how many ordinals there are to be in the end.
+        bump: by how much the revisions of the backup are raised.
+        chosen: what the EtcdBackup had stored that the spec names.
+    """
+    return replace(begun, restoring=True, size=size, chosen=chosen, bump=bump)
 
 
 def restored(record: Bootstrap, size: int) -> Bootstrap:

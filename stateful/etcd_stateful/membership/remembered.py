@@ -24,9 +24,8 @@ def record(seen: Observation, cluster_id: int) -> Bootstrap:
     size, epoch = min(replicas.wanted(seen), naming.MAX_SIZE), _epoch(seen, cluster_id)
     told = _told(seen)
     version = told or seen.last_version or seen.cluster.version
-    taken_on = records.adopted(
-        seen.cluster.uid, cluster_id, str(version), size, epoch, seen.cluster.links
-    )
+    uid, links = seen.cluster.uid, seen.cluster.links
+    taken_on = records.adopted(uid, cluster_id, str(version), size, epoch=epoch, links=links)
     return replace(taken_on, before=_version_before(seen, version), untried=told is None)
 
 

@@ -16,7 +16,7 @@ from hostile import UID, Json, corpus, kinds
 from kubernetes import client
 from test_hostile_backups import jobs
 
-from etcd_stateful.api.cluster import EtcdCluster, Refused, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import OperatorPods, network_policy
 from etcd_stateful.manifests.statefulset import stateful_set
@@ -74,7 +74,7 @@ def parsed(body: Json, namespace: str) -> EtcdCluster | None:
     metadata: dict[str, Any] = {**body["metadata"], "namespace": namespace, "uid": UID}
     try:
         return parse_cluster({**body, "metadata": metadata})
-    except Refused:
+    except RefusedCluster:
         return None
 
 

@@ -38,7 +38,8 @@ def _run() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     import asyncio  # noqa: PLC0415
 
-    from etcd_operator import lean_imports, logs  # noqa: PLC0415
+    from etcd_operator import lean_imports  # noqa: PLC0415
+    from etcd_operator.telemetry import logs  # noqa: PLC0415
 
     lean_imports.without_what_is_not_asked_for()
     from etcd_operator.run import operate  # noqa: PLC0415

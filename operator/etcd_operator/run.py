@@ -19,13 +19,12 @@ from typing import Any, TypeVar
 from aiohttp import web
 from prometheus_client import disable_created_metrics
 
-from etcd_operator import lease
-from etcd_operator.backups import Backups
-from etcd_operator.client import Client
-from etcd_operator.events import Events
-from etcd_operator.health import Health, health_app, metrics_app, serve
-from etcd_operator.informer import Informer
-from etcd_operator.kube import (
+from etcd_operator.backups.backup import Backups
+from etcd_operator.backups.restore import Restores
+from etcd_operator.backups.schedule import Schedules
+from etcd_operator.cluster.reconcile import Reconciler
+from etcd_operator.kube import lease
+from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
@@ -34,16 +33,17 @@ from etcd_operator.kube import (
     Kubernetes,
     Resource,
 )
-from etcd_operator.metrics import Metrics
-from etcd_operator.name_changes import Mark, NameChanges
-from etcd_operator.order import everything
-from etcd_operator.reconcile import Reconciler
-from etcd_operator.restores import Restores
-from etcd_operator.schedules import Schedules
+from etcd_operator.kube.client import Client
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.name_changes import Mark, NameChanges
+from etcd_operator.kube.store import Store
+from etcd_operator.kube.transport import NotConfigured
+from etcd_operator.queue.informer import Informer
+from etcd_operator.queue.order import everything
+from etcd_operator.queue.workqueue import Worker, WorkQueue
 from etcd_operator.settings import Settings
-from etcd_operator.store import Store
-from etcd_operator.transport import NotConfigured
-from etcd_operator.workqueue import Worker, WorkQueue
+from etcd_operator.telemetry.health import Health, health_app, metrics_app, serve
+from etcd_operator.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -28,8 +28,8 @@ sys.path[:0] = [str(HERE), str(ROOT / "operator"), str(ROOT / "stateful")]
 import grpc  # noqa: E402
 from etcd_standin import StandIn, serve  # noqa: E402
 
-from etcd_operator.client import Client  # noqa: E402
-from etcd_operator.kube import CLAIMS, PODS, SECRETS, KubeError, Resource  # noqa: E402
+from etcd_operator.kube.api import CLAIMS, PODS, SECRETS, KubeError, Resource  # noqa: E402
+from etcd_operator.kube.client import Client  # noqa: E402
 from etcd_stateful import naming, ticket  # noqa: E402
 
 Json = dict[str, Any]

@@ -20,7 +20,7 @@ from harness.place import Place
 from harness.slow import SLOW
 from harness.waiting import brief, eventually
 
-from etcd_operator.client import Client
+from etcd_operator.kube.client import Client
 
 pytestmark = pytest.mark.alone
 

@@ -222,19 +222,19 @@ MUTANTS: Final = [
         "a run that is over is done again",
     ),
     Mutant(
-        "operator/etcd_operator/backup_jobs.py",
+        "operator/etcd_operator/backups/jobs.py",
         "if over and (found is None or not jobs.message(found, CONTAINER)):",
         "if False:",
         "a watch that lags makes a backup that was made be made again",
     ),
     Mutant(
-        "operator/etcd_operator/backup_jobs.py",
+        "operator/etcd_operator/backups/jobs.py",
         'failure.reason != "TimedOut" or not why:',
         "not why or why:",
         "an etcd that fails over a backup is told as too little time",
     ),
     Mutant(
-        "operator/etcd_operator/trouble.py",
+        "operator/etcd_operator/objects/trouble.py",
         'ended = (container.get("lastState") or {}).get("terminated") or {}\n'
         '        if container["name"] == name',
         'ended = (container.get("state") or {}).get("terminated") or {}\n'
@@ -242,7 +242,7 @@ MUTANTS: Final = [
         "an etcd that was stopped with its pod is told as one that fails",
     ),
     Mutant(
-        "operator/etcd_operator/store.py",
+        "operator/etcd_operator/kube/store.py",
         "        if name := notes.get(key):\n",
         '        if (name := notes.get(key)) and not metadata.get("labels"):\n',
         "a pod of a backup is counted as its cluster's",
@@ -370,7 +370,7 @@ MUTANTS: Final = [
         "a backup that was told to stop is stored behind its own deletion",
     ),
     Mutant(
-        "operator/etcd_operator/backup_jobs.py",
+        "operator/etcd_operator/backups/jobs.py",
         '            propagation="Foreground",\n',
         "",
         "a Job is gone while its pod still writes, and the next writes under the same name",
@@ -646,7 +646,7 @@ MUTANTS: Final = [
         "a cluster that began empty, or adopted old data, is called restored",
     ),
     Mutant(
-        "operator/etcd_operator/restores.py",
+        "operator/etcd_operator/backups/restore.py",
         "return record.latched and not record.bump",
         "return record.latched",
         "a cluster that was filled from the backup is called failed",

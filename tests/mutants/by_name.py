@@ -120,13 +120,13 @@ MUTANTS: Final = [
         "after an edit the Job of before is believed",
     ),
     Mutant(
-        "operator/etcd_operator/backup_jobs.py",
+        "operator/etcd_operator/backups/jobs.py",
         "            store=_ordered(raw),\n",
         "",
         "nobody knows which backup was looked into",
     ),
     Mutant(
-        "operator/etcd_operator/observe.py",
+        "operator/etcd_operator/cluster/observe.py",
         "if not (name := origin.sought(base) or inplace.sought(base)):",
         "if not (name := inplace.sought(base)):",
         "the EtcdBackup is never looked up",

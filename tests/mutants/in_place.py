@@ -79,7 +79,7 @@ MUTANTS: Final = [
         "the only member that has what was restored goes when one other has it",
     ),
     Mutant(
-        "operator/etcd_operator/observe.py",
+        "operator/etcd_operator/cluster/observe.py",
         "            await self._finder.read(ETCD_RESTORES, where, cluster.name)\n",
         "            pass\n",
         "members are stopped for a restore that is gone by now",
@@ -103,7 +103,7 @@ MUTANTS: Final = [
         "a restore's Job that comes late fills the claim of a member that was added since",
     ),
     Mutant(
-        "operator/etcd_operator/recovery.py",
+        "operator/etcd_operator/cluster/recovery.py",
         "return await self._late(base)",
         "return base",
         "a restore's Job that comes late is not seen, whatever its pod waits for",
@@ -151,7 +151,7 @@ MUTANTS: Final = [
         "a restore in place is to fill a claim that is not the cluster's, for ever",
     ),
     Mutant(
-        "operator/etcd_operator/observe.py",
+        "operator/etcd_operator/cluster/observe.py",
         "most = naming.MAX_SIZE if self._restore(cluster) else cluster.size",
         "most = cluster.size",
         "a claim without our labels is asked for again and again",

@@ -7,8 +7,8 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _ISSUED = "membership/issued.py"
-_LOOK = "operator/etcd_operator/issued.py"
-_TAKING = "operator/etcd_operator/taking.py"
+_LOOK = "operator/etcd_operator/credentials/issued.py"
+_TAKING = "operator/etcd_operator/credentials/taking.py"
 
 MUTANTS: Final = [
     Mutant(

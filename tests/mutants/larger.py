@@ -6,7 +6,7 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_EXPANSION = "operator/etcd_operator/expansion.py"
+_EXPANSION = "operator/etcd_operator/cluster/expansion.py"
 _LARGER = "membership/larger.py"
 
 MUTANTS: Final = [

@@ -385,13 +385,13 @@ MUTANTS: Final = [
         "etcd refuses writes long after the member that differed has gone",
     ),
     Mutant(
-        "operator/etcd_operator/changes.py",
+        "operator/etcd_operator/etcd/changes.py",
         "for asked in (step.leader, *_others(step)):",
         "for asked in (step.leader,):",
         "a leader that wrongly believes itself cut off (etcd issue 14523) stops every change",
     ),
     Mutant(
-        "operator/etcd_operator/changes.py",
+        "operator/etcd_operator/etcd/changes.py",
         "if one.member_id != leaves)",
         "if one.member_id)",
         "a member that leaves is asked to remove itself",
@@ -403,13 +403,13 @@ MUTANTS: Final = [
         "a voter that does not serve is asked beside the leader",
     ),
     Mutant(
-        "operator/etcd_operator/sweep.py",
+        "operator/etcd_operator/cluster/sweep.py",
         "if not rouse and not corruption",
         "if not corruption",
         "a learner that begins with a snapshot waits for ever where nobody writes",
     ),
     Mutant(
-        "operator/etcd_operator/sweep.py",
+        "operator/etcd_operator/cluster/sweep.py",
         "return silent and places.keys() != statuses.keys()",
         "return silent",
         "every look at a pod that has not started yet is written into etcd's log",

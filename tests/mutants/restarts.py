@@ -6,13 +6,13 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_APPLY = "operator/etcd_operator/apply.py"
+_APPLY = "operator/etcd_operator/cluster/apply.py"
 _AWAITED = "membership/awaited.py"
 _GOING_BACK = "membership/going_back.py"
-_OBSERVE = "operator/etcd_operator/observe.py"
+_OBSERVE = "operator/etcd_operator/cluster/observe.py"
 _PLANNER = "membership/planner.py"
 _QUORUM = "membership/quorum.py"
-_RECONCILE = "operator/etcd_operator/reconcile.py"
+_RECONCILE = "operator/etcd_operator/cluster/reconcile.py"
 _REMEMBERED = "membership/remembered.py"
 _ROLL = "membership/roll.py"
 _STEPS = "membership/steps.py"
@@ -32,7 +32,7 @@ MUTANTS: Final = [
         "what happened while nobody led is never looked at",
     ),
     Mutant(
-        "operator/etcd_operator/workqueue.py",
+        "operator/etcd_operator/queue/workqueue.py",
         "            await asyncio.sleep(0)\n",
         "",
         "a long line keeps the loop from renewing the Lease",
@@ -516,7 +516,7 @@ MUTANTS: Final = [
         "replicas and budgets go by what members said before (I5)",
     ),
     Mutant(
-        "operator/etcd_operator/finder.py",
+        "operator/etcd_operator/kube/finder.py",
         "JUST_SECONDS: Final = 0.05\n",
         "JUST_SECONDS: Final = 5.0\n",
         "whoever took a name in the last seconds loses what he made (I10)",

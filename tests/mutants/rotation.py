@@ -76,7 +76,7 @@ MUTANTS: Final = [
         "a pod of a late kubelet trusts what was before, and nothing says so",
     ),
     Mutant(
-        "operator/etcd_operator/authorities.py",
+        "operator/etcd_operator/credentials/authorities.py",
         "                PREDECESSOR_FILE: data[now.certificate],\n",
         "",
         "the one of before is dropped in the moment that the successor takes over",

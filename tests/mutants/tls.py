@@ -8,7 +8,7 @@ from mutants.mutant import Mutant
 
 MUTANTS: Final = [
     Mutant(
-        "operator/etcd_operator/patience.py",
+        "operator/etcd_operator/cluster/patience.py",
         "min(seen.next_sweep, _next_turn(seen.observation))",
         "seen.next_sweep",
         "a certificate that expires is told half a minute late",
@@ -50,7 +50,7 @@ MUTANTS: Final = [
         "nobody is told that traffic is in plaintext",
     ),
     Mutant(
-        "operator/etcd_operator/report.py",
+        "operator/etcd_operator/cluster/report.py",
         '    return "" if "Plaintext" in was else now.get("Plaintext", "")\n',
         '    return now.get("Plaintext", "")\n',
         "each write of a status tells of plaintext anew",
@@ -236,19 +236,19 @@ MUTANTS: Final = [
         "half-way is forgotten, and members restart into URLs that nobody has",
     ),
     Mutant(
-        "operator/etcd_operator/sweep.py",
+        "operator/etcd_operator/cluster/sweep.py",
         '        encrypted = identity is not None and "https" in served\n',
         "        encrypted = identity is not None\n",
         "pods that serve no TLS yet seem to be down",
     ),
     Mutant(
-        "operator/etcd_operator/backed_up.py",
+        "operator/etcd_operator/backups/cluster.py",
         ' and "https" in levels.client_schemes\n',
         "\n",
         "backups ask members with TLS that have none yet",
     ),
     Mutant(
-        "operator/etcd_operator/apply.py",
+        "operator/etcd_operator/cluster/apply.py",
         "{naming.PEER_SCHEME: None} | member_annotations(step.record)",
         "member_annotations(step.record)",
         "claims go on saying https once TLS is off",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fakes import FakeKube
 from prometheus_client.metrics_core import Metric
 
-from etcd_operator.metrics import Metrics
-from etcd_operator.name_changes import unheard
+from etcd_operator.kube.name_changes import unheard
+from etcd_operator.kube.store import Store
 from etcd_operator.run import make_work
 from etcd_operator.settings import Settings
-from etcd_operator.store import Store
+from etcd_operator.telemetry.metrics import Metrics
 
 
 def metrics() -> Metrics:

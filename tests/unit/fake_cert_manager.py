@@ -11,8 +11,8 @@ from typing import Any
 
 from fakes import FakeKube
 
-from etcd_operator import signing
-from etcd_operator.kube import CERTIFICATES, SECRETS, Json
+from etcd_operator.credentials import signing
+from etcd_operator.kube.api import CERTIFICATES, SECRETS, Json
 from etcd_stateful.certificates import APPLICATION_FILES, AUTHORITY_FILES, EARLIER, Need
 
 WAITS = "Issuing certificate as Secret does not exist"

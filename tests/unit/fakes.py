@@ -16,9 +16,10 @@ from typing import Any
 
 from copied import copied
 
-from etcd_operator import etcd, tickets
-from etcd_operator.etcd import Endpoint
-from etcd_operator.kube import (
+from etcd_operator.cluster import tickets
+from etcd_operator.etcd import client as etcd
+from etcd_operator.etcd.client import Endpoint
+from etcd_operator.kube.api import (
     CERTIFICATES,
     CLAIMS,
     ETCD_CLUSTERS,
@@ -31,7 +32,7 @@ from etcd_operator.kube import (
     Rejected,
     Resource,
 )
-from etcd_operator.store import Store
+from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import levels_in

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 import pytest
 from fakes import FakeKube
 
-from etcd_operator.kube import Json, Unavailable
-from etcd_operator.unanswered import REASON, UNANSWERED_PASSES
+from etcd_operator.kube.api import Json, Unavailable
+from etcd_operator.kube.unanswered import REASON, UNANSWERED_PASSES
 
 WEBHOOK: Final = Unavailable("Internal error occurred: failed calling webhook", status=500)
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
 
-from etcd_operator.kube import ETCD_CLUSTERS, Json, Key, Resource, Unavailable
-from etcd_operator.metrics import Metrics
-from etcd_operator.reconcile import Reconciler
+from etcd_operator.cluster.reconcile import Reconciler
+from etcd_operator.kube.api import ETCD_CLUSTERS, Json, Key, Resource, Unavailable
+from etcd_operator.kube.store import Store
 from etcd_operator.settings import Settings
-from etcd_operator.store import Store
+from etcd_operator.telemetry.metrics import Metrics
 
 KEY: Key = ("default", "a")
 

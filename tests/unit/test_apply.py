@@ -8,12 +8,10 @@ from dataclasses import replace
 import pytest
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, cluster_body, running
 
-from etcd_operator import reading
 from etcd_operator.applied import Declined, Done, Outdated, Turned, Uncertain
-from etcd_operator.apply import Applier
-from etcd_operator.etcd import NoAnswer, Refused
-from etcd_operator.finder import Finder
-from etcd_operator.kube import (
+from etcd_operator.cluster.apply import Applier
+from etcd_operator.etcd.client import NoAnswer, Refused
+from etcd_operator.kube.api import (
     CLAIMS,
     PODS,
     SECRETS,
@@ -22,7 +20,9 @@ from etcd_operator.kube import (
     Rejected,
     Unavailable,
 )
-from etcd_operator.store import Store
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.store import Store
+from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.secret import start_secret

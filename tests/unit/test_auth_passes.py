@@ -9,10 +9,10 @@ import pytest
 from aetcd import rpc
 from reconcile_bench import Bench
 
-from etcd_operator.accounts import GrpcAccounts
-from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, _meaning
-from etcd_operator.kube import ETCD_CLUSTERS, SECRETS
-from etcd_operator.reading import secret as read_secret
+from etcd_operator.etcd.accounts import GrpcAccounts
+from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, _meaning
+from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
+from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful.api.auth import Permission
 from etcd_stateful.api.tls import Level
 from etcd_stateful.membership.accounts import (

@@ -14,10 +14,10 @@ from fakes import FakeKube
 from test_backup_trial import MADE, PROVEN, VERIFICATION
 from test_backups import KEY, LABELS, World
 
-from etcd_operator.backups import Backups
-from etcd_operator.events import Events
-from etcd_operator.kube import ETCD_BACKUPS, EVENTS, JOBS, PODS
-from etcd_operator.store import Store
+from etcd_operator.backups.backup import Backups
+from etcd_operator.kube.api import ETCD_BACKUPS, EVENTS, JOBS, PODS
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.backup import outcome
 from etcd_stateful.backup.outcome import Removed

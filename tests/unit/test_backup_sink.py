@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from etcd_operator import signing
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.credentials import signing
 from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import names
 from etcd_stateful.certificates import AUTHORITY_FILES, Need

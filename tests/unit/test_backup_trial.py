@@ -11,7 +11,7 @@ from test_backup_job import CASES, METADATA
 from test_backups import LABELS, STORED, World
 from test_manifests_golden import text_of
 
-from etcd_operator.kube import ETCD_CLUSTERS, JOBS, PODS
+from etcd_operator.kube.api import ETCD_CLUSTERS, JOBS, PODS
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import measurement, outcome, trial

@@ -10,9 +10,9 @@ from fakes import PLAINTEXT, FakeClock, FakeKube
 from outages import fail_until_told
 from worlds import body as cluster_body
 
-from etcd_operator.backups import Backups
-from etcd_operator.events import Events
-from etcd_operator.kube import (
+from etcd_operator.backups.backup import Backups
+from etcd_operator.cluster.patience import REJECTED_SECONDS
+from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
@@ -23,8 +23,8 @@ from etcd_operator.kube import (
     Json,
     Rejected,
 )
-from etcd_operator.patience import REJECTED_SECONDS
-from etcd_operator.store import Store
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.api.cluster import parse_cluster

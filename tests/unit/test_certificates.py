@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import body
 
-from etcd_operator import signing
-from etcd_operator.checking import examine, problem_at
+from etcd_operator.credentials import signing
+from etcd_operator.credentials.checking import examine, problem_at
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, LEAF_SECONDS, managed, provided, renewed_at
 

@@ -152,6 +152,22 @@ def test_the_map_of_the_code_names_every_module_and_no_other(
     assert named - {one.name for one in modules} <= {"__main__.py"}
 
 
+def test_the_map_of_the_shell_shows_each_module_in_its_package() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    shown: dict[str, set[str]] = {}
+    for row in page.partition("## The shell")[2].partition("## One pass")[0].splitlines():
+        if heading := re.match(r"\| \*\*(\w+)/\*\* \|", row):
+            shown[package := heading[1]] = set()
+        elif row.startswith("| `"):
+            shown[package] |= set(re.findall(r"`(\w+\.py)`", row))
+    there: dict[str, set[str]] = {}
+    for path in SHELL.rglob("*.py"):
+        if not path.stem.startswith("__"):
+            there.setdefault(path.parent.name, set()).add(path.name)
+
+    assert {name: names - {"__main__.py"} for name, names in shown.items()} == there
+
+
 def test_every_invariant_that_is_cited_is_defined() -> None:
     text = (ROOT / "docs" / "invariants.md").read_text()
     defined = re.findall(r"^## (I\d+): ", text, flags=re.MULTILINE)

@@ -9,9 +9,9 @@ from fakes import FakeClock, FakeKube
 from test_membership_larger import declared
 from worlds import cluster
 
-from etcd_operator.expansion import ASK_SECONDS, Expansion
-from etcd_operator.kube import CLAIMS, Conflict, Rejected, Unavailable
-from etcd_operator.reading import claim as read_claim
+from etcd_operator.cluster.expansion import ASK_SECONDS, Expansion
+from etcd_operator.kube.api import CLAIMS, Conflict, Rejected, Unavailable
+from etcd_operator.objects.reading import claim as read_claim
 from etcd_stateful import naming
 from etcd_stateful.membership.observation import Claim, Observation
 

@@ -16,8 +16,10 @@ from google.protobuf.empty_pb2 import Empty
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etcd_operator import etcd_fields, last_words, tables, trouble
-from etcd_operator.kube import KubeError
+from etcd_operator.etcd import fields as etcd_fields
+from etcd_operator.kube import tables
+from etcd_operator.kube.api import KubeError
+from etcd_operator.objects import last_words, trouble
 from etcd_stateful import marker, restore, start_config, ticket, wal
 from etcd_stateful.api.backup import RefusedBackup, parse_backup
 from etcd_stateful.api.restore import RefusedRestore, parse_restore

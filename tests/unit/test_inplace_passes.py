@@ -6,7 +6,7 @@ import pytest
 from inplace_world import SOURCE
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.kube import (
+from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
@@ -15,7 +15,7 @@ from etcd_operator.kube import (
     STATEFUL_SETS,
     Json,
 )
-from etcd_operator.store import Owner, owners_of
+from etcd_operator.kube.store import Owner, owners_of
 
 
 def restore(cluster_id: str) -> Json:

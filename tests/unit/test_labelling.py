@@ -8,8 +8,8 @@ import logging
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.kube import PODS, Rejected, Unavailable
-from etcd_operator.labelling import REFUSED_SECONDS
+from etcd_operator.cluster.labelling import REFUSED_SECONDS
+from etcd_operator.kube.api import PODS, Rejected, Unavailable
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership.observation import Observation

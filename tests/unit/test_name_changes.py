@@ -9,10 +9,10 @@ import logging
 import pytest
 from shell_clock import jumping
 
-from etcd_operator import name_changes
-from etcd_operator.kube import CERTIFICATES, SECRETS, Rejected, Unavailable
-from etcd_operator.name_changes import NameChanges
-from etcd_operator.tables import Change
+from etcd_operator.kube import name_changes
+from etcd_operator.kube.api import CERTIFICATES, SECRETS, Rejected, Unavailable
+from etcd_operator.kube.name_changes import NameChanges
+from etcd_operator.kube.tables import Change
 
 A, B = ("ns", "a"), ("ns", "b")
 OTHER = ("other", "a")

@@ -7,10 +7,11 @@ import copy
 import pytest
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, NoLook, cluster_body
 
-from etcd_operator.apply import Applier
-from etcd_operator.etcd import Hash
-from etcd_operator.finder import ABSENT_SECONDS, Finder
-from etcd_operator.kube import (
+from etcd_operator.cluster.apply import Applier
+from etcd_operator.cluster.observe import Observer
+from etcd_operator.cluster.sweep import Network
+from etcd_operator.etcd.client import Hash
+from etcd_operator.kube.api import (
     CLAIMS,
     DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,
@@ -19,9 +20,8 @@ from etcd_operator.kube import (
     SERVICES,
     STATEFUL_SETS,
 )
-from etcd_operator.observe import Observer
-from etcd_operator.store import Store
-from etcd_operator.sweep import Network
+from etcd_operator.kube.finder import ABSENT_SECONDS, Finder
+from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests import recovery_job

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from etcd_operator import tickets
-from etcd_operator.tickets import NoAnswer, TcpStart
+from etcd_operator.cluster import tickets
+from etcd_operator.cluster.tickets import NoAnswer, TcpStart
 from etcd_stateful.ticket import (
     MAX_LINE,
     Answer,

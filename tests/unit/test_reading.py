@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from fakes import cluster_body, running
 
-from etcd_operator import reading
 from etcd_operator.moments import rfc3339
+from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import records

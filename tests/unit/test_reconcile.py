@@ -8,8 +8,8 @@ import logging
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator import patience
-from etcd_operator.kube import (
+from etcd_operator.cluster import patience
+from etcd_operator.kube.api import (
     CLAIMS,
     DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,
@@ -18,8 +18,8 @@ from etcd_operator.kube import (
     SERVICES,
     STATEFUL_SETS,
 )
-from etcd_operator.latency import asked_at
-from etcd_operator.reading import secret as read_secret
+from etcd_operator.objects.reading import secret as read_secret
+from etcd_operator.telemetry.latency import asked_at
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from reconcile_bench import Bench
 
-from etcd_operator import patience, reconcile
-from etcd_operator.etcd import NoAnswer, Refused
-from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
-from etcd_operator.store import Store
+from etcd_operator.cluster import patience, reconcile
+from etcd_operator.etcd.client import NoAnswer, Refused
+from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
+from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.membership.steps import (
     ApplyChild,

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator import patience, reconcile
-from etcd_operator.brake import BURST, SECONDS_PER_WRITE, Brake
-from etcd_operator.kube import (
+from etcd_operator.cluster import patience, reconcile
+from etcd_operator.cluster.brake import BURST, SECONDS_PER_WRITE, Brake
+from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     NETWORK_POLICIES,
     PODS,

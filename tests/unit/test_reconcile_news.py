@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 from fakes import cluster_body
 
-from etcd_operator import news
-from etcd_operator.news import news_of
+from etcd_operator.cluster import news
+from etcd_operator.cluster.news import news_of
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import records

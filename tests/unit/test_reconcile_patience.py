@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from fakes import cluster_body
 
-from etcd_operator.observe import Seen
-from etcd_operator.patience import (
+from etcd_operator.cluster.observe import Seen
+from etcd_operator.cluster.patience import (
     DECLINED_SECONDS,
     DECLINED_TRIES,
     FIRST_POLL,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from reconcile_bench import Bench
 
-from etcd_operator.kube import ETCD_CLUSTERS, SECRETS
+from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
 
 
 @pytest.fixture

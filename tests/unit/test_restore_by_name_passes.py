@@ -12,11 +12,11 @@ from reconcile_bench import Bench
 from restore_world import FIELD, FIRST, LATER, RESTORE, backup, named, place
 from worlds import body
 
-from etcd_operator.finder import ABSENT_SECONDS, Finder
-from etcd_operator.kube import ETCD_BACKUPS, JOBS, SECRETS
-from etcd_operator.observe import Observer
-from etcd_operator.store import Store as Shelves
-from etcd_operator.sweep import Network
+from etcd_operator.cluster.observe import Observer
+from etcd_operator.cluster.sweep import Network
+from etcd_operator.kube.api import ETCD_BACKUPS, JOBS, SECRETS
+from etcd_operator.kube.finder import ABSENT_SECONDS, Finder
+from etcd_operator.kube.store import Store as Shelves
 from etcd_stateful.api.cluster import parse_cluster
 
 

@@ -10,8 +10,8 @@ import pytest
 from fakes import FakeClock, FakeKube
 from outages import fail_until_told
 
-from etcd_operator.events import Events
-from etcd_operator.kube import (
+from etcd_operator.backups.restore import Restores
+from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
@@ -21,8 +21,8 @@ from etcd_operator.kube import (
     Json,
     Rejected,
 )
-from etcd_operator.restores import Restores
-from etcd_operator.store import Store
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place

@@ -12,8 +12,8 @@ from cryptography import x509
 from fakes import Nodes
 from reconcile_bench import Bench
 
-from etcd_operator import issuing
-from etcd_operator.kube import (
+from etcd_operator.credentials import issuing
+from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     PODS,
     SECRETS,

@@ -10,8 +10,8 @@ from fakes import FakeClock, FakeKube
 from outages import WEBHOOK, fail
 from prometheus_client.exposition import generate_latest
 
-from etcd_operator.events import Events
-from etcd_operator.kube import (
+from etcd_operator.backups.schedule import AGAIN_SECONDS, REJECTED_SECONDS, Schedules
+from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_SCHEDULES,
     EVENTS,
@@ -20,10 +20,10 @@ from etcd_operator.kube import (
     Rejected,
     Unavailable,
 )
-from etcd_operator.metrics import Metrics
-from etcd_operator.schedules import AGAIN_SECONDS, REJECTED_SECONDS, Schedules
-from etcd_operator.store import Store
-from etcd_operator.unanswered import UNANSWERED_PASSES
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.store import Store
+from etcd_operator.kube.unanswered import UNANSWERED_PASSES
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import parse_schedule
 from etcd_stateful.backup.deletion import FINALIZER

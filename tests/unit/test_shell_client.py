@@ -11,8 +11,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import incluster_config
 from listening import listening
 
-from etcd_operator.client import Client
-from etcd_operator.kube import (
+from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     NODES,
     PODS,
@@ -21,6 +20,7 @@ from etcd_operator.kube import (
     Rejected,
     Unavailable,
 )
+from etcd_operator.kube.client import Client
 
 SERVICE = {"metadata": {"namespace": "ns", "name": "a"}, "spec": {"clusterIP": "None"}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aetcd import rpc
 
-from etcd_operator import etcd_fields
+from etcd_operator.etcd import fields as etcd_fields
 
 STORAGE = b"\x5a\x053.6.0"
 """Field 11, five bytes."""

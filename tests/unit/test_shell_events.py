@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from etcd_operator.events import MAX_MESSAGE, REPEAT_SECONDS, Events
-from etcd_operator.kube import EVENTS, Conflict, Rejected, Unavailable
+from etcd_operator.kube.api import EVENTS, Conflict, Rejected, Unavailable
+from etcd_operator.kube.events import MAX_MESSAGE, REPEAT_SECONDS, Events
 
 CLUSTER = {
     "apiVersion": "etcd.database.coreos.com/v1beta2",

@@ -6,8 +6,8 @@ import time
 import aiohttp
 import pytest
 
-from etcd_operator.health import BEAT_SECONDS, Health, health_app, metrics_app, serve
-from etcd_operator.metrics import Metrics
+from etcd_operator.telemetry.health import BEAT_SECONDS, Health, health_app, metrics_app, serve
+from etcd_operator.telemetry.metrics import Metrics
 
 
 @pytest.fixture

@@ -7,10 +7,7 @@ import itertools
 import pytest
 from shell_clock import jumping
 
-from etcd_operator import informer as informer_module
-from etcd_operator.health import Health
-from etcd_operator.informer import Informer
-from etcd_operator.kube import (
+from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
@@ -21,10 +18,13 @@ from etcd_operator.kube import (
     Rejected,
     Unavailable,
 )
-from etcd_operator.metrics import Metrics
+from etcd_operator.kube.store import Store
+from etcd_operator.kube.watches import OURS, SELECTORS, Scope
+from etcd_operator.queue import informer as informer_module
+from etcd_operator.queue.informer import Informer
 from etcd_operator.settings import Settings
-from etcd_operator.store import Store
-from etcd_operator.watches import OURS, SELECTORS, Scope
+from etcd_operator.telemetry.health import Health
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 
 

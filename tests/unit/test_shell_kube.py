@@ -2,7 +2,7 @@
 
 import pytest
 
-from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, NODES, STATEFUL_SETS
+from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, NODES, STATEFUL_SETS
 
 
 @pytest.mark.parametrize(

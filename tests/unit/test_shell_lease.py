@@ -8,8 +8,8 @@ import pytest
 from kubernetes.aio.leaderelection import leaderelection
 from shell_clock import jumping
 
-from etcd_operator import lease
-from etcd_operator.kube import LEASES, Conflict, Rejected, Unavailable
+from etcd_operator.kube import lease
+from etcd_operator.kube.api import LEASES, Conflict, Rejected, Unavailable
 
 NAME = {"name": "etcd-operator", "namespace": "system"}
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from etcd_operator import logs
+from etcd_operator.telemetry import logs
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import generate_latest
 
-from etcd_operator.kube import PODS
-from etcd_operator.metrics import Metrics
+from etcd_operator.kube.api import PODS
+from etcd_operator.telemetry.metrics import Metrics
 
 A, B = ("ns", "a"), ("ns", "b")
 

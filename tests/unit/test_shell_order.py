@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from etcd_operator.kube import (
+from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
@@ -19,8 +19,8 @@ from etcd_operator.kube import (
     Json,
     Resource,
 )
-from etcd_operator.order import by_need, everything
-from etcd_operator.store import Store
+from etcd_operator.kube.store import Store
+from etcd_operator.queue.order import by_need, everything
 
 RESTING = ("a", "b", "d", "e")
 ODD = "c"

@@ -8,9 +8,9 @@ import pytest
 from shell_clock import jumping
 
 from etcd_operator import run
-from etcd_operator.kube import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, ETCD_SCHEDULES
-from etcd_operator.metrics import Metrics
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, ETCD_SCHEDULES
 from etcd_operator.settings import Settings
+from etcd_operator.telemetry.metrics import Metrics
 
 KEY = ("ns", "a")
 

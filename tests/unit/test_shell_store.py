@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etcd_operator.kube import CLAIMS, ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_SCHEDULES, PODS
-from etcd_operator.store import Owner, Store, owners_of
+from etcd_operator.kube.api import CLAIMS, ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_SCHEDULES, PODS
+from etcd_operator.kube.store import Owner, Store, owners_of
 from etcd_stateful import naming
 
 INSTANCE = "app.kubernetes.io/instance"

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from harness.authority import Authority
 
-from etcd_operator.transport import Connector
+from etcd_operator.kube.transport import Connector
 
 ANSWER = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 """And never a chunk, as a watch without events."""

@@ -12,9 +12,9 @@ import pytest
 from aiohttp import web
 from listening import listening
 
-from etcd_operator import watches as watches_module
-from etcd_operator.kube import ETCD_CLUSTERS, PODS, SECRETS, WATCH_SECONDS
-from etcd_operator.watches import (
+from etcd_operator.kube import watches as watches_module
+from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, SECRETS, WATCH_SECONDS
+from etcd_operator.kube.watches import (
     SELECTORS,
     SILENT_SECONDS,
     START_SECONDS,

@@ -7,10 +7,10 @@ import logging
 import pytest
 from shell_clock import jumping
 
-from etcd_operator.kube import Rejected, Unavailable
-from etcd_operator.latency import asked_at
-from etcd_operator.metrics import Metrics
-from etcd_operator.workqueue import LAST_DELAY, WorkQueue
+from etcd_operator.kube.api import Rejected, Unavailable
+from etcd_operator.queue.workqueue import LAST_DELAY, WorkQueue
+from etcd_operator.telemetry.latency import asked_at
+from etcd_operator.telemetry.metrics import Metrics
 
 A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
 

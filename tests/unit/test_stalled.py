@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS
-from etcd_operator.stalls import FIRST_SECONDS, LAST_SECONDS
+from etcd_operator.cluster.stalls import FIRST_SECONDS, LAST_SECONDS
+from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS
 from etcd_stateful import naming
 
 TOUCH = "patch StatefulSet"

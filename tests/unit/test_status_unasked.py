@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from reconcile_bench import Bench
 
-from etcd_operator.kube import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
+from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
 from etcd_stateful.membership.observation import Alarm
 
 SAID = "etcd refuses writes: alarm NOSPACE is raised"

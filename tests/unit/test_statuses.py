@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes import FakeKube, cluster_body
 
-from etcd_operator.kube import ETCD_CLUSTERS, Conflict, Rejected, Unavailable
-from etcd_operator.statuses import write_status
+from etcd_operator.kube.api import ETCD_CLUSTERS, Conflict, Rejected, Unavailable
+from etcd_operator.kube.statuses import write_status
 
 WRITE = "apply EtcdCluster/status"
 STATUS = {"phase": "Creating"}

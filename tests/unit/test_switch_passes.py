@@ -8,8 +8,8 @@ from reconcile_bench import Bench
 from test_rotation_passes import RollingNodes
 from test_tls_passes import MANAGED, SECRET_NAMES, STATIC, edit, put_secret, user_secrets
 
-from etcd_operator.kube import CLAIMS, PODS, SECRETS, Unavailable
-from etcd_operator.reading import secret as read_secret
+from etcd_operator.kube.api import CLAIMS, PODS, SECRETS, Unavailable
+from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful.api.tls import Level, Levels
 from etcd_stateful.manifests.statefulset import levels_in
 

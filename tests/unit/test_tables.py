@@ -10,10 +10,10 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 from listening import listening
 
-from etcd_operator import tables
-from etcd_operator.client import Client
-from etcd_operator.kube import SECRETS, Rejected, Unavailable
-from etcd_operator.tables import Change
+from etcd_operator.kube import tables
+from etcd_operator.kube.api import SECRETS, Rejected, Unavailable
+from etcd_operator.kube.client import Client
+from etcd_operator.kube.tables import Change
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 

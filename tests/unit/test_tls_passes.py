@@ -11,9 +11,9 @@ from cryptography import x509
 from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
-from etcd_operator import checking, issuing, signing
-from etcd_operator.kube import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
-from etcd_operator.reading import secret as read_secret
+from etcd_operator.credentials import checking, issuing, signing
+from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
+from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, managed

@@ -25,7 +25,7 @@ from etcd_operator.backup.channel import (
 )
 from etcd_operator.backup.measuring import hashed, measure, patience
 from etcd_operator.backup.silence import SILENT_SECONDS, Attended
-from etcd_operator.denial import is_denial
+from etcd_operator.etcd.denial import is_denial
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import CLUSTER_FIELD, Order

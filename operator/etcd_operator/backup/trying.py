@@ -16,12 +16,12 @@ from typing import Any, Final
 from aetcd import rpc
 from grpc import ssl_channel_credentials
 
-from etcd_operator import signing
 from etcd_operator.backup.beside import bytes_beside
 from etcd_operator.backup.channel import Silent, asked, secured
 from etcd_operator.backup.measuring import measure, patience
 from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.credentials import signing
 from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import measurement, names, trial
 from etcd_stateful.backup.integrity import Damaged

@@ -20,15 +20,15 @@ from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client.configuration import Configuration
 from urllib3.exceptions import HTTPError
 
-from etcd_operator import kube as operator_kube
-from etcd_operator.client import Client
-from etcd_operator.etcd import GrpcEtcd
-from etcd_operator.kube import Json, KubeError, Resource
-from etcd_operator.metrics import Metrics
-from etcd_operator.reconcile import Reconciler
+from etcd_operator.cluster.reconcile import Reconciler
+from etcd_operator.cluster.tickets import TcpStart
+from etcd_operator.etcd.client import GrpcEtcd
+from etcd_operator.kube import api as operator_kube
+from etcd_operator.kube.api import Json, KubeError, Resource
+from etcd_operator.kube.client import Client
+from etcd_operator.kube.store import Store
 from etcd_operator.settings import Settings
-from etcd_operator.store import Store
-from etcd_operator.tickets import TcpStart
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.ticket import Answer, Receipt, Ticket
 from harness.api import KUBECONFIG, ApiError, Kind, Kube
 

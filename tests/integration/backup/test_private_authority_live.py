@@ -16,8 +16,8 @@ from etcd_live import Cluster
 from test_backup_live import told
 from test_restore_live import Target
 
-from etcd_operator import signing
 from etcd_operator.backup.__main__ import back_up
+from etcd_operator.credentials import signing
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start.journal import Journal
 from etcd_stateful.api.stores import Store

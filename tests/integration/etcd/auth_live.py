@@ -9,8 +9,8 @@ from typing import Final
 from addresses import own_address
 from etcd_live import Cluster, eventually
 
-from etcd_operator import signing
-from etcd_operator.etcd import Endpoint, GrpcEtcd, Identity
+from etcd_operator.credentials import signing
+from etcd_operator.etcd.client import Endpoint, GrpcEtcd, Identity
 from etcd_stateful.certificates import (
     AUTHORITY_FILES,
     OPERATOR_FILES,

@@ -16,7 +16,7 @@ import pytest
 from addresses import own_address
 from aetcd import rpc
 
-from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
+from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
 from etcd_stateful.membership import identity
 from etcd_stateful.naming import CLIENT_PORT, PEER_PORT
 

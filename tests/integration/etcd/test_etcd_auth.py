@@ -10,9 +10,9 @@ from aetcd import rpc
 from auth_live import Secured
 from worlds import World, body, drive
 
-from etcd_operator import auth_look
-from etcd_operator.accounts import GrpcAccounts
-from etcd_operator.etcd import Denied, Refused, open_channel
+from etcd_operator.etcd import auth_look
+from etcd_operator.etcd.accounts import GrpcAccounts
+from etcd_operator.etcd.client import Denied, Refused, open_channel
 from etcd_operator.recover.gateway import Gateway, Undone
 from etcd_stateful.membership import authentication
 from etcd_stateful.membership.accounts import (

@@ -12,8 +12,8 @@ from aetcd import rpc
 from etcd_live import raise_alarm
 from minors import NEWEST, OLDEST, differing
 
-from etcd_operator import etcd as client
-from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused, Stranger
+from etcd_operator.etcd import client
+from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, Stranger
 from etcd_stateful.membership.observation import Alarm
 
 pytestmark = pytest.mark.integration

@@ -17,8 +17,8 @@ from etcd_live import Cluster, Member, eventually
 from gate import PORT, Gate
 
 from etcd_operator.applied import Declined, Done
-from etcd_operator.changes import CUT_OFF, change
-from etcd_operator.etcd import GrpcEtcd
+from etcd_operator.etcd.changes import CUT_OFF, change
+from etcd_operator.etcd.client import GrpcEtcd
 from etcd_stateful.membership.steps import EtcdChange, Leader, MemberAddLearner, MemberRemove, Voter
 
 pytestmark = pytest.mark.integration

@@ -13,8 +13,8 @@ from etcd_live import Cluster, Member, eventually
 from minors import NEWEST, differing
 
 from etcd_operator.applied import Done
-from etcd_operator.changes import change
-from etcd_operator.etcd import Endpoint, GrpcEtcd, plaintext
+from etcd_operator.etcd.changes import change
+from etcd_operator.etcd.client import Endpoint, GrpcEtcd, plaintext
 from etcd_stateful.membership.steps import Leader, MemberAddLearner, MemberRemove
 
 pytestmark = pytest.mark.integration

@@ -23,8 +23,8 @@ from start_helpers import listening
 from start_pods import Pod, World, binary
 
 from etcd_operator.applied import Declined, Done
-from etcd_operator.changes import change
-from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
+from etcd_operator.etcd.changes import change
+from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
 from etcd_stateful import ticket
 from etcd_stateful.membership import steps
 from etcd_stateful.membership.observation import EtcdView, MemberStatus

@@ -21,10 +21,8 @@ from compared import PATIENCE, Looks
 from kube_modelled import MEMBER, NAME, OUTDATED, VERSION, changed, record
 
 from etcd_operator.applied import Done, Outdated
-from etcd_operator.apply import Applier
-from etcd_operator.client import Client
-from etcd_operator.finder import Finder
-from etcd_operator.kube import (
+from etcd_operator.cluster.apply import Applier
+from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_CLUSTERS,
     PODS,
@@ -35,7 +33,9 @@ from etcd_operator.kube import (
     Propagation,
     Resource,
 )
-from etcd_operator.store import Store
+from etcd_operator.kube.client import Client
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.statefulset import stateful_set

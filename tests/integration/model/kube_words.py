@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kube_modelled import NAME
 
-from etcd_operator import reading
-from etcd_operator.kube import Json
+from etcd_operator.kube.api import Json
+from etcd_operator.objects import reading
 
 
 def identity(live: Json) -> tuple[str, str, str]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from etcd_operator.client import Client
-from etcd_operator.kube import Resource
+from etcd_operator.kube.api import Resource
+from etcd_operator.kube.client import Client
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -9,13 +9,13 @@ from typing import Any
 import aiohttp
 from harness.slow import SLOW
 
-from etcd_operator.client import Client
-from etcd_operator.health import Health
-from etcd_operator.informer import Informer
-from etcd_operator.kube import Json, Key, Resource
-from etcd_operator.metrics import Metrics
+from etcd_operator.kube.api import Json, Key, Resource
+from etcd_operator.kube.client import Client
+from etcd_operator.kube.store import Store
+from etcd_operator.queue.informer import Informer
 from etcd_operator.settings import Settings
-from etcd_operator.store import Store
+from etcd_operator.telemetry.health import Health
+from etcd_operator.telemetry.metrics import Metrics
 
 
 def labels(cluster: str = "a") -> dict[str, str]:

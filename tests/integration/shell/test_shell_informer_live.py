@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from shell_live import Breakable, labels, service, until
 
-from etcd_operator.kube import (
+from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_BACKUPS,
     ETCD_CLUSTERS,

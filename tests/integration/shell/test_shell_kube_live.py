@@ -7,9 +7,8 @@ import asyncio
 import pytest
 from shell_live import labels, service
 
-from etcd_operator import client as client_module
-from etcd_operator.events import Events
-from etcd_operator.kube import (
+from etcd_operator.kube import client as client_module
+from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_CLUSTERS,
     EVENTS,
@@ -20,6 +19,7 @@ from etcd_operator.kube import (
     Conflict,
     Rejected,
 )
+from etcd_operator.kube.events import Events
 
 pytestmark = pytest.mark.integration
 

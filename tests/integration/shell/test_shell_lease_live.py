@@ -7,8 +7,8 @@ import contextlib
 
 import pytest
 
-from etcd_operator import lease
-from etcd_operator.kube import LEASES
+from etcd_operator.kube import lease
+from etcd_operator.kube.api import LEASES
 
 pytestmark = pytest.mark.integration
 

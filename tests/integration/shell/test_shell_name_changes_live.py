@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 import pytest
 from shell_live import until
 
-from etcd_operator import tables
-from etcd_operator.client import Client
-from etcd_operator.kube import SECRETS, Json, Key
-from etcd_operator.name_changes import NameChanges
+from etcd_operator.kube import tables
+from etcd_operator.kube.api import SECRETS, Json, Key
+from etcd_operator.kube.client import Client
+from etcd_operator.kube.name_changes import NameChanges
 
 WORDS = "nobody but its owner should see this"
 

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import yaml
 
-from etcd_operator.kube import ETCD_BACKUPS, LEASES
+from etcd_operator.kube.api import ETCD_BACKUPS, LEASES
 
 pytestmark = pytest.mark.integration
 

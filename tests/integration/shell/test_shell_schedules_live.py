@@ -11,11 +11,11 @@ from datetime import datetime
 
 import pytest
 
-from etcd_operator.events import Events
-from etcd_operator.kube import ETCD_BACKUPS, ETCD_SCHEDULES
-from etcd_operator.metrics import Metrics
-from etcd_operator.schedules import AGAIN_SECONDS, Schedules
-from etcd_operator.store import Store
+from etcd_operator.backups.schedule import AGAIN_SECONDS, Schedules
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.store import Store
+from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful import naming
 from etcd_stateful.backup.deletion import FINALIZER
 

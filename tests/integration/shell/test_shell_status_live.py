@@ -7,11 +7,11 @@ import uuid
 
 import pytest
 
-from etcd_operator.events import Events
-from etcd_operator.kube import ETCD_CLUSTERS, ETCD_RESTORES, Rejected, Resource
-from etcd_operator.restores import Restores
-from etcd_operator.statuses import write_status
-from etcd_operator.store import Store
+from etcd_operator.backups.restore import Restores
+from etcd_operator.kube.api import ETCD_CLUSTERS, ETCD_RESTORES, Rejected, Resource
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.statuses import write_status
+from etcd_operator.kube.store import Store
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ from minors import MINORS, NEWEST, OLDEST, differing
 from start_helpers import KEY
 from start_pods import PATIENCE, NoReply, Pod, World, eventually
 
-from etcd_operator.tickets import TcpStart
+from etcd_operator.cluster.tickets import TcpStart
 from etcd_stateful import ticket, wal
 
 pytestmark = pytest.mark.integration

@@ -20,7 +20,7 @@ import pytest
 from start_pods import PATIENCE, NoReply, Pod, World, eventually
 from start_tls import Tls
 
-from etcd_operator.etcd import Endpoint, GrpcEtcd, NoAnswer, Refused
+from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused
 from etcd_stateful.membership import identity
 from etcd_stateful.membership.observation import EtcdView
 

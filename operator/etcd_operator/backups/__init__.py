@@ -1,0 +1,1 @@
+"""One pass over an EtcdBackup, EtcdBackupSchedule or EtcdRestore. Their Jobs are elsewhere."""

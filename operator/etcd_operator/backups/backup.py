@@ -1,0 +1,333 @@
+"""One pass over one EtcdBackup: look, decide, do one thing, tell.
+
+There is no watch on Jobs: the Job of a run is read while the run is under way, and the events of
+its pods, which are watched, bring the next pass. A backup that is made costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from etcd_operator.backups.cluster import recorded_of, target_of
+from etcd_operator.backups.jobs import AskProgress, BackupJobs, ask_progress
+from etcd_operator.cluster.patience import REJECTED_SECONDS
+from etcd_operator.kube.api import (
+    CLAIMS,
+    ETCD_BACKUPS,
+    JOBS,
+    Conflict,
+    Json,
+    Key,
+    KubeError,
+    Kubernetes,
+    Rejected,
+    Unavailable,
+    namespace_ends,
+    refused_in_words,
+)
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.statuses import write_news
+from etcd_operator.kube.store import Store, key_of
+from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
+from etcd_operator.moments import created, rfc3339, seconds
+from etcd_stateful import naming
+from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
+from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
+from etcd_stateful.api.stores import VOLUME
+from etcd_stateful.backup import deletion, plan, recorded, status
+from etcd_stateful.backup.deletion import CreateDeletion, SetFinalizers
+from etcd_stateful.backup.outcome import Stored
+from etcd_stateful.backup.plan import (
+    CreateJob,
+    CreateTrial,
+    DeleteJob,
+    Job,
+    Run,
+    Seen,
+    Target,
+    Tell,
+)
+from etcd_stateful.manifests.backup_job import backup_job, deletion_job
+from etcd_stateful.manifests.trial_job import trial_job
+
+log = logging.getLogger(__name__)
+
+Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
+
+
+class Backups:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        events: Events,
+        *,
+        operator_image: str,
+        ask: AskProgress = ask_progress,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._events = events
+        self._operator_image = operator_image
+        self._jobs = BackupJobs(kube, store, ask, wall_clock)
+        self._wall_clock = wall_clock
+        self._warned: dict[Key, str] = {}
+        self._unanswered = Unanswered()
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+
+        Raises KubeError, which the queue logs and backs off from.
+        """
+        body = self._store.get(ETCD_BACKUPS, *key)
+        if body is None:
+            self._forgive(key)
+            return None
+        try:
+            after = await self._pass(body)
+        except Rejected as error:
+            return await self._refused(body, error)
+        except Unavailable as error:
+            await self._not_done(body, error)
+            raise
+        self._forgive(key)
+        return after
+
+    def _forgive(self, key: Key) -> None:
+        self._warned.pop(key, None)
+        self._unanswered.over(key)
+
+    async def _pass(self, body: Json) -> float | None:
+        deleting = "deletionTimestamp" in body["metadata"]
+        try:
+            backup = parse_backup(body)
+        except RefusedBackup as refused:
+            if deleting:
+                return await self._let_go(body)
+            await self._write(body, status.refused(body, str(refused), self._now()))
+            return None
+        return await (self._end if deleting else self._go_on)(body, backup)
+
+    async def _go_on(self, body: Json, backup: EtcdBackup) -> float | None:
+        if guard := deletion.guard(_finalizers(body), wanted=backup.delete_stored):
+            return await self._do(body, backup, guard)
+        seen = await self._look(body, backup)
+        step = plan.decide(seen)
+        if isinstance(step, Tell):
+            return await self._tell(body, seen, step)
+        return await self._do(body, backup, step, seen.target)
+
+    async def _end(self, body: Json, backup: EtcdBackup) -> float | None:
+        """Of an object that is being deleted."""
+        finalizers = _finalizers(body)
+        held = deletion.FINALIZER in finalizers and backup.delete_stored
+        name = plan.job_name(backup, deletion.deletion_of(backup))
+        step = deletion.decide(
+            finalizers,
+            wanted=backup.delete_stored,
+            running=await self._running(body, backup) if held else None,
+            job=await self._jobs.find(backup, name) if held else None,
+            now=self._wall_clock(),
+        )
+        if step is None:
+            return None
+        if isinstance(step, Tell):
+            told = status.render(body, None, step, job="", began="", now=self._now())
+            if await self._write(body, told) and step.reason == "DeletionFailed":
+                await self._announce(body, step)
+            return step.after
+        return await self._do(body, backup, step)
+
+    async def _running(self, body: Json, backup: EtcdBackup) -> Job | None:
+        """The Job that may still store something: the one that the status names, or one that was
+        made since."""
+        run, told = self._due(body, backup), str((body.get("status") or {}).get("job") or "")
+        names = dict.fromkeys((told, plan.job_name(backup, run) if run else ""))
+        found = [await self._jobs.find(backup, name) for name in names if name]
+        return next((job for job in found if job and deletion.may_store(job)), None)
+
+    def _due(self, body: Json, backup: EtcdBackup) -> Run | None:
+        stored: Json = body.get("status") or {}
+        began = created(body) or self._wall_clock()
+        return plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), began)
+
+    async def _let_go(self, body: Json) -> float | None:
+        off = deletion.guard(_finalizers(body), wanted=False)
+        if off is not None:
+            await self._finalize(body, off)
+        return None
+
+    async def _look(self, body: Json, backup: EtcdBackup) -> Seen:
+        stored: Json = body.get("status") or {}
+        run = self._due(body, backup)
+        name, now = plan.job_name(backup, run) if run else "", self._wall_clock()
+        # Before it is due none was made, but by a clock that was ahead; that one is told of.
+        due = run is not None and (run.due <= now or stored.get("job") == name)
+        job = await self._jobs.find(backup, name) if due else None
+        return Seen(
+            backup=backup,
+            stored=stored,
+            run=run,
+            now=now,
+            job=job,
+            trial=await self._trial(backup, run, job),
+            before=await self._before(backup, stored, name) if run else None,
+            target=target_of(self._store, backup),
+            claim=not due or job is not None or await self._has_claim(backup),
+        )
+
+    async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:
+        if backup.verify != "Restore" or run is None or job is None or job.state != "complete":
+            return None
+        return await self._jobs.find(backup, plan.job_name(backup, plan.trial_of(run)))
+
+    async def _before(self, backup: EtcdBackup, stored: Json, name: str) -> Job | None:
+        """The Job of another run that may not be over. Once one is, it is not asked for again."""
+        named, told = str(stored.get("job") or ""), str(stored.get("run") or "")
+        if named in ("", name) or (told and named == naming.backup_job(backup.name, told)):
+            return None
+        return await self._jobs.find(backup, named)
+
+    async def _has_claim(self, backup: EtcdBackup) -> bool:
+        if backup.store.kind != VOLUME:
+            return True
+        found = await self._kube.get(CLAIMS, backup.namespace, backup.store.bucket)
+        return found is not None
+
+    async def _do(
+        self, body: Json, backup: EtcdBackup, step: Write, target: Target | None = None
+    ) -> float:
+        image = self._operator_image
+        try:
+            match step:
+                case CreateJob(run=run):
+                    of, last = recorded_of(self._store, backup), _last(body)
+                    job = backup_job(
+                        backup, run, target, operator_image=image, cluster=of, last=last
+                    )
+                    await self._create(job)
+                case CreateTrial(run=run, stored=stored):
+                    await self._create(self._trial_job(backup, run, stored))
+                case CreateDeletion():
+                    of, told = recorded_of(self._store, backup), body.get("status") or {}
+                    job = deletion_job(backup, told, operator_image=image, cluster=of)
+                    await self._create(job)
+                case DeleteJob():
+                    await self._jobs.delete(backup, step)
+                case SetFinalizers():
+                    await self._finalize(body, step)
+        except Conflict:
+            return 1.0
+        except Rejected as error:
+            if not (namespace_ends(error) and isinstance(step, CreateDeletion)):
+                raise
+            await self._let_go(body)
+            return REJECTED_SECONDS
+        return 0.0
+
+    async def _refused(self, body: Json, error: Rejected) -> float:
+        if words := refused_in_words(error):
+            if stranded := _stranded(body, error):
+                words = f"{words}. {stranded}"
+            self._warn(body, words)
+            try:
+                await self._write(body, status.failing(body, "Refused", words, self._now()))
+            except Rejected:
+                if not stranded:
+                    raise
+        return REJECTED_SECONDS
+
+    async def _not_done(self, body: Json, error: Unavailable) -> None:
+        if self._unanswered.again(key_of(body)):
+            with contextlib.suppress(KubeError):
+                await self._write(body, status.failing(body, REASON, in_words(error), self._now()))
+
+    def _warn(self, body: Json, words: str) -> None:
+        """Once, however often it is tried."""
+        key = key_of(body)
+        if self._warned.get(key) != words:
+            self._warned[key] = words
+            log.warning("%s", words)
+
+    def _trial_job(self, backup: EtcdBackup, run: Run, stored: Stored) -> Json:
+        """With the image that the cluster has its etcd from, where it is one of ours."""
+        of = recorded_of(self._store, backup)
+        repository = ((of or {}).get("spec") or {}).get("repository") or DEFAULT_REPOSITORY
+        return trial_job(
+            backup,
+            run,
+            stored,
+            etcd_image=f"{repository}:v{stored.version}",
+            operator_image=self._operator_image,
+            pull_secrets=recorded.pull_secrets(of),
+        )
+
+    async def _create(self, manifest: Json) -> None:
+        await self._kube.create(JOBS, manifest)
+        log.info("created Job %s", manifest["metadata"]["name"])
+
+    async def _finalize(self, body: Json, step: SetFinalizers) -> None:
+        metadata = body["metadata"]
+        precondition = {key: metadata[key] for key in ("uid", "resourceVersion")}
+        patch = {"metadata": precondition | {"finalizers": list(step.finalizers)}}
+        where = (metadata["namespace"], metadata["name"])
+        try:
+            written = await self._kube.merge_patch(ETCD_BACKUPS, *where, patch)
+        except Rejected as error:
+            if not error.not_found:
+                raise
+            return
+        if step.finalizers or "deletionTimestamp" not in metadata:
+            self._store.put(ETCD_BACKUPS, written)
+
+    async def _tell(self, body: Json, seen: Seen, said: Tell) -> float | None:
+        began = rfc3339(said.began) if said.began is not None else ""
+        job = seen.job.name if seen.job and not seen.job.stranger else ""
+        told = status.render(body, seen.run, said, job=job, began=began, now=self._now())
+        if said.over:
+            await self._announce(body, said)
+        if await self._write(body, told) and said.over:
+            return 0.0
+        return said.after
+
+    async def _announce(self, body: Json, said: Tell) -> None:
+        log.info("%s: %s", said.reason, said.message)
+        about = ETCD_BACKUPS.named(body)
+        kind: Any = "Normal" if said.stored else "Warning"
+        await self._events.emit(about, kind, said.reason, said.message)
+
+    async def _write(self, body: Json, told: Json) -> bool:
+        return await write_news(self._kube, self._store, ETCD_BACKUPS, body, told)
+
+    def _now(self) -> str:
+        return rfc3339(self._wall_clock())
+
+
+def _finalizers(body: Json) -> list[str]:
+    return list(body["metadata"].get("finalizers") or ())
+
+
+def _stranded(body: Json, error: Rejected) -> str:
+    """The way out for one that is being deleted and held by our finalizer, without the right to do
+    anything about it: as where the Role went before it, with the namespace of both."""
+    metadata = body["metadata"]
+    held = "deletionTimestamp" in metadata and deletion.FINALIZER in _finalizers(body)
+    if not held or not error.forbidden:
+        return ""
+    where = f"{metadata['name']} --namespace {metadata['namespace']}"
+    return (
+        "It is held until what it has stored is deleted. Give the operator its Role in the "
+        "namespace again, or let it go, and what is stored stays: "
+        f"kubectl patch etcdbackup {where} "
+        """--type=merge -p '{"metadata":{"finalizers":null}}'"""
+    )
+
+
+def _last(body: Json) -> str:
+    """Location of the last one that has succeeded, which with `verify` is the last proven one."""
+    return str((body.get("status") or {}).get("location") or "")

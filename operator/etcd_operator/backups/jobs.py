@@ -1,0 +1,168 @@
+"""The Jobs of EtcdBackups as they are: read from the API server, with what their pods tell."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
+from etcd_operator.kube.store import Owner, Store
+from etcd_operator.moments import created, seconds_since
+from etcd_operator.objects import jobs, reading
+from etcd_operator.objects.trouble import last_end, podless, trouble, unstopped
+from etcd_stateful import naming
+from etcd_stateful.api.backup import EtcdBackup
+from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.api.stores import Store as Place
+from etcd_stateful.backup import order as orders
+from etcd_stateful.backup import outcome
+from etcd_stateful.backup.outcome import Failure, Progress, Said
+from etcd_stateful.backup.plan import DeleteJob, Job
+from etcd_stateful.manifests.backup_job import CONTAINER, LABEL
+from etcd_stateful.manifests.trial_job import ETCDUTL, FETCH
+
+log = logging.getLogger(__name__)
+
+SELECTOR: Final = f"{naming.LABEL_NAME}={LABEL},{naming.LABEL_MANAGED_BY}={naming.MANAGER}"
+PROGRESS_SECONDS: Final = 1.0
+
+Owned = EtcdBackup | EtcdRestore
+"""What has Jobs of this kind."""
+
+AskProgress = Callable[[str], Awaitable[Progress | None]]
+"""Of the pod at an address."""
+
+
+async def ask_progress(address: str) -> Progress | None:
+    """None where nobody answers: the backup goes on all the same."""
+    try:
+        async with asyncio.timeout(PROGRESS_SECONDS):
+            reader, writer = await asyncio.open_connection(address, orders.PROGRESS_PORT)
+            line = await reader.readline()
+            writer.close()
+    except (OSError, ValueError):
+        return None
+    return outcome.parse_progress(line.decode(errors="replace"))
+
+
+class BackupJobs:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        ask: AskProgress = ask_progress,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._ask = ask
+        self._wall_clock = wall_clock
+
+    async def find(self, backup: Owned, name: str) -> Job | None:
+        """Raises KubeError."""
+        raw = await self._kube.get(JOBS, backup.namespace, name)
+        return await self._read(backup, raw) if raw else None
+
+    async def delete(self, backup: Owned, step: DeleteJob) -> None:
+        """Raises KubeError. Its pod has time to end what it is at: as long as it has, the Job stays
+        to be seen."""
+        await self._kube.delete(
+            JOBS,
+            backup.namespace,
+            step.name,
+            uid=step.uid,
+            resource_version=step.resource_version,
+            propagation="Foreground",
+        )
+        log.info("deleted Job %s: %s", step.name, step.why)
+
+    async def _read(self, backup: Owned, raw: Json) -> Job:
+        metadata = raw["metadata"]
+        owner = reading.controller(raw) or {}
+        state = jobs.state(raw)
+        newest = await self._newest(backup, raw, over=state != "running")
+        ours = owner.get("uid") == backup.uid
+        predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
+        return Job(
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+            created=created(raw) or self._wall_clock(),
+            state=state,
+            said=_said(newest) if newest else outcome.Said(),
+            why=jobs.why_failed(raw),
+            trouble=self._trouble(raw, newest, state),
+            progress=await self._progress(newest) if newest and state == "running" else None,
+            stranger="" if ours or predecessor else _in_words(owner),
+            deleting="deletionTimestamp" in metadata or (predecessor and not ours),
+            store=_ordered(raw),
+        )
+
+    async def _newest(self, backup: Owned, job: Json, *, over: bool) -> Any:
+        """The newest pod of the Job. Of one that is over the store may not know the end yet."""
+        resource = ETCD_RESTORES if backup.kind == naming.RESTORE_KIND else ETCD_BACKUPS
+        known = self._store.of(Owner(resource, (backup.namespace, backup.name)), PODS)
+        found = jobs.newest(jobs.of_job(known, job))
+        if over and (found is None or not jobs.message(found, CONTAINER)):
+            listed = await self._kube.list(PODS, backup.namespace, SELECTOR)
+            found = jobs.newest(jobs.of_job(listed, job))
+        return found
+
+    def _trouble(self, job: Json, pod: Any, state: jobs.State) -> str:
+        now = self._wall_clock()
+        if "deletionTimestamp" in job["metadata"]:
+            return unstopped(pod, now) if pod else ""
+        if state != "running":
+            return ""
+        if pod is None:
+            return podless(job, now)
+        age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
+        return trouble(pod, None, age, now)
+
+    async def _progress(self, pod: Any) -> Progress | None:
+        told = pod.get("status") or {}
+        if told.get("phase") != "Running" or not told.get("podIP"):
+            return None
+        return await self._ask(str(told["podIP"]))
+
+
+def _said(pod: Any) -> Said:
+    """By the container that the Job is about; or by the first before it that failed."""
+    if text := jobs.message(pod, CONTAINER):
+        return _with_cause(outcome.parse(text), pod)
+    if text := jobs.message(pod, FETCH):
+        found = outcome.parse(text)
+        if found.failure:
+            return found
+    if words := jobs.message(pod, ETCDUTL):
+        return Said(
+            failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")
+        )
+    return Said()
+
+
+def _with_cause(said: Said, pod: Any) -> Said:
+    """A trial that has waited in vain for an etcd that fails is told by that one's last words."""
+    failure, why = said.failure, last_end(pod, naming.ETCD_CONTAINER)
+    if failure is None or failure.reason != "TimedOut" or not why:
+        return said
+    words = f"the etcd of the trial restore does not run on what is stored: {why}"
+    return Said(failure=replace(failure, reason="VerificationFailed", message=words))
+
+
+def _ordered(raw: Json) -> Place | None:
+    """Where its pod is told to look; None where it is not a Job of this version."""
+    try:
+        told = raw["spec"]["template"]["spec"]["containers"][0]["env"]
+        said = {one["name"]: one.get("value", "") for one in told}
+        return orders.parse(said[orders.VARIABLE]).store
+    except (KeyError, orders.BadOrder):
+        return None
+
+
+def _in_words(owner: Any) -> str:
+    return f"{owner.get('kind')} {owner.get('name')}" if owner else "nobody"

@@ -1,0 +1,194 @@
+"""One pass over one EtcdRestore: look, decide, do one thing, tell."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from etcd_operator.backups.jobs import BackupJobs
+from etcd_operator.cluster.patience import REJECTED_SECONDS
+from etcd_operator.kube.api import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    JOBS,
+    SECRETS,
+    Conflict,
+    Json,
+    Key,
+    KubeError,
+    Kubernetes,
+    Rejected,
+    Unavailable,
+    refused_in_words,
+)
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.statuses import write_news
+from etcd_operator.kube.store import Store, key_of
+from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
+from etcd_operator.moments import rfc3339
+from etcd_operator.objects import reading
+from etcd_stateful import naming
+from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
+from etcd_stateful.api.source import BackupRef
+from etcd_stateful.backup import named, restores, status
+from etcd_stateful.backup.plan import DeleteJob
+from etcd_stateful.backup.restores import (
+    Born,
+    CreateCluster,
+    CreateDescription,
+    Say,
+    Seen,
+)
+from etcd_stateful.manifests.backup_job import description_job
+
+log = logging.getLogger(__name__)
+
+
+class Restores:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        events: Events,
+        *,
+        operator_image: str,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._events = events
+        self._operator_image = operator_image
+        self._finder = Finder(kube, store)
+        self._jobs = BackupJobs(kube, store, wall_clock=wall_clock)
+        self._wall_clock = wall_clock
+        self._unanswered = Unanswered()
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+
+        Raises KubeError, which the queue logs and backs off from.
+        """
+        body = self._store.get(ETCD_RESTORES, *key)
+        if body is None or "deletionTimestamp" in body["metadata"] or restores.is_over(body):
+            self._unanswered.over(key)
+            return None
+        try:
+            restore = parse_restore(body)
+        except RefusedRestore as refused:
+            await self._write(body, status.refused(body, str(refused), self._now()))
+            return None
+        try:
+            after = await self._pass(body, restore)
+        except Rejected as error:
+            return await self._refused(body, restore, error)
+        except Unavailable as error:
+            await self._not_done(body, restore, error)
+            raise
+        self._unanswered.over(key)
+        return after
+
+    async def _pass(self, body: Json, restore: EtcdRestore) -> float | None:
+        seen = await self._look(body, restore)
+        step = restores.decide(seen)
+        if isinstance(step, Say):
+            return await self._say(body, seen, step)
+        return await self._do(seen, step)
+
+    async def _look(self, body: Json, restore: EtcdRestore) -> Seen:
+        stored: Json = body.get("status") or {}
+        cluster = await self._kube.get(ETCD_CLUSTERS, restore.namespace, restore.name)
+        if cluster is not None:
+            secret = self._finder.known(
+                SECRETS, restore.namespace, naming.start_secret(restore.name)
+            )
+            return await self._with_backup(Seen(restore, stored, _born(cluster, secret)))
+        name = naming.backup_job(restore.name, restores.description(restore).id)
+        job = await self._jobs.find(restore, name)
+        seen = Seen(restore, stored, job=job)
+        return await self._with_backup(seen) if job is None else seen
+
+    async def _with_backup(self, seen: Seen) -> Seen:
+        """With the EtcdBackup that the spec names, if it names one."""
+        restore = seen.restore
+        if not isinstance(restore.source, BackupRef):
+            return seen
+        name = restore.source.name
+        body = await self._finder.find(ETCD_BACKUPS, restore.namespace, name)
+        return replace(seen, backup=named.stored_last(name, body), pod=named.pod_of(body))
+
+    async def _do(self, seen: Seen, step: CreateDescription | CreateCluster | DeleteJob) -> float:
+        image, restore = self._operator_image, seen.restore
+        try:
+            match step:
+                case CreateDescription(store=store, pod=pod):
+                    manifest = description_job(restore, store, operator_image=image, pod=pod)
+                    await self._kube.create(JOBS, manifest)
+                case CreateCluster(manifest=manifest):
+                    await self._kube.create(ETCD_CLUSTERS, manifest)
+                    log.info("created EtcdCluster %s", restore.name)
+                case DeleteJob():
+                    await self._jobs.delete(restore, step)
+        except Conflict:
+            return 1.0
+        return 0.0
+
+    async def _refused(self, body: Json, restore: EtcdRestore, error: Rejected) -> float:
+        if words := refused_in_words(error):
+            log.warning("%s", words)
+            await self._stopped(body, restore, Say("Refused", words, "False"))
+        return REJECTED_SECONDS
+
+    async def _not_done(self, body: Json, restore: EtcdRestore, error: Unavailable) -> None:
+        if self._unanswered.again(key_of(body)):
+            with contextlib.suppress(KubeError):
+                await self._stopped(body, restore, Say(REASON, in_words(error), "False"))
+
+    async def _stopped(self, body: Json, restore: EtcdRestore, said: Say) -> None:
+        await self._write(body, self._told(body, Seen(restore, body.get("status") or {}), said))
+
+    async def _say(self, body: Json, seen: Seen, said: Say) -> float | None:
+        if await self._write(body, self._told(body, seen, said)) and (
+            said.failed or said.status == "True"
+        ):
+            about = ETCD_RESTORES.named(body)
+            kind: Any = "Warning" if said.failed else "Normal"
+            await self._events.emit(about, kind, said.reason, said.message)
+        return said.after
+
+    def _told(self, body: Json, seen: Seen, said: Say) -> Json:
+        return status.of_restore(body, restores.status(seen, said), said, self._now())
+
+    async def _write(self, body: Json, told: Json) -> bool:
+        return await write_news(self._kube, self._store, ETCD_RESTORES, body, told)
+
+    def _now(self) -> str:
+        return rfc3339(self._wall_clock())
+
+
+def _born(cluster: Json, secret: Json | None) -> Born:
+    told: Json = cluster.get("status") or {}
+    notes = cluster["metadata"].get("annotations") or {}
+    conditions = {one["type"]: one for one in told.get("conditions") or ()}
+    available, blocked = (conditions.get(kind) or {} for kind in ("Available", "Blocked"))
+    return Born(
+        of=str(notes.get(naming.RESTORED_BY, "")),
+        serves=available.get("status") == "True",
+        cluster_id=str(told.get("clusterID") or ""),
+        doing=str(told.get("plan") or "not looked at yet"),
+        blocked=str(blocked.get("message", "")) if blocked.get("status") == "True" else "",
+        restore=told.get("restore") or {},
+        otherwise=secret is not None and _began_otherwise(cluster, secret),
+    )
+
+
+def _began_otherwise(cluster: Json, secret: Json) -> bool:
+    record = reading.secret(secret).bootstrap
+    if record is None or record.cluster_uid != cluster["metadata"]["uid"]:
+        return False
+    return record.latched and not record.bump

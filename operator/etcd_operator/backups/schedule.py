@@ -1,0 +1,237 @@
+"""One pass over one EtcdBackupSchedule: look, decide, do one thing, tell.
+
+What it looks at is in memory; before anything is deleted, its EtcdBackups are listed anew and the
+decision is made once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from etcd_operator.backups.cron import Calendar, calendar_of
+from etcd_operator.cluster.patience import REJECTED_SECONDS
+from etcd_operator.kube.api import (
+    ETCD_BACKUPS,
+    ETCD_SCHEDULES,
+    Conflict,
+    Json,
+    Key,
+    KubeError,
+    Kubernetes,
+    Rejected,
+    Unavailable,
+    refused_in_words,
+)
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.statuses import write_news
+from etcd_operator.kube.store import Owner, Store, key_of
+from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
+from etcd_operator.moments import created, rfc3339, seconds
+from etcd_operator.telemetry.metrics import Metrics
+from etcd_stateful import naming
+from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
+from etcd_stateful.backup import schedule_status, schedules
+from etcd_stateful.backup.made import Made, made_by
+from etcd_stateful.backup.retention import LetGo
+from etcd_stateful.backup.schedules import Create, Record, Seen, Tell
+from etcd_stateful.manifests.scheduled_backup import scheduled_backup
+
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS: Final = 1.0
+
+
+class Schedules:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        events: Events,
+        metrics: Metrics,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._events = events
+        self._metrics = metrics
+        self._wall_clock = wall_clock
+        self._began: float | None = None
+        self._unanswered = Unanswered()
+        self._unmade: dict[Key, str] = {}
+        """What the API server said, as the last passes came to nothing."""
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+
+        Raises KubeError, which the queue logs and backs off from.
+        """
+        if self._began is None:
+            self._began = self._wall_clock()
+        body = self._store.get(ETCD_SCHEDULES, *key)
+        if body is None or "deletionTimestamp" in body["metadata"]:
+            self._metrics.forget_schedule(key)
+            self._mended(key)
+            return None
+        try:
+            schedule = parse_schedule(body)
+            calendar = calendar_of(schedule)
+            schedule = schedules.spread(schedule, calendar.period)
+        except RefusedSchedule as refused:
+            told = schedule_status.refused(body, str(refused), rfc3339(self._wall_clock()))
+            self._metrics.schedule_stopped(key)
+            await self._write(body, told)
+            return None
+        try:
+            after = await self._pass(body, schedule, calendar)
+        except Rejected as error:
+            return await self._refused(body, error)
+        except Unavailable as error:
+            await self._not_done(body, error)
+            raise
+        if after:  # 0: it goes on at once, as a run was told as missed and none is made yet
+            self._mended(key)
+        return after
+
+    async def _pass(
+        self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar
+    ) -> float | None:
+        seen = self._look(body, schedule, calendar, self._known(schedule))
+        step = schedules.decide(seen)
+        if isinstance(step, Tell):
+            return await self._tell(body, seen, step)
+        if isinstance(step, LetGo):
+            fresh = self._look(body, schedule, calendar, await self._listed(schedule))
+            if schedules.decide(fresh) != step:
+                return AGAIN_SECONDS
+        return await self._do(schedule, step)
+
+    def _known(self, schedule: EtcdBackupSchedule) -> list[Json]:
+        owner = Owner(ETCD_SCHEDULES, (schedule.namespace, schedule.name))
+        return self._store.of(owner, ETCD_BACKUPS)
+
+    async def _listed(self, schedule: EtcdBackupSchedule) -> list[Json]:
+        selector = f"{naming.SCHEDULE_UID}={schedule.uid}"
+        return await self._kube.list(ETCD_BACKUPS, schedule.namespace, selector)
+
+    def _look(
+        self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]
+    ) -> Seen:
+        now = self._wall_clock()
+        record = self._record(body, schedules.clock(schedule, now))
+        made = tuple(one for each in backups if (one := made_by(schedule, each, created(each))))
+        due = calendar.due(record.counted_until, schedules.clock(schedule, now))
+        return Seen(
+            schedule=schedule,
+            record=record,
+            now=now,
+            began=now if self._began is None else self._began,
+            upcoming=calendar.upcoming(schedules.clock(schedule, now)),
+            due=due,
+            made=made,
+            taken=due is not None and self._is_taken(schedule, due.latest, made),
+            unmade=self._unmade.get(key_of(body), ""),
+        )
+
+    def _is_taken(self, schedule: EtcdBackupSchedule, moment: int, made: tuple[Made, ...]) -> bool:
+        name = naming.scheduled_backup(schedule.name, moment)
+        found = self._store.get(ETCD_BACKUPS, schedule.namespace, name)
+        return found is not None and name not in (one.name for one in made)
+
+    def _record(self, body: Json, clock: float) -> Record:
+        """As the status has it; where somebody has emptied that, since the object was made."""
+        stored: Json = body.get("status") or {}
+        began = created(body) or self._wall_clock()
+        missed = stored.get("missedRuns")
+        until = seconds(stored.get("countedUntil"))
+        return Record(
+            counted_until=began if until is None else schedules.believed(until, clock),
+            times=str(stored.get("observedTimes") or ""),
+            last_made=seconds(stored.get("lastScheduleTime")),
+            last_missed=seconds(stored.get("lastMissedTime")),
+            missed=missed if isinstance(missed, int) else 0,
+        )
+
+    async def _do(self, schedule: EtcdBackupSchedule, step: Create | LetGo) -> float:
+        try:
+            match step:
+                case Create(moment=moment):
+                    await self._create(schedule, moment)
+                    return AGAIN_SECONDS
+                case LetGo():
+                    await self._let_go(schedule, step)
+        except Conflict:
+            return AGAIN_SECONDS
+        return 0.0
+
+    async def _refused(self, body: Json, error: Rejected) -> float:
+        if words := refused_in_words(error):
+            log.warning("%s", words)
+            self._unmade[key_of(body)] = str(error)
+            await self._stopped(body, "Refused", words)
+        return REJECTED_SECONDS
+
+    async def _not_done(self, body: Json, error: Unavailable) -> None:
+        self._unmade[key_of(body)] = str(error)
+        if self._unanswered.again(key_of(body)):
+            with contextlib.suppress(KubeError):
+                await self._stopped(body, REASON, in_words(error))
+
+    async def _stopped(self, body: Json, reason: str, words: str) -> None:
+        self._metrics.schedule_stopped(key_of(body))
+        now = rfc3339(self._wall_clock())
+        await self._write(body, schedule_status.failing(body, reason, words, now))
+
+    def _mended(self, key: Key) -> None:
+        self._unanswered.over(key)
+        self._unmade.pop(key, None)
+
+    async def _create(self, schedule: EtcdBackupSchedule, moment: int) -> None:
+        manifest = scheduled_backup(schedule, moment, rfc3339(moment))
+        # Not put into the store: the watch's news of it is what its own queue waits for.
+        await self._kube.create(ETCD_BACKUPS, manifest)
+        log.info("created EtcdBackup %s", manifest["metadata"]["name"])
+
+    async def _let_go(self, schedule: EtcdBackupSchedule, step: LetGo) -> None:
+        where = (ETCD_BACKUPS, schedule.namespace, step.name)
+        if step.finalizers is None:
+            version = step.resource_version
+            await self._kube.delete(*where, uid=step.uid, resource_version=version)
+            log.info("deleted EtcdBackup %s: beyond what spec.retention keeps", step.name)
+            return
+        precondition = {"uid": step.uid, "resourceVersion": step.resource_version}
+        patch = {
+            "metadata": precondition
+            | {"finalizers": list(step.finalizers), "annotations": {naming.LET_GO: "retention"}},
+            "spec": {"deletionPolicy": "Delete"},
+        }
+        self._store.put(ETCD_BACKUPS, await self._kube.merge_patch(*where, patch))
+
+    async def _tell(self, body: Json, seen: Seen, said: Tell) -> float:
+        now = rfc3339(self._wall_clock())
+        told = schedule_status.render(body, seen, said.record, said.miss, rfc3339, now)
+        self._measure(key_of(body), seen, said.record, told)
+        if said.miss is not None:
+            log.warning("%s: %s", said.miss.reason, said.miss.message)
+            about = ETCD_SCHEDULES.named(body)
+            await self._events.emit(about, "Warning", said.miss.reason, said.miss.message)
+        if await self._write(body, told) or said.after:
+            return said.after
+        return AGAIN_SECONDS
+
+    def _measure(self, key: Key, seen: Seen, record: Record, told: Json) -> None:
+        self._metrics.schedule(
+            key,
+            on=not seen.schedule.suspend,
+            last_run=schedule_status.last_succeeded(record, seen.made),
+            succeeded=seconds(told.get("lastSuccessfulTime")),
+            verified=seconds(schedule_status.last_verified(seen.made)),
+            missed=record.missed,
+        )
+
+    async def _write(self, body: Json, told: Json) -> bool:
+        return await write_news(self._kube, self._store, ETCD_SCHEDULES, body, told)

@@ -1,0 +1,1 @@
+"""One pass over an EtcdCluster: observe, decide, apply, report."""

@@ -1,0 +1,311 @@
+"""Carries out one step: at most one write, behind every precondition that the step names.
+
+What destroys or hands out identity (a claim, a record, a ticket) goes by UID and resourceVersion,
+or by a read made just before. The answer of every write goes into the store, so that the next pass
+sees what this one did, however late the watch is.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from etcd_operator.applied import Applied, Done, Outdated, Turned, Uncertain
+from etcd_operator.cluster import expansion, recovery
+from etcd_operator.cluster.tickets import NoAnswer, Start
+from etcd_operator.credentials import issuing, taking
+from etcd_operator.credentials.passwords import PasswordLook
+from etcd_operator.etcd import accounts, changes
+from etcd_operator.etcd.accounts import Accounts
+from etcd_operator.etcd.client import Etcd, Identity
+from etcd_operator.kube.api import (
+    CERTIFICATES,
+    CLAIMS,
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Conflict,
+    Json,
+    KubeError,
+    Kubernetes,
+    Rejected,
+    Resource,
+)
+from etcd_operator.kube.finder import Finder
+from etcd_operator.moments import micro
+from etcd_operator.objects import reading
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
+from etcd_stateful.membership.observation import Pod
+from etcd_stateful.membership.records import dump_bootstrap, member_annotations
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    ChangeAuth,
+    CreateJob,
+    CreateSecret,
+    DeleteClaim,
+    DeleteJob,
+    DeletePod,
+    EtcdChange,
+    ExpandClaim,
+    IssueCertificate,
+    PushTicket,
+    RecordMember,
+    RotateAuthority,
+    TakeCertificate,
+    TouchStatefulSet,
+    Write,
+    WriteBootstrap,
+    goes_by_objects,
+)
+
+KEY_BYTES: Final = 32
+
+_RESOURCES: Final = {
+    resource.kind: resource
+    for resource in (
+        STATEFUL_SETS,
+        SERVICES,
+        SECRETS,
+        CLAIMS,
+        PODS,
+        DISRUPTION_BUDGETS,
+        NETWORK_POLICIES,
+        CERTIFICATES,
+    )
+}
+
+
+class Applier:
+    """Raises KubeError of the kinds Rejected and Unavailable; a conflict is `Outdated`."""
+
+    def __init__(
+        self,
+        kube: Kubernetes,
+        finder: Finder,
+        start: Start,
+        etcd: Etcd,
+        wall_clock: Callable[[], float] = time.time,
+        identity: Callable[[EtcdCluster], Identity | None] = lambda _: None,
+        auth: tuple[Accounts, PasswordLook] | None = None,
+    ) -> None:
+        self._kube = kube
+        self._finder = finder
+        self._start = start
+        self._etcd = etcd
+        self._wall_clock = wall_clock
+        self._identity = identity
+        self._auth = auth
+
+    async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
+        match step:
+            case ApplyChild() | CreateSecret() | WriteBootstrap():
+                return await self._put(cluster, step)
+            case RecordMember() | ExpandClaim() | TouchStatefulSet() | PushTicket():
+                return await self._tell(cluster, step)
+            case DeleteClaim() | DeletePod():
+                return await self._delete(cluster, step)
+            case CreateJob() | DeleteJob():
+                return await recovery.apply(self._kube, cluster.namespace, step)
+            case IssueCertificate() | RotateAuthority() | TakeCertificate():
+                return await self._certify(cluster, step)
+            case _:
+                return await self._change(cluster, step)
+
+    async def _certify(
+        self, cluster: EtcdCluster, step: IssueCertificate | RotateAuthority | TakeCertificate
+    ) -> Applied:
+        now = self._wall_clock()
+        if isinstance(step, TakeCertificate):
+            return await taking.take(self._kube, self._finder, cluster, step, now)
+        return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
+
+    async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> Applied:
+        if self._auth is None:
+            return Outdated("nobody here changes users and roles")
+        asked, look = self._auth
+        identity = self._identity(cluster)
+        return await accounts.change(asked, step, identity, partial(look.unchanged, cluster))
+
+    async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> Applied:
+        if isinstance(step, ChangeAuth):
+            return await self._change_auth(cluster, step)
+        identity = self._identity(cluster)
+        return await changes.change(self._etcd, step, identity)
+
+    async def _put(
+        self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap
+    ) -> Applied:
+        match step:
+            case ApplyChild():
+                return await self._apply_child(cluster, step)
+            case CreateSecret():
+                return await self._create_secret(cluster, step)
+            case WriteBootstrap():
+                return await self._write_bootstrap(cluster, step)
+
+    async def _tell(
+        self,
+        cluster: EtcdCluster,
+        step: RecordMember | ExpandClaim | TouchStatefulSet | PushTicket,
+    ) -> Applied:
+        match step:
+            case RecordMember():
+                return await self._record_member(cluster, step)
+            case ExpandClaim():
+                return await self._expand(cluster, step)
+            case TouchStatefulSet():
+                return await self._touch(cluster, step)
+            case PushTicket():
+                return await self._push_ticket(cluster, step)
+
+    async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
+        """At the version that was looked at, or after a read that finds the name free. For what the
+        membership does not depend on, the read that this pass began with will do.
+
+        Server-side apply takes over whatever bears the name, so both keep it from taking over an
+        object that came in between, and an old view from lowering its replicas.
+        """
+        resource, where = _RESOURCES[step.kind], cluster.namespace
+        live = self._finder.known(resource, where, step.name)
+        just_read = self._finder.is_just_free(resource, where, step.name)
+        if live is None and not (just_read and goes_by_objects(step)):
+            live = await self._finder.read(resource, where, step.name)
+        if live is not None and reading.foreign(cluster, step.kind, live):
+            return Outdated(f"{step.kind} {step.name} is another owner's now")
+        manifest = dict(step.manifest)
+        if (live is not None) != ("resourceVersion" in _metadata(manifest)):
+            return Outdated(f"{step.kind} {step.name} is {'there' if live else 'gone'} by now")
+        if live is not None:
+            metadata = {**_metadata(manifest), "uid": live["metadata"]["uid"]}
+            manifest["metadata"] = metadata
+        try:
+            self._finder.take(resource, await self._kube.apply(resource, manifest))
+        except Conflict as error:
+            return await self._outdated(resource, where, step.name, error)
+        verb = "created" if live is None else "put back"
+        return Done(f"{verb} {step.kind} {step.name}", created=live is None)
+
+    async def _create_secret(self, cluster: EtcdCluster, step: CreateSecret) -> Applied:
+        key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+        manifest = start_secret(cluster, step.record, key)
+        try:
+            self._finder.take(SECRETS, await self._kube.create(SECRETS, manifest))
+        except Conflict as error:
+            return await self._outdated(SECRETS, cluster.namespace, step.name, error)
+        return Done(f"created Secret {step.name}", created=True)
+
+    async def _write_bootstrap(self, cluster: EtcdCluster, step: WriteBootstrap) -> Applied:
+        text = base64.b64encode(dump_bootstrap(step.record).encode()).decode()
+        labels = naming.labels(cluster.name)  # without which no watch would tell of it
+        patch: Json = {
+            "metadata": {"resourceVersion": step.resource_version, "labels": labels},
+            "data": {BOOTSTRAP: text},
+        }
+        return await self._patch(cluster, SECRETS, step.name, patch, "wrote the bootstrap record")
+
+    async def _record_member(self, cluster: EtcdCluster, step: RecordMember) -> Applied:
+        patch: Json = {
+            "metadata": {
+                "uid": step.uid,
+                "resourceVersion": step.resource_version,
+                # What it does not say, as `http`, may be there from before.
+                "annotations": {naming.PEER_SCHEME: None} | member_annotations(step.record),
+            }
+        }
+        words = f"recorded the member on {step.kind} {step.name}"
+        return await self._patch(cluster, _RESOURCES[step.kind], step.name, patch, words)
+
+    async def _patch(
+        self, cluster: EtcdCluster, resource: Resource, name: str, patch: Json, words: str
+    ) -> Applied:
+        where = cluster.namespace
+        try:
+            self._finder.take(resource, await self._kube.merge_patch(resource, where, name, patch))
+        except Conflict as error:
+            return await self._outdated(resource, where, name, error)
+        except Rejected as error:
+            if not error.not_found:
+                raise
+            return await self._outdated(resource, where, name, error)
+        return Done(words)
+
+    async def _push_ticket(self, cluster: EtcdCluster, step: PushTicket) -> Applied:
+        """To a pod that a read made just now still shows in `start`, at this address."""
+        where = cluster.namespace
+        raw = await self._finder.read(PODS, where, step.pod)
+        pod = reading.pod(cluster, raw, None, self._wall_clock()) if raw else None
+        secret = await self._finder.find(SECRETS, where, naming.start_secret(cluster.name))
+        key = reading.start_key(secret) if secret else None
+        if secret is None or key is None:
+            return Outdated("the key of the tickets is gone")
+        if why := _why_withheld(step, pod, secret):
+            return Outdated(why)
+        try:
+            receipt = await self._start.push(step.address, step.pod_uid, key, step.ticket)
+        except NoAnswer as error:
+            return Uncertain(f"start in pod {step.pod} sent no receipt: {error}")
+        if receipt.refusal:
+            return Turned(f"start in pod {step.pod} refused its ticket: {receipt.refusal}")
+        return Done(f"gave pod {step.pod} its ticket ({step.ticket.state})")
+
+    async def _expand(self, cluster: EtcdCluster, step: ExpandClaim) -> Applied:
+        patch = expansion.request(step.uid, step.resource_version, step.storage)
+        words = f"let claim {step.name} ask for {step.storage}"
+        return await self._patch(cluster, CLAIMS, step.name, patch, words)
+
+    async def _touch(self, cluster: EtcdCluster, step: TouchStatefulSet) -> Applied:
+        note = {naming.TOUCHED: micro(self._wall_clock())}
+        patch: Json = {"metadata": {"uid": step.uid, "annotations": note}}
+        return await self._patch(cluster, STATEFUL_SETS, step.name, patch, step.reason)
+
+    async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> Applied:
+        """By force a pod's name is free at once, whatever its node still runs."""
+        where, is_pod = cluster.namespace, isinstance(step, DeletePod)
+        resource = PODS if is_pod else CLAIMS
+        try:
+            await self._kube.delete(
+                resource,
+                where,
+                step.name,
+                uid=step.uid,
+                resource_version=step.resource_version,
+                grace_seconds=0 if isinstance(step, DeletePod) and step.force else None,
+            )
+        except Conflict as error:
+            return await self._outdated(resource, where, step.name, error)
+        # It may stay: a claim while a pod uses it, a pod while it stops.
+        await self._finder.read(resource, where, step.name)
+        return Done(f"deleted {'pod' if is_pod else 'claim'} {step.name}")
+
+    async def _outdated(
+        self, resource: Resource, namespace: str, name: str, error: KubeError
+    ) -> Outdated:
+        await self._finder.read(resource, namespace, name)
+        return Outdated(f"{resource.kind} {name} has changed in between: {error}")
+
+
+def _why_withheld(step: PushTicket, pod: Pod | None, secret: Json) -> str:
+    """What has become of the pod, or of the ledger, since the step was chosen."""
+    if pod is None or pod.uid != step.pod_uid:
+        return f"pod {step.pod} is gone or another one"
+    if pod.deleting or not pod.in_start or pod.address != step.address:
+        return f"pod {step.pod} no longer waits in start"
+    ticket, record = step.ticket, reading.secret(secret).bootstrap
+    issued = record.challenge(ticket.member_id) if record else None
+    if ticket.state != "adopt" and issued != ticket.challenge:
+        return f"the ledger does not know the ticket of pod {step.pod}"
+    return ""
+
+
+def _metadata(manifest: Json) -> Json:
+    metadata: Json = manifest["metadata"]
+    return metadata

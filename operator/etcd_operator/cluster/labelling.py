@@ -1,0 +1,70 @@
+"""Writes onto each pod which member serves in it, beside the passes: no step waits for it.
+
+Whatever becomes of such a write, the next pass sees what is still to be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from etcd_operator.kube.api import PODS, Conflict, Key, Kubernetes, Rejected, Unavailable
+from etcd_operator.kube.finder import Finder
+from etcd_stateful import naming
+from etcd_stateful.membership import labels
+from etcd_stateful.membership.observation import Observation, Pod
+
+log = logging.getLogger(__name__)
+
+REFUSED_SECONDS: Final = 600.0
+"""A policy that allows no label now may be mended, and nothing tells of that."""
+
+
+class Labels:
+    def __init__(
+        self, kube: Kubernetes, finder: Finder, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._kube = kube
+        self._finder = finder
+        self._clock = clock
+        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._refused: dict[Key, dict[str, float]] = {}
+        """By cluster and its pods' UIDs, as long as they are there: when to try again."""
+
+    def write(self, seen: Observation) -> None:
+        """One patch for each pod that needs it and has none under way."""
+        key = (seen.cluster.namespace, seen.cluster.name)
+        busy = self._still_refused(key, seen.pods).union(self._under_way.values())
+        for pod, member in labels.due(seen):
+            if pod.uid not in busy:
+                task = asyncio.create_task(self._write(key, pod, member))
+                self._under_way[task] = pod.uid
+                task.add_done_callback(self._under_way.pop)
+
+    def _still_refused(self, cluster: Key, pods: Iterable[Pod]) -> set[str]:
+        here, before = {pod.uid for pod in pods}, self._refused.pop(cluster, {})
+        if left := {uid: again for uid, again in before.items() if uid in here}:
+            self._refused[cluster] = left
+        now = self._clock()
+        return {uid for uid, again in left.items() if now < again}
+
+    async def drain(self) -> None:
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def _write(self, cluster: Key, pod: Pod, member: str) -> None:
+        patch = {"metadata": {"uid": pod.uid, "labels": {naming.MEMBER_ID: member}}}
+        try:
+            written = await self._kube.merge_patch(PODS, cluster[0], pod.name, patch)
+            self._finder.take(PODS, written)
+        except (Conflict, Unavailable):
+            return  # the pod is another one by now, or is still to be labelled at the next pass
+        except Rejected as error:
+            if error.not_found:
+                return
+            refused = self._refused.setdefault(cluster, {})
+            level = logging.DEBUG if pod.uid in refused else logging.WARNING
+            log.log(level, "no label says which member pod %s is: %s", pod.name, error)
+            refused[pod.uid] = self._clock() + REFUSED_SECONDS

@@ -1,0 +1,372 @@
+"""Looks at one cluster: objects from the store, `start` and etcd over the network where needed.
+
+The store costs nothing, so it is read on every pass. The network is asked as rarely as the question
+allows: of `start` only in pods that wait in it, of etcd on every pass while something is going on
+and at most 0.1 times a second once nothing is. A view that is used again is marked as such: nothing
+may be written on its word, but what no member has a say in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
+
+from etcd_operator.cluster.expansion import Expansion
+from etcd_operator.cluster.recovery import Recoveries
+from etcd_operator.cluster.stalls import Stalls
+from etcd_operator.cluster.sweep import Network, Shape, Sweep, shape_of
+from etcd_operator.credentials.certificates import CertificateLook
+from etcd_operator.credentials.passwords import PasswordLook
+from etcd_operator.kube.api import (
+    CLAIMS,
+    DISRUPTION_BUDGETS,
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    NETWORK_POLICIES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Json,
+    Key,
+    Resource,
+)
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.store import Store
+from etcd_operator.moments import created
+from etcd_operator.objects import reading
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
+from etcd_stateful.api.restore import EtcdRestore
+from etcd_stateful.backup import named, restores
+from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.membership import inplace, links, origin
+from etcd_stateful.membership.observation import Foreign, Observation, Pod
+
+GONE_SECONDS: Final = 300.0
+"""How long a node must have been gone from the API server. One that is replaced under its name is
+away for a moment only; its pods may have been pending for longer than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One observation; `fresh` unless what the network said was used again."""
+
+    observation: Observation
+    fresh: bool
+    next_sweep: float
+    """Seconds until the network should be asked again if nothing happens."""
+
+    shape: Shape = ()
+    """What the pods were like; two observations of one shape differ only in what was answered."""
+
+    answered: float = 0.0
+    """The loop's time at which the network had answered."""
+
+    next_touch: float = inf
+    """Seconds until the StatefulSet may have to be touched, if nothing happens; 0 where it may
+    now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Children:
+    """The objects under the names that the cluster needs, by kind of use."""
+
+    stateful_set: Json | None
+    headless_service: Json | None
+    client_service: Json | None
+    secret: Json | None
+    disruption_budget: Json | None
+    network_policy: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The cluster read anew, and what was seen of it."""
+
+    body: Json
+    cluster: EtcdCluster
+    seen: Seen
+
+
+class Observer:
+    def __init__(
+        self,
+        store: Store,
+        finder: Finder,
+        network: Network,
+        operator_image: str,
+        recoveries: Recoveries,
+        certificates: CertificateLook,
+        passwords: PasswordLook,
+        expansion: Expansion,
+        *,
+        operator: OperatorPods | None = None,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._finder = finder
+        self._network = network
+        self._operator_image = operator_image
+        self._operator = operator
+        self._recoveries = recoveries
+        self._certificates = certificates
+        self._passwords = passwords
+        self._expansion = expansion
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._stalls = Stalls(clock)
+        self._sweeps: dict[Key, Sweep] = {}
+        self._nodeless: dict[Key, dict[str, float]] = {}
+        """By the pod's UID: since when its node is gone."""
+
+    def forget(self, key: Key) -> None:
+        self._sweeps.pop(key, None)
+        self._nodeless.pop(key, None)
+        self._stalls.forget(key)
+
+    def from_store(self, body: Json, cluster: EtcdCluster) -> Observation:
+        """What is known without asking anyone; all that a paused cluster gets."""
+        where = cluster.namespace
+        children = _Children(
+            self._finder.known(STATEFUL_SETS, where, cluster.name),
+            self._finder.known(SERVICES, where, naming.headless_service(cluster.name)),
+            self._finder.known(SERVICES, where, naming.client_service(cluster.name)),
+            self._finder.known(SECRETS, where, naming.start_secret(cluster.name)),
+            self._finder.known(DISRUPTION_BUDGETS, where, naming.disruption_budget(cluster.name)),
+            self._finder.known(NETWORK_POLICIES, where, naming.network_policy(cluster.name)),
+        )
+        claims = self._store.of_cluster(CLAIMS, where, cluster.name)
+        return self._assemble(body, cluster, children, claims)
+
+    async def observe(self, body: Json, cluster: EtcdCluster, *, quiet: bool) -> Seen:
+        """The cluster now.
+
+        Args:
+            quiet: nothing was going on at the last pass; if the pods are still the same ones in the
+                same state, what the network said then will do until its time is over.
+        """
+        children = await self._children(cluster)
+        claims = await self._claims(cluster)
+        base = await self._with_backup(self._assemble(body, cluster, children, claims))
+        base = await self._certificates.onto(base)
+        base = await self._passwords.onto(base)
+        base = await self._recoveries.onto(base)
+        base = await self._expansion.onto(base)
+        key = cluster.key
+        base = self._stalls.onto(key, base)
+        now, shape, touch = self._clock(), shape_of(base), self._stalls.next(key)
+        last, since = self._sweeps.get(key), self._passwords.since(cluster)
+        same = last is not None and last.of == shape and since <= last.at
+        if quiet and last and same and now - last.at < last.interval:
+            left = last.interval - (now - last.at)
+            seen = last.onto(base)
+            return Seen(seen, fresh=False, next_sweep=left, shape=shape, next_touch=touch)
+        secret = children.secret if base.secret else None
+        key_of_tickets = reading.start_key(secret) if secret else None
+        identity = self._certificates.identity(cluster)
+        passwords = self._passwords.of(cluster)
+        sweep = await self._network.ask(base, key_of_tickets, last, identity, passwords)
+        self._sweeps[key] = sweep
+        return Seen(
+            sweep.onto(base),
+            fresh=True,
+            next_sweep=sweep.interval,
+            shape=shape,
+            answered=sweep.answered,
+            next_touch=touch,
+        )
+
+    async def confirm(self, key: Key) -> Confirmed | None:
+        """The cluster as the API server itself and its members have it now, nothing remembered.
+
+        For a step that nothing undoes. None: there is no such cluster, or no acceptable one.
+        """
+        body = await self._finder.read(ETCD_CLUSTERS, *key)
+        if body is None:
+            return None
+        try:
+            cluster = parse_cluster(body)
+        except RefusedCluster:
+            return None
+        await self._read_again(cluster)
+        self._sweeps.pop(key, None)
+        return Confirmed(body, cluster, await self.observe(body, cluster, quiet=False))
+
+    async def _read_again(self, cluster: EtcdCluster) -> None:
+        """Reads anew all that decides on the membership. Services do not."""
+        where = cluster.namespace
+        claims = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
+        if self._finder.known(ETCD_RESTORES, where, cluster.name) is not None:
+            await self._finder.read(ETCD_RESTORES, where, cluster.name)
+        await asyncio.gather(
+            self._finder.read_all(PODS, where, cluster.name),
+            self._finder.read(STATEFUL_SETS, where, cluster.name),
+            self._finder.read(SECRETS, where, naming.start_secret(cluster.name)),
+            *(self._finder.read(CLAIMS, where, name) for name in claims if cluster.durable),
+        )
+
+    async def _children(self, cluster: EtcdCluster) -> _Children:
+        """What a formed cluster has is not looked for before it is due: that may take long."""
+        where = cluster.namespace
+        names: tuple[tuple[Resource, str], ...] = (
+            (STATEFUL_SETS, cluster.name),
+            (SERVICES, naming.headless_service(cluster.name)),
+            (SECRETS, naming.start_secret(cluster.name)),
+        )
+        if self._operator is not None:
+            names = (*names, (NETWORK_POLICIES, naming.network_policy(cluster.name)))
+        stateful_set, headless, secret, *policy = await self._find_all(where, names)
+        later = (
+            (SERVICES, naming.client_service(cluster.name)),
+            (DISRUPTION_BUDGETS, naming.disruption_budget(cluster.name)),
+        )
+        if secret is not None and _is_latched(secret):
+            client, budget = await self._find_all(where, later)
+        else:
+            client, budget = (self._finder.known(kind, where, name) for kind, name in later)
+        return _Children(stateful_set, headless, client, secret, budget, next(iter(policy), None))
+
+    async def _claims(self, cluster: EtcdCluster) -> list[Json]:
+        """Labelled claims, and such that have only the name of an ordinal that has or needs one."""
+        known = self._store.of_cluster(CLAIMS, cluster.namespace, cluster.name)
+        if not cluster.durable:
+            return known
+        seen = {one["metadata"]["name"] for one in known}
+        names = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
+        missing = [(CLAIMS, name) for name in names if name not in seen]
+        return known + [one for one in await self._find_all(cluster.namespace, missing) if one]
+
+    def _ordinals(self, cluster: EtcdCluster) -> list[int]:
+        """That have a pod or a claim, as far as labels tell, or are asked for; all where a restore
+        in place is to find one that nobody uses."""
+        where, name = cluster.namespace, cluster.name
+        pods = (one["metadata"]["name"] for one in self._store.of_cluster(PODS, where, name))
+        claims = (
+            one["metadata"]["name"].removeprefix(f"{naming.DATA_VOLUME}-")
+            for one in self._store.of_cluster(CLAIMS, where, name)
+        )
+        named = (naming.ordinal_of(name, one) for one in (*pods, *claims))
+        most = naming.MAX_SIZE if self._restore(cluster) else cluster.size
+        return sorted({one for one in named if one is not None} | set(range(most)))
+
+    async def _find_all(
+        self, namespace: str, names: Iterable[tuple[Resource, str]]
+    ) -> list[Json | None]:
+        return await asyncio.gather(
+            *(self._finder.find(resource, namespace, name) for resource, name in names)
+        )
+
+    async def _with_backup(self, base: Observation) -> Observation:
+        """With what the EtcdBackup has stored that the cluster is to be restored from."""
+        if not (name := origin.sought(base) or inplace.sought(base)):
+            return base
+        found = await self._finder.find(ETCD_BACKUPS, base.cluster.namespace, name)
+        return replace(base, backup=named.stored_last(name, found))
+
+    def _assemble(
+        self, body: Json, cluster: EtcdCluster, children: _Children, claims: list[Json]
+    ) -> Observation:
+        own, foreign = _sort_out(cluster, children)
+        by_name = {one["metadata"]["name"]: one for one in claims}
+        read = (reading.claim(cluster.name, one) for one in claims)
+        seen = Observation(
+            cluster=cluster,
+            secret=reading.secret(own.secret) if own.secret else None,
+            stateful_set=own.stateful_set,
+            headless_service=own.headless_service,
+            client_service=own.client_service,
+            disruption_budget=own.disruption_budget,
+            network_policy=own.network_policy,
+            claims=tuple(sorted((one for one in read if one), key=lambda one: one.ordinal)),
+            pods=self._pods(cluster, own.stateful_set, by_name),
+            predecessors=self._predecessors(cluster, own.stateful_set),
+            foreign=foreign,
+            made=created(body) or 0.0,
+            operator_image=self._operator_image,
+            operator=self._operator,
+            last_cluster_id=reading.last_cluster_id(body),
+            last_version=reading.last_version(body),
+            restore=self._restore(cluster),
+        )
+        return links.settled(seen)
+
+    def _restore(self, cluster: EtcdCluster) -> EtcdRestore | None:
+        """The one in place that its EtcdRestore asks for."""
+        known = self._finder.known(ETCD_RESTORES, cluster.namespace, cluster.name)
+        return restores.replacing(known)
+
+    def _pods(
+        self, cluster: EtcdCluster, stateful_set: Json | None, claims: Mapping[str, Json]
+    ) -> tuple[Pod, ...]:
+        now = self._wall_clock()
+        pods = (
+            reading.pod(cluster, raw, claims.get(f"{naming.DATA_VOLUME}-{name}"), now)
+            for raw in self._store.of_cluster(PODS, cluster.namespace, cluster.name)
+            if (name := raw["metadata"]["name"]) and reading.is_own_pod(raw, stateful_set)
+        )
+        found = sorted((pod for pod in pods if pod), key=lambda pod: pod.ordinal)
+        return self._with_grace(cluster.key, found)
+
+    def _with_grace(self, key: Key, pods: list[Pod]) -> tuple[Pod, ...]:
+        now, before = self._clock(), self._nodeless.pop(key, {})
+        since = {pod.uid: before.get(pod.uid, now) for pod in pods if pod.node_gone}
+        if not since:
+            return tuple(pods)
+        self._nodeless[key] = since
+        late = {uid for uid, at in since.items() if now - at >= GONE_SECONDS}
+        return tuple(replace(pod, node_gone=pod.uid in late) for pod in pods)
+
+    def _predecessors(self, cluster: EtcdCluster, stateful_set: Json | None) -> tuple[str, ...]:
+        """Pods that the StatefulSet before left and that will stop by themselves; no Job's."""
+        if stateful_set is not None:
+            return ()
+        now = self._wall_clock()
+        pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
+        return tuple(
+            sorted(
+                raw["metadata"]["name"]
+                for raw in pods
+                if _is_member(cluster, raw)
+                and not reading.is_own_pod(raw, None)
+                and not reading.is_overdue(raw, now)
+            )
+        )
+
+
+def _is_latched(secret: Json) -> bool:
+    record = reading.secret(secret).bootstrap
+    return record is not None and record.latched
+
+
+def _is_member(cluster: EtcdCluster, raw: Json) -> bool:
+    labels = raw["metadata"].get("labels") or {}
+    return bool(naming.selector(cluster.name).items() <= labels.items())
+
+
+def _sort_out(cluster: EtcdCluster, children: _Children) -> tuple[_Children, tuple[Foreign, ...]]:
+    """Keeps what is this cluster's; the rest is only told of."""
+    foreign: list[Foreign] = []
+
+    def own(kind: str, raw: Json | None) -> Json | None:
+        other = reading.foreign(cluster, kind, raw) if raw is not None else None
+        if other is None:
+            return raw
+        foreign.append(other)
+        return None
+
+    kept = _Children(
+        own("StatefulSet", children.stateful_set),
+        own("Service", children.headless_service),
+        own("Service", children.client_service),
+        own("Secret", children.secret),
+        own("PodDisruptionBudget", children.disruption_budget),
+        own("NetworkPolicy", children.network_policy),
+    )
+    return kept, tuple(foreign)

@@ -1,0 +1,397 @@
+"""One pass over one cluster: observe, decide, apply one step, tell.
+
+Level-triggered: a pass knows nothing of the one before but how patient to be. What it remembers
+per cluster (polls, failures, writes that come undone) may be lost at any moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Uncertain
+from etcd_operator.cluster.apply import Applier
+from etcd_operator.cluster.expansion import Expansion
+from etcd_operator.cluster.labelling import Labels
+from etcd_operator.cluster.news import news_of
+from etcd_operator.cluster.observe import Observer, Seen
+from etcd_operator.cluster.patience import (
+    REJECTED_SECONDS,
+    WAIT_SECONDS,
+    Memory,
+    patience,
+    why_braked,
+)
+from etcd_operator.cluster.recovery import Recoveries
+from etcd_operator.cluster.report import Reporter
+from etcd_operator.cluster.sweep import Network
+from etcd_operator.cluster.tickets import Start, TcpStart
+from etcd_operator.credentials.certificates import CertificateLook
+from etcd_operator.credentials.passwords import PasswordLook
+from etcd_operator.etcd.accounts import Accounts, GrpcAccounts
+from etcd_operator.etcd.client import Etcd, GrpcEtcd
+from etcd_operator.kube.api import (
+    ETCD_CLUSTERS,
+    Json,
+    Key,
+    KubeError,
+    Kubernetes,
+    Rejected,
+    Unavailable,
+    namespace_ends,
+)
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.kube.store import Store
+from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
+from etcd_operator.settings import Settings
+from etcd_operator.telemetry.latency import StepDelay
+from etcd_operator.telemetry.metrics import Metrics
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
+from etcd_stateful.conditions import Outcome
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import (
+    DeleteClaim,
+    DeletePod,
+    ExpandClaim,
+    Hold,
+    MoveLeader,
+    Settled,
+    Step,
+    Wait,
+    Write,
+    WriteBootstrap,
+    goes_by_objects,
+    is_final,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What one pass has in its hands."""
+
+    body: Json
+    cluster: EtcdCluster
+    memory: Memory
+    seen: Seen
+    since: float
+    """When it was asked for."""
+
+
+class Reconciler:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        store: Store,
+        metrics: Metrics,
+        settings: Settings,
+        *,
+        start: Start | None = None,
+        etcd: Etcd | None = None,
+        accounts: Accounts | None = None,
+        events: Events | None = None,
+        mark: Mark = unheard,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        calls = GrpcEtcd()
+        start, etcd, accounts = start or TcpStart(), etcd or calls, accounts or GrpcAccounts(calls)
+        finder = Finder(kube, store, clock)
+        self._store = store
+        self._metrics = metrics
+        self._delay = StepDelay(metrics.registry)
+        self._clock = clock
+        self._certificates = CertificateLook(
+            kube, finder, wall_clock=wall_clock, clock=clock, mark=mark
+        )
+        self._passwords = PasswordLook(kube, clock=clock, mark=mark)
+        self._observer = Observer(
+            store,
+            finder,
+            Network(start, etcd, clock, accounts),
+            settings.operator_image,
+            Recoveries(kube, store, wall_clock),
+            self._certificates,
+            self._passwords,
+            Expansion(kube, clock),
+            operator=settings.operator_pods,
+            wall_clock=wall_clock,
+            clock=clock,
+        )
+        self._applier = Applier(
+            kube,
+            finder,
+            start,
+            etcd,
+            wall_clock,
+            self._certificates.identity,
+            (accounts, self._passwords),
+        )
+        self._reporter = Reporter(
+            kube,
+            finder,
+            events or Events(kube, instance=settings.identity),
+            metrics,
+            wall_clock=wall_clock,
+            clock=clock,
+        )
+        self._labels = Labels(kube, finder, clock)
+        self._memories: dict[Key, Memory] = {}
+
+    async def drain(self) -> None:
+        """Waits for what runs beside the passes; for a graceful stop."""
+        await self._labels.drain()
+        await self._reporter.drain()
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Returns in how many seconds to ask again; None: when the next event comes.
+
+        Raises KubeError, which the queue logs and backs off from; nothing else.
+        """
+        body = self._store.get(ETCD_CLUSTERS, *key)
+        if body is None or "deletionTimestamp" in body["metadata"]:
+            self._forget(key)
+            return None
+        memory = self._remember(key, body)
+        if (pause := memory.still_until - self._clock()) > 0:
+            return pause
+        try:
+            delay = await self._pass(body, memory)
+        except Rejected as error:
+            return await self._kept_from_looking(body, memory, error)
+        except Unavailable as error:
+            await self._unanswered(body, memory, error)
+            raise
+        except KubeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+            return await self._unexpected(body, memory, error)
+        memory.failures = memory.unanswered = 0
+        return delay
+
+    async def _pass(self, body: Json, memory: Memory) -> float | None:
+        try:
+            cluster = parse_cluster(body)
+        except RefusedCluster as refused:
+            return await self._refuse(body, memory, refused)
+        since = self._delay.begin()
+        seen, step = await self._decide(body, cluster, memory)
+        self._labels.write(seen.observation)
+        turn = _Turn(body, cluster, memory, seen, since)
+        if isinstance(step, Wait | Hold | Settled):
+            return await self._idle(turn, step)
+        return await self._write(turn, step)
+
+    async def _decide(self, body: Json, cluster: EtcdCluster, memory: Memory) -> tuple[Seen, Step]:
+        """The step, from a view that is fresh unless it only confirms the last step, or is nothing
+        that members have a say in."""
+        if cluster.paused:
+            seen = Seen(self._observer.from_store(body, cluster), fresh=True, next_sweep=0.0)
+            return seen, decide(seen.observation)
+        seen = await self._observer.observe(body, cluster, quiet=memory.quiet)
+        step = decide(seen.observation)
+        if not (seen.fresh or step == memory.step or goes_by_objects(step)):
+            seen = await self._observer.observe(body, cluster, quiet=False)
+            step = decide(seen.observation)
+        return seen, step
+
+    async def _refuse(self, body: Json, memory: Memory, refused: RefusedCluster) -> float | None:
+        """Nothing is done; members go on serving, or do not, and that is told all the same."""
+        hold = Hold(refused.reason, str(refused))
+        self._reporter.decision(body, hold, hold.message, always=False)
+        if memory.step != hold:
+            self._reporter.event(body, "Warning", refused.reason, str(refused))
+        memory.step = hold
+        found = namesake(body)
+        observation = self._observer.from_store(body, found) if found else None
+        pending = await self._reporter.status(body, Outcome(observation, refused=refused))
+        return pending or None
+
+    async def _idle(self, turn: _Turn, step: Wait | Hold | Settled) -> float | None:
+        """Nothing to write but the status."""
+        body, memory, seen = turn.body, turn.memory, turn.seen
+        if memory.doubts(step):
+            return memory.next_poll()
+        self._reporter.decision(body, step, _in_words(step), always=False)
+        if news := news_of(memory.step, step, seen.observation):
+            self._reporter.event(body, *news)
+        if (memory.step, memory.shape) != (step, seen.shape):
+            memory.polls = 0
+        memory.step, memory.shape, memory.retries = step, seen.shape, 0
+        pending = await self._reporter.status(body, Outcome(seen.observation, step))
+        delay = patience(memory, seen, step)
+        return min(delay or pending, pending) if pending else delay
+
+    async def _write(self, turn: _Turn, step: Write) -> float:
+        if pause := turn.memory.brake.pause(step, self._clock()):
+            return await self._fail(turn, step, why_braked(turn.memory, step), pause)
+        if is_final(step):
+            confirmed = await self._confirm(turn, step)
+            if confirmed is None:
+                return await self._applied(turn, step, Outdated("not so any more, on a fresh look"))
+            turn, step = confirmed
+        try:
+            applied = await self._applier.apply(turn.cluster, step)
+        except Rejected as error:
+            if namespace_ends(error):
+                return self._leave(turn)
+            words = f"{step.reason}: rejected by the API server: {error}"
+            return await self._fail(turn, step, words, REJECTED_SECONDS)
+        return await self._applied(turn, step, applied)
+
+    def _leave(self, turn: _Turn) -> float:
+        """Each object that goes asks for a pass, and each would be refused what it puts back."""
+        step = Wait("the namespace to be gone, which is being deleted: nothing is put back in it")
+        self._reporter.decision(turn.body, step, _in_words(step), always=False)
+        turn.memory.still_until = self._clock() + REJECTED_SECONDS
+        return REJECTED_SECONDS
+
+    async def _confirm(self, turn: _Turn, step: Write) -> tuple[_Turn, Write] | None:
+        """The same step from a second look that trusts nothing remembered; None if it is another.
+
+        It goes by what the second look has seen.
+        """
+        metadata = turn.body["metadata"]
+        fresh = await self._observer.confirm((metadata["namespace"], metadata["name"]))
+        if fresh is None or fresh.cluster.uid != turn.cluster.uid:
+            return None
+        again = decide(fresh.seen.observation)
+        if _essence(again) != _essence(step) or isinstance(again, Wait | Hold | Settled):
+            return None
+        turn = replace(turn, body=fresh.body, cluster=fresh.cluster, seen=fresh.seen)
+        return turn, again
+
+    async def _applied(self, turn: _Turn, step: Write, applied: Applied) -> float:
+        match applied:
+            case Done():
+                return await self._done(turn, step, applied)
+            case Declined(why=why):
+                return await self._declined(turn, step, why)
+            case Turned(why=why):
+                return await self._fail(turn, step, why, WAIT_SECONDS)
+            case Outdated(why=why) | Uncertain(why=why):
+                body, memory = turn.body, turn.memory
+                memory.step, memory.refusal = step, ""
+                self._reporter.decision(body, step, why, always=False)
+                await self._reporter.status(body, Outcome(turn.seen.observation, step))
+                return memory.next_retry()
+
+    async def _done(self, turn: _Turn, step: Write, done: Done) -> float:
+        body, memory, seen = turn.body, turn.memory, turn.seen
+        name = type(step).__name__
+        self._metrics.steps.labels(name).inc()
+        self._delay.written(name, _enabled_at(turn, step))
+        memory.brake.happened(step, self._clock())
+        memory.step, memory.refusal = step, ""
+        memory.polls = memory.retries = 0
+        self._reporter.decision(body, step, done.words, always=True)
+        if news := news_of(None, step, seen.observation, created=done.created):
+            self._reporter.event(body, *news)
+        await self._reporter.status(body, Outcome(seen.observation, step))
+        return 0.0
+
+    async def _declined(self, turn: _Turn, step: Write, why: str) -> float:
+        """etcd's no is a wait like any other; what it waits for may end within milliseconds."""
+        wait = Wait(f"etcd, which says {why!r}, before this can be done: {step.reason}", soon=True)
+        delay = turn.memory.next_try(step)
+        turn.memory.step, turn.memory.refusal = step, ""
+        self._reporter.decision(turn.body, wait, _in_words(wait), always=False)
+        await self._reporter.status(turn.body, Outcome(turn.seen.observation, wait))
+        return delay
+
+    async def _fail(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
+        """The step cannot be done for now. Told where a user looks, and tried again slowly."""
+        turn.memory.step, turn.memory.refusal = step, words
+        outcome = Outcome(turn.seen.observation, step, failure=words)
+        await self._tell_failure(turn.body, words, outcome)
+        return delay
+
+    async def _kept_from_looking(self, body: Json, memory: Memory, error: Rejected) -> float:
+        """Mostly for want of a right, which only who waits for the cluster can see to."""
+        words = f"nothing is done before the API server allows a look: {error}"
+        memory.step = None
+        await self._tell_failure(body, words, self._last_resort(body, words))
+        return REJECTED_SECONDS
+
+    async def _tell_failure(self, body: Json, words: str, outcome: Outcome) -> None:
+        self._reporter.failure(body, words)
+        self._reporter.event(body, "Warning", "StepFailed", words)
+        await self._reporter.status(body, outcome, urgent=True)
+
+    async def _unanswered(self, body: Json, memory: Memory, error: Unavailable) -> None:
+        """Once is nothing. Again and again it is one kind of call alone, as where a webhook is
+        down, or this word does not get through either."""
+        memory.unanswered += 1
+        if memory.unanswered >= UNANSWERED_PASSES:
+            outcome = self._last_resort(body, in_words(error))
+            await self._reporter.status(body, outcome, urgent=True)
+
+    async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:
+        """A fault of ours. One traceback, a condition, and growing patience."""
+        words = f"internal error, {type(error).__name__}: {error}"
+        if memory.traceback != words:
+            memory.traceback = words
+            place = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+            log.error("%s", words, exc_info=error, extra={"cluster": place})
+        memory.step = None
+        await self._reporter.status(body, self._last_resort(body, words), urgent=True)
+        return memory.next_failure()
+
+    def _last_resort(self, body: Json, words: str) -> Outcome:
+        """As much of an observation as can be had without what just failed."""
+        observation: Observation | None
+        try:
+            observation = self._observer.from_store(body, parse_cluster(body))
+        except Exception:  # noqa: BLE001 - the fault may be in the reading
+            observation = None
+        return Outcome(observation, failure=words)
+
+    def _remember(self, key: Key, body: Json) -> Memory:
+        uid = str(body["metadata"]["uid"])
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != uid:
+            self._forget(key)
+            memory = self._memories[key] = Memory(uid)
+        return memory
+
+    def _forget(self, key: Key) -> None:
+        if self._memories.pop(key, None) is not None:
+            self._observer.forget(key)
+            self._certificates.forget(key)
+            self._passwords.forget(key)
+            self._reporter.forget(key)
+
+
+def _in_words(step: Wait | Hold | Settled) -> str:
+    match step:
+        case Wait(reason=words):
+            return f"waiting for {words}"
+        case Hold(message=words):
+            return words
+        case Settled():
+            return "as declared"
+
+
+def _essence(step: Step) -> Step:
+    """The step without what differs from look to look: a label that is touched makes no other pod
+    or claim, and who of the followers is furthest on changes with each write of a client."""
+    match step:
+        case DeleteClaim() | DeletePod() | ExpandClaim():
+            return replace(step, resource_version="")
+        case MoveLeader():
+            return replace(step, member_id=0, reason="")
+        case _:
+            return step
+
+
+def _enabled_at(turn: _Turn, step: Write) -> float:
+    """When the step became possible. The latch does when etcd answers, which the pass waits for."""
+    if isinstance(step, WriteBootstrap) and step.record.latched:
+        return max(turn.since, turn.seen.answered)
+    return turn.since

@@ -1,0 +1,164 @@
+"""The shell's part of a recovery or a restore: looks at its Job, and at who is in the pods' places.
+
+Asked for on every pass while one is under way, and else only if the watch on pods tells of one
+that such a Job has made: there is no watch on Jobs. A pod counts as gone only when the API server
+itself knows none of that name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from etcd_operator.applied import Done, Outdated
+from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
+from etcd_operator.kube.store import Store
+from etcd_operator.moments import seconds_since
+from etcd_operator.objects import jobs, reading
+from etcd_operator.objects.trouble import podless, trouble
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests import recovery_job
+from etcd_stateful.membership import survivor
+from etcd_stateful.membership.observation import Job, Observation
+from etcd_stateful.membership.steps import CreateJob, DeleteJob
+
+JOB_NAME: Final = "batch.kubernetes.io/job-name"
+"""Of a pod, by the Job's controller."""
+
+_OVER: Final = ("Succeeded", "Failed")
+
+
+class Recoveries:
+    def __init__(
+        self, kube: Kubernetes, store: Store, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._wall_clock = wall_clock
+
+    async def onto(self, base: Observation) -> Observation:
+        """The observation, with the Job and the occupants where they matter."""
+        if not survivor.is_looked_at(base):
+            return await self._late(base)
+        cluster = base.cluster
+        where, name = cluster.namespace, survivor.job_name(base)
+        raw, *pods = await asyncio.gather(
+            self._kube.get(JOBS, where, name),
+            *(self._kube.get(PODS, where, one) for one in _places(base)),
+        )
+        own = self._pods_of_job(cluster)
+        known = {pod.uid for pod in base.pods}
+        strangers = (pod for pod in pods if pod and pod["metadata"]["uid"] not in known)
+        running = (pod for pod in own if _phase(pod) not in _OVER)
+        job = self._read(cluster, raw, own) if raw else None
+        return replace(base, job=job, occupants=_names((*strangers, *running)))
+
+    async def _late(self, base: Observation) -> Observation:
+        """A Job whose request was carried out after its time, told by its pod."""
+        own = self._pods_of_job(base.cluster)
+        names = [_label(pod, JOB_NAME) for pod in own if _phase(pod) not in _OVER]
+        if not any(names):
+            return base
+        raw = await self._kube.get(JOBS, base.cluster.namespace, max(names))
+        return replace(base, job=self._read(base.cluster, raw, own)) if raw else base
+
+    def _pods_of_job(self, cluster: EtcdCluster) -> list[Json]:
+        """By their label; the newest last."""
+        pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
+        own = [pod for pod in pods if _label(pod, naming.LABEL_NAME) == recovery_job.LABEL]
+        return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+
+    def _read(self, cluster: EtcdCluster, raw: Json, own: Sequence[Json]) -> Job:
+        metadata = raw["metadata"]
+        notes = metadata.get("annotations") or {}
+        other = reading.foreign(cluster, "Job", raw)
+        state = jobs.state(raw)
+        newest = own[-1] if own else None
+        return Job(
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+            survivor=notes.get(recovery_job.SURVIVOR, ""),
+            epoch=_number(notes.get(naming.EPOCH, "")),
+            spec_hash=notes.get(naming.SPEC_HASH, ""),
+            state=state,
+            stranger=other.owner if other else "",
+            deleting="deletionTimestamp" in metadata,
+            trouble=self._trouble(raw, newest) if state != "complete" else "",
+            claim_uid=notes.get(naming.CLAIM_UID, ""),
+            etcd_started=any(map(_ran, own)) or _failed(raw) > sum(map(_has_failed, own)),
+        )
+
+    def _trouble(self, job: Json, pod: Json | None) -> str:
+        now = self._wall_clock()
+        if pod is None:
+            return podless(job, now) if jobs.state(job) == "running" else ""
+        age = seconds_since(pod["metadata"].get("creationTimestamp"), now)
+        return _last_words(pod) or trouble(pod, None, age, now)
+
+
+async def apply(kube: Kubernetes, namespace: str, step: CreateJob | DeleteJob) -> Done | Outdated:
+    """Raises KubeError of the kinds Rejected and Unavailable."""
+    try:
+        if isinstance(step, CreateJob):
+            await kube.create(JOBS, step.manifest)
+            return Done(f"created Job {step.name}", created=True)
+        await kube.delete(
+            JOBS, namespace, step.name, uid=step.uid, resource_version=step.resource_version
+        )
+    except Conflict as error:
+        return Outdated(f"Job {step.name} has changed in between: {error}")
+    return Done(f"deleted Job {step.name}")
+
+
+def _places(base: Observation) -> list[str]:
+    """Names of pods that may use the cluster's volumes, whatever became of their labels."""
+    claimed = {claim.ordinal for claim in base.claims}
+    return [naming.pod(base.cluster.name, one) for one in sorted(claimed)]
+
+
+def _last_words(pod: Json) -> str:
+    """Why one of its own containers ended, as it said itself."""
+    status = pod.get("status") or {}
+    both = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    for one in both:
+        ended = (one.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode") and one["name"] != naming.ETCD_CONTAINER and ended.get("message"):
+            return str(ended["message"])[:300]
+    return ""
+
+
+def _ran(pod: Json) -> bool:
+    """Whether etcd has started in it."""
+    started = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    return any(one["name"] == naming.ETCD_CONTAINER and reading.has_run(one) for one in started)
+
+
+def _failed(raw: Json) -> int:
+    """How many pods of the Job have; those that are gone tell nothing of themselves any more."""
+    return int((raw.get("status") or {}).get("failed") or 0)
+
+
+def _has_failed(pod: Json) -> bool:
+    return bool((pod.get("status") or {}).get("phase") == "Failed")
+
+
+def _names(pods: Iterable[Json]) -> tuple[str, ...]:
+    return tuple(sorted(pod["metadata"]["name"] for pod in pods))
+
+
+def _label(pod: Json, name: str) -> str:
+    labels = pod["metadata"].get("labels") or {}
+    return str(labels.get(name, ""))
+
+
+def _phase(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -1,0 +1,206 @@
+"""Tells what a pass came to: the status, one log line per decision, Kubernetes Events.
+
+The status is written when it says something else than before (times aside): at once when that
+matters to a user, else at most once a second, as passes follow each other within milliseconds while
+a cluster forms. Events are posted beside the pass: a courtesy must not delay the next step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, Literal
+
+from etcd_operator.cluster.patience import REJECTED_SECONDS
+from etcd_operator.kube.api import ETCD_CLUSTERS, Json, Key, Kubernetes, Rejected
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.statuses import timeless, write_status
+from etcd_operator.kube.store import key_of
+from etcd_operator.moments import rfc3339
+from etcd_operator.telemetry.metrics import Metrics
+from etcd_stateful.conditions import Outcome
+from etcd_stateful.membership.observation import Observation, is_latched
+from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+from etcd_stateful.status import render
+
+log = logging.getLogger(__name__)
+
+STATUS_SECONDS: Final = 1.0
+"""How old a status may grow while it changes in its details only."""
+
+MOST_EVENTS: Final = 64
+"""Posts in flight. More is a flood that nobody reads; the log has them all."""
+
+
+class Reporter:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        finder: Finder,
+        events: Events,
+        metrics: Metrics,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube = kube
+        self._finder = finder
+        self._events = events
+        self._metrics = metrics
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._written: dict[Key, float] = {}
+        self._pruned: dict[Key, tuple[Json, Json]] = {}
+        self._said: dict[Key, tuple[str, str]] = {}
+        self._rejected: dict[Key, tuple[str, float]] = {}
+        """Why the last status was not taken, and until when none is written for that."""
+
+        self._posting: set[asyncio.Task[None]] = set()
+
+    def forget(self, key: Key) -> None:
+        for memory in (self._written, self._pruned, self._said, self._rejected):
+            memory.pop(key, None)
+        self._metrics.forget(key)
+
+    async def status(self, body: Json, outcome: Outcome, *, urgent: bool = False) -> float:
+        """Brings the status up to date. Returns in how many seconds it should be; 0: it is."""
+        key = key_of(body)
+        self._measure(key, outcome)
+        stored: Json = body.get("status") or {}
+        status = render(body, outcome, rfc3339(self._wall_clock()))
+        if timeless(status) == timeless(stored) or self._is_pruned(key, status, stored):
+            return 0.0
+        if (wait := self._barred(key)) > 0:
+            return wait
+        if not urgent and _gist(status) == _gist(stored) and (wait := self._wait(key)) > 0:
+            return wait
+        await self._write(key, body, status)
+        return self._barred(key)
+
+    def _wait(self, key: Key) -> float:
+        due = self._written.get(key, -STATUS_SECONDS) + STATUS_SECONDS
+        return due - self._clock()
+
+    def _barred(self, key: Key) -> float:
+        _, until = self._rejected.get(key, ("", float("-inf")))
+        return max(until - self._clock(), 0.0)
+
+    async def _write(self, key: Key, body: Json, status: Json) -> None:
+        self._written[key] = self._clock()
+        try:
+            written = await write_status(self._kube, ETCD_CLUSTERS, body, status)
+        except Rejected as error:
+            self._reject(key, str(error))
+            return
+        self._rejected.pop(key, None)
+        if written is None:
+            return
+        self._pruned[key] = (timeless(status), timeless(written.get("status") or {}))
+        self._finder.take(ETCD_CLUSTERS, written)
+        if words := _newly_bare(body.get("status") or {}, status):
+            self.event(body, "Warning", "Plaintext", words)
+
+    def _reject(self, key: Key, why: str) -> None:
+        """One line for each reason. A status that is not taken would be written at every pass."""
+        before, _ = self._rejected.get(key, ("", 0.0))
+        self._rejected[key] = (why, self._clock() + REJECTED_SECONDS)
+        if before != why:
+            log.warning("the status was rejected: %s", why, extra=_place(key))
+
+    def _is_pruned(self, key: Key, status: Json, stored: Json) -> bool:
+        """The API server kept less of the same status before: an older CRD. Not to be repeated."""
+        return self._pruned.get(key) == (timeless(status), timeless(stored))
+
+    def decision(self, body: Json, step: Step, words: str, *, always: bool) -> None:
+        """One line in the log. Passes that only find the same wait again stay silent."""
+        key = key_of(body)
+        line = (type(step).__name__, words)
+        if self._said.get(key) == line and not always:
+            return
+        self._said[key] = line
+        generation = body["metadata"].get("generation")
+        fields = {"step": line[0], "reason": _reason(step), "generation": generation}
+        log.info("%s", words, extra={**_place(key), **fields})
+
+    def failure(self, body: Json, words: str) -> None:
+        """One line for a failure, again only when it is another one."""
+        key = key_of(body)
+        if self._said.get(key) != ("failure", words):
+            self._said[key] = ("failure", words)
+            log.warning("%s", words, extra=_place(key))
+
+    def event(
+        self, body: Json, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        if len(self._posting) < MOST_EVENTS:
+            about = ETCD_CLUSTERS.named(body)
+            self._post(self._events.emit(about, kind, reason, message))
+
+    def _post(self, posting: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(posting)
+        self._posting.add(task)
+        task.add_done_callback(self._posting.discard)
+
+    async def drain(self) -> None:
+        """Waits for the events that are on their way."""
+        await asyncio.gather(*self._posting, return_exceptions=True)
+
+    def _measure(self, key: Key, outcome: Outcome) -> None:
+        if (seen := outcome.observation) is None:
+            return
+        ready = sum(pod.ready and not pod.deleting for pod in seen.pods)
+        self._metrics.cluster(
+            key,
+            size=None if outcome.refused else seen.cluster.size,
+            members=len(seen.etcd.members) if seen.etcd else None,
+            ready=ready,
+            available=ready > 0 and is_latched(seen),
+        )
+        self._measure_certificates(key, seen)
+
+    def _measure_certificates(self, key: Key, seen: Observation) -> None:
+        secrets = seen.certificates.secrets.values() if seen.certificates else ()
+        every = [(role, one.ends) for found in secrets for role, one in found.items() if one.ends]
+        if every:
+            self._metrics.certificates(key, min(ends for _, ends in every))
+        if authorities := [ends for role, ends in every if role == "authority"]:
+            self._metrics.authorities(key, min(authorities))
+
+
+def _newly_bare(before: Json, status: Json) -> str:
+    """Of the condition Plaintext, where it has just come: also to a cluster of an older version."""
+    was, now = (
+        {one.get("type"): one.get("message", "") for one in told.get("conditions") or ()}
+        for told in (before, status)
+    )
+    return "" if "Plaintext" in was else now.get("Plaintext", "")
+
+
+def _reason(step: Step) -> str:
+    """One word for what leaves things as they are, as in the conditions; else why it is done."""
+    match step:
+        case Settled():
+            return "AsDeclared"
+        case Wait():
+            return "Waiting"
+        case Hold(reason=reason):
+            return reason
+        case write:
+            return write.reason
+
+
+def _gist(status: Mapping[str, Any]) -> tuple[object, ...]:
+    """What a user would act on."""
+    conditions = status.get("conditions") or ()
+    return (
+        status.get("phase"),
+        status.get("observedGeneration"),
+        frozenset((one.get("type"), one.get("status")) for one in conditions),
+    )
+
+
+def _place(key: Key) -> dict[str, str]:
+    return {"cluster": "/".join(key)}

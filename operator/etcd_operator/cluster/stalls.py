@@ -1,0 +1,68 @@
+"""For how long pods have been missing that nothing keeps from being made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
+
+from etcd_operator.kube.api import Key
+from etcd_stateful import naming
+from etcd_stateful.membership import stalled
+from etcd_stateful.membership.observation import Observation
+
+FIRST_SECONDS: Final = 0.25
+"""A controller that is awake makes a pod again within milliseconds."""
+
+PACE: Final = 4.0
+"""How much longer each wait is than the one before."""
+
+LAST_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stall:
+    missing: tuple[str, ...]
+    touched: str
+    """What the StatefulSet says of when it was touched last."""
+
+    wait: float
+    due: float
+
+
+class Stalls:
+    """Of each cluster. It may be lost at any moment: then the first wait begins anew."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._stalls: dict[Key, _Stall] = {}
+
+    def onto(self, key: Key, base: Observation) -> Observation:
+        """The observation with `stalled`, once the StatefulSet is to be touched."""
+        names = stalled.missing(base)
+        if not names:
+            self.forget(key)
+            return base
+        now, stall = self._clock(), self._stalls.get(key)
+        if stall is None or stall.missing != names:
+            stall = _Stall(names, _touched(base), FIRST_SECONDS, now + FIRST_SECONDS)
+        elif stall.touched != _touched(base):
+            wait = min(stall.wait * PACE, LAST_SECONDS)
+            stall = _Stall(names, _touched(base), wait, now + wait)
+        self._stalls[key] = stall
+        return replace(base, stalled=now >= stall.due)
+
+    def next(self, key: Key) -> float:
+        """Seconds until the StatefulSet may have to be touched."""
+        stall = self._stalls.get(key)
+        return inf if stall is None else max(stall.due - self._clock(), 0.0)
+
+    def forget(self, key: Key) -> None:
+        self._stalls.pop(key, None)
+
+
+def _touched(base: Observation) -> str:
+    metadata = (base.stateful_set or {}).get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(naming.TOUCHED, ""))

@@ -1,0 +1,337 @@
+"""Asks the network about one cluster: `start` in pods that wait in it, and the members of etcd.
+
+Whatever does not answer is left out of the result, so that the planner sees it as unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from etcd_operator.cluster import tickets
+from etcd_operator.cluster.tickets import Start
+from etcd_operator.etcd import auth_look, corruption
+from etcd_operator.etcd import client as etcd_client
+from etcd_operator.etcd.accounts import Accounts
+from etcd_operator.etcd.auth_look import Looked
+from etcd_operator.etcd.client import Endpoint, Etcd, Identity
+from etcd_operator.etcd.corruption import Suspicion
+from etcd_stateful.membership import authentication, links
+from etcd_stateful.membership.observation import (
+    EtcdView,
+    MemberStatus,
+    Observation,
+    Pod,
+    StartAnswer,
+)
+
+log = logging.getLogger(__name__)
+
+SECONDS_PER_CALL: Final = 10.0
+"""A settled cluster costs at most 0.1 calls of etcd per second (I12)."""
+
+SHORTEST_INTERVAL: Final = 15.0
+YOUNG_SECONDS: Final = 30.0
+YOUNG_PATIENCE: Final = 0.25
+"""A member that starts takes connections before it serves: until it does, each question lasts to
+its deadline, and what else the cluster waits for waits along. So young pods get a short one until
+they are ready."""
+
+LIST_TRIES: Final = 3
+"""How many voters are asked for the member list in one pass; each may take its whole deadline."""
+
+Shape = tuple[object, ...]
+"""What must be the same for an earlier answer of the network to stand."""
+
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What the network said, and of which pods."""
+
+    at: float
+    of: Shape
+    calls: int
+    etcd: EtcdView | None = None
+    statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
+    strangers: Mapping[int, int] = field(default_factory=dict)
+    answers: Mapping[str, StartAnswer] = field(default_factory=dict)
+    """By pod UID."""
+
+    suspicion: Suspicion = corruption.NONE
+    denied: str = ""
+    """etcd's words, where it asks for another user than the operator is."""
+
+    looked: Looked | None = None
+    answered: float = 0.0
+    """The loop's time at which the last of them had answered."""
+
+    stagger: float = 0.0
+    """How much longer than its interval it is good for, as a fraction of that interval."""
+
+    @property
+    def interval(self) -> float:
+        return max(SHORTEST_INTERVAL, SECONDS_PER_CALL * self.calls) * (1 + self.stagger)
+
+    def onto(self, base: Observation) -> Observation:
+        pods = tuple(replace(pod, answer=self.answers.get(pod.uid)) for pod in base.pods)
+        return replace(
+            base,
+            pods=pods,
+            etcd=self.etcd,
+            statuses=self.statuses,
+            strangers=self.strangers,
+            alarms=self.suspicion.alarms,
+            hashes=self.suspicion.hashes,
+            denied=self.denied,
+            auth=self.looked.view if self.looked else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Each member's own status, the list of one that knows a leader, and the calls it took."""
+
+    statuses: Mapping[int, MemberStatus]
+    strangers: Mapping[int, int]
+    view: EtcdView | None = None
+    suspicion: Suspicion = corruption.NONE
+    calls: int = 0
+    denied: str = ""
+    looked: Looked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What a round goes by besides the pods."""
+
+    suspicion: Suspicion
+    looked: Looked | None
+    passwords: Mapping[str, str]
+
+
+class Network:
+    def __init__(
+        self,
+        start: Start,
+        etcd: Etcd,
+        clock: Callable[[], float] = time.monotonic,
+        accounts: Accounts | None = None,
+    ) -> None:
+        self._start = start
+        self._etcd = etcd
+        self._clock = clock
+        self._accounts = accounts
+
+    async def ask(
+        self,
+        base: Observation,
+        key: bytes | None,
+        last: Sweep | None = None,
+        identity: Identity | None = None,
+        passwords: Mapping[str, str] | None = None,
+    ) -> Sweep:
+        """One round of questions.
+
+        Args:
+            key: of the start tickets; None where there is no usable one, and nobody is asked then.
+            last: an earlier round, for what need not be asked again.
+            identity: what the operator shows etcd; None where it has nothing to show.
+            passwords: of etcd's users, to be tried.
+        """
+        before = _Before(
+            last.suspicion if last else corruption.NONE,
+            last.looked if last else None,
+            passwords or {},
+        )
+        answers, members = await asyncio.gather(
+            self._ask_starts(base.pods, key), self._ask_etcd(base, before, identity)
+        )
+        return Sweep(
+            self._clock(),
+            shape_of(base),
+            members.calls,
+            members.view,
+            members.statuses,
+            members.strangers,
+            answers,
+            members.suspicion,
+            members.denied,
+            members.looked,
+            answered=asyncio.get_running_loop().time(),
+            stagger=_share(base.cluster.uid) if last is None else 0.0,
+        )
+
+    async def _ask_starts(
+        self, pods: Iterable[Pod], key: bytes | None
+    ) -> Mapping[str, StartAnswer]:
+        if key is None:
+            return {}
+        waiting = [pod for pod in pods if pod.in_start and pod.address and not pod.deleting]
+        said = await asyncio.gather(*(self._ask_start(pod, key) for pod in waiting))
+        return {pod.uid: answer for pod, answer in zip(waiting, said, strict=True) if answer}
+
+    async def _ask_start(self, pod: Pod, key: bytes) -> StartAnswer | None:
+        try:
+            answer = await self._start.ask(pod.address, pod.uid, key)
+        except tickets.NoAnswer as error:
+            log.debug("start in %s gave no answer: %s", pod.name, error)
+            return None
+        return StartAnswer(answer.challenge, answer.finding)
+
+    async def _ask_etcd(
+        self, base: Observation, before: _Before, identity: Identity | None
+    ) -> _Members:
+        places = endpoints(base, identity)
+        asked = (self._status(at, _deadline(base, ordinal)) for ordinal, at in places.items())
+        said = dict(zip(places, await asyncio.gather(*asked), strict=True))
+        statuses = {one: status for one, status in said.items() if isinstance(status, MemberStatus)}
+        strangers = {one: other for one, other in said.items() if isinstance(other, int)}
+        denied = next((words for words in said.values() if isinstance(words, str)), "")
+        calls = len(places)
+        for ordinal in _list_order(statuses)[:LIST_TRIES]:
+            calls += 1
+            view = await self._member_list(places[ordinal])
+            if isinstance(view, EtcdView):
+                rouse = _has_silent_learner(view, places, statuses)
+                found = await self._suspicion(
+                    ordinal, places, statuses, before.suspicion, rouse=rouse
+                )
+                looked = await self._look(base, places[ordinal], before)
+                calls += found.calls + (auth_look.CALLS if looked else 0)
+                return _Members(statuses, strangers, view, found, calls, looked=looked)
+            denied = denied or (view if isinstance(view, str) else "")
+        return _Members(statuses, strangers, calls=calls, denied=denied)
+
+    async def _look(self, base: Observation, at: Endpoint, before: _Before) -> Looked | None:
+        if self._accounts is None or not authentication.is_asked_about(base):
+            return None
+        return await auth_look.look(self._accounts, at, base, before.passwords, before.looked)
+
+    async def _suspicion(
+        self,
+        voter: int,
+        places: Mapping[int, Endpoint],
+        statuses: Mapping[int, MemberStatus],
+        last: Suspicion,
+        *,
+        rouse: bool,
+    ) -> Suspicion:
+        """`rouse`: asking for alarms adds an entry to the log, and that is wanted."""
+        if not rouse and not corruption.is_raised(statuses.values()):
+            return corruption.NONE
+        now = self._clock()
+        return await corruption.look_into(
+            self._etcd, places[voter], places, statuses, last=last, now=now
+        )
+
+    async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | str | int | None:
+        """Text: etcd's words to somebody whom it does not know. A number: another cluster's ID."""
+        return await _said(self._etcd.status(at, seconds))
+
+    async def _member_list(self, at: Endpoint) -> EtcdView | str | int | None:
+        return await _said(self._etcd.member_list(at))
+
+
+async def _said(asked: Awaitable[Reply]) -> Reply | str | int | None:
+    try:
+        return await asked
+    except etcd_client.Stranger as error:
+        _tell(error)
+        return error.cluster_id
+    except etcd_client.Denied as error:
+        _tell(error)
+        return str(error)
+    except (etcd_client.NoAnswer, etcd_client.Refused) as error:
+        _tell(error)
+        return None
+
+
+def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, Endpoint]:
+    """Where members may answer, and as whom, by ordinal.
+
+    Without a record of the cluster's ID nobody is asked: there would be no telling who answers.
+    Without a certificate to show no member is that serves TLS alone.
+    """
+    bootstrap = base.secret.bootstrap if base.secret else None
+    if bootstrap is None:
+        return {}
+    places: dict[int, Endpoint] = {}
+    for pod in base.pods:
+        # One that is on its way out is counted on no more, and may let a question hang.
+        if pod.deleting or not pod.etcd_started or pod.in_start or not pod.address:
+            continue
+        served = links.levels_of(base, pod).client_schemes
+        encrypted = identity is not None and "https" in served
+        if not encrypted and "http" not in served:
+            continue
+        claim = base.claim(pod.ordinal) if base.cluster.durable else None
+        record = claim.record if claim else pod.record
+        known = record is not None and record.cluster_id == bootstrap.cluster_id
+        member_id = record.member_id if record and known else None
+        host = base.cluster.host(pod.ordinal)
+        tls = replace(identity, host=host) if identity and encrypted else None
+        places[pod.ordinal] = Endpoint(pod.address, bootstrap.cluster_id, member_id, tls=tls)
+    return places
+
+
+def _share(uid: str) -> float:
+    """A part of 1, another one for each cluster.
+
+    An operator that begins anew looks at its whole fleet at once. What it looks at next is due at
+    moments spread over an interval, or the fleet would be asked at one moment for ever.
+    """
+    digest = hashlib.sha256(uid.encode()).digest()
+    return int.from_bytes(digest[:4]) / 2**32
+
+
+def _has_silent_learner(
+    view: EtcdView, places: Mapping[int, Endpoint], statuses: Mapping[int, MemberStatus]
+) -> bool:
+    """Whether a learner runs that may wait for an entry in the log: any will do.
+
+    One that took on a snapshot of the database counts nothing as applied before the next entry. If
+    it is more than 5000 behind by that, etcd refuses its own announcement (`too many requests`),
+    and serves nobody before that is made: for as long as nobody writes (seen on 3.6.16 and 3.7.3).
+    """
+    told = {status.member_id for status in statuses.values()}
+    silent = any(one.learner and one.member_id not in told for one in view.members)
+    return silent and places.keys() != statuses.keys()
+
+
+def _deadline(base: Observation, ordinal: int) -> float:
+    pod = base.pod(ordinal)
+    starts = pod is not None and pod.age < YOUNG_SECONDS and not pod.ready
+    return YOUNG_PATIENCE if starts else etcd_client.READ_SECONDS
+
+
+def _list_order(statuses: Mapping[int, MemberStatus]) -> list[int]:
+    """Voters that know a leader, the latest term first, in it the leader itself.
+
+    One without a leader would keep the question until its deadline, and a deposed leader that does
+    not know it yet, too.
+    """
+    able = [
+        (-status.term, status.leader_id != status.member_id, ordinal)
+        for ordinal, status in statuses.items()
+        if status.leader_id and not status.learner
+    ]
+    return [ordinal for *_, ordinal in sorted(able)]
+
+
+def shape_of(base: Observation) -> Shape:
+    cluster_id = base.secret.bootstrap.cluster_id if base.secret and base.secret.bootstrap else None
+    pods = tuple(replace(pod, resource_version="", age=0.0) for pod in base.pods)
+    return (base.cluster.uid, base.cluster.generation, cluster_id, pods)
+
+
+def _tell(error: Exception) -> None:
+    """A stranger at a member's address is worth a line; silence is everyday while pods start."""
+    level = logging.WARNING if isinstance(error, etcd_client.Stranger) else logging.DEBUG
+    log.log(level, "etcd: %s", error)

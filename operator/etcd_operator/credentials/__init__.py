@@ -1,0 +1,1 @@
+"""Keys, certificates and passwords: made, checked, renewed, rotated."""

@@ -1,0 +1,165 @@
+"""Looks at the Secrets with a cluster's certificates, and keeps what the operator shows etcd.
+
+Those of ours are in the store, a user's are read (`provided.py`); what cert-manager writes is
+looked at before it becomes one of ours (`issued.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from etcd_operator.credentials import checking
+from etcd_operator.credentials.checking import Examined
+from etcd_operator.credentials.issued import IssuedLook, Look, other_issuer
+from etcd_operator.credentials.issuing import contents
+from etcd_operator.credentials.provided import ProvidedSecrets
+from etcd_operator.etcd.client import Identity
+from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.moments import rfc3339, seconds
+from etcd_operator.objects import reading
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.certificates import OPERATOR_FILES, Need, as_issued, issued, managed
+from etcd_stateful.membership import rotation, switch
+from etcd_stateful.membership.certificates import needed_of_users
+from etcd_stateful.membership.observation import (
+    Certificate,
+    Certificates,
+    Foreign,
+    Issued,
+    Observation,
+)
+
+
+class CertificateLook:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        finder: Finder,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        mark: Mark = unheard,
+    ) -> None:
+        self._secrets = ProvidedSecrets(kube, clock, mark)
+        self._issued = IssuedLook(kube, finder, clock, mark)
+        self._finder = finder
+        self._wall_clock = wall_clock
+        self._examined: dict[Key, dict[Need, tuple[str, Examined]]] = {}
+        self._identities: dict[Key, Identity] = {}
+
+    def forget(self, key: Key) -> None:
+        self._secrets.forget(key)
+        self._issued.forget(key)
+        for memory in (self._examined, self._identities):
+            memory.pop(key, None)
+
+    def identity(self, cluster: EtcdCluster) -> Identity | None:
+        """What the operator shows etcd, of the last look; None where there is nothing usable."""
+        return self._identities.get(cluster.key)
+
+    async def onto(self, base: Observation) -> Observation:
+        """The observation with the certificates that are there, and whose they are."""
+        cluster = base.cluster
+        to_come = replace(base, cluster=replace(cluster, links=switch.coming(base)))
+        if cluster.links.are_plaintext and to_come.cluster.links.are_plaintext:
+            self.forget(cluster.key)
+            return replace(base, certificates=Certificates(self._wall_clock()))
+        ours, now_theirs = (*managed(cluster), *issued(cluster)), needed_of_users(base)
+        look = await self._issued.look(cluster)
+        # Those of users are looked at before anything is made to need them.
+        theirs = (*now_theirs, *(one for one in needed_of_users(to_come) if one not in now_theirs))
+        taken = await self._taken(
+            cluster, [one for one in managed(to_come.cluster) if one not in ours]
+        )
+        raws = await asyncio.gather(
+            *(self._finder.find(SECRETS, cluster.namespace, need.secret) for need in ours),
+            *(self._secrets.read(cluster, need.secret) for need in theirs),
+        )
+        now = self._wall_clock()
+        foreign: list[Foreign] = [*look.foreign]
+        found: dict[str, dict[str, Certificate]] = {}
+        good: dict[str, Json] = {}
+        for need, raw in zip((*ours, *theirs), raws, strict=True):
+            other = reading.foreign(cluster, "Secret", raw) if raw and need in ours else None
+            if other is not None:
+                foreign.append(other)
+            elif raw is not None:
+                one = self._certificate(cluster, need, raw, now)
+                found.setdefault(need.secret, {})[need.role] = one
+                if not one.problem:
+                    good[need.role] = raw
+        self._keep_identity(cluster, good.get("operator"))
+        self._secrets.spoil(cluster, {need.secret for need in theirs if need.role not in good})
+        certificates = Certificates(
+            now,
+            found,
+            taken=taken,
+            issued=self._made(cluster, look, now),
+            why_not_asked=look.missing,
+        )
+        found_all = replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
+        return rotation.settled(found_all)
+
+    async def _taken(self, cluster: EtcdCluster, needs: list[Need]) -> tuple[Foreign, ...]:
+        """Those of others under names that will be needed."""
+        names = sorted({need.secret for need in needs})
+        raws = [await self._finder.find(SECRETS, cluster.namespace, name) for name in names]
+        found = (reading.foreign(cluster, "Secret", raw) for raw in raws if raw is not None)
+        return tuple(one for one in found if one is not None)
+
+    def _made(self, cluster: EtcdCluster, look: Look, now: float) -> dict[str, Issued]:
+        """What has come of each Certificate."""
+        made = {}
+        for need in map(as_issued, issued(cluster)):
+            link = cluster.links.peer if need.role == "peer" else cluster.links.client
+            found = None
+            if (raw := look.secrets.get(need.secret)) is not None:
+                found = self._certificate(cluster, need, raw, now)
+                if other := other_issuer(raw, link.issuer):
+                    found = replace(found, problem=other)
+            made[need.secret] = Issued(look.certificates.get(need.secret), found)
+        return made
+
+    def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
+        version = str(raw["metadata"]["resourceVersion"])
+        known = self._examined.setdefault(cluster.key, {})
+        if need not in known or known[need][0] != version:
+            known[need] = (version, checking.examine(need, contents(raw)))
+        examined = known[need][1]
+        own = examined.certificate
+        return Certificate(
+            version,
+            checking.problem_at(examined, now),
+            own.begins,
+            own.ends,
+            until=rfc3339(own.ends) if own.ends else "",
+            turns=checking.turns_at(examined, now),
+            authority=examined.digest,
+            subject=examined.subject,
+            trusts=examined.trusts,
+            pinned=examined.pinned,
+            leaf=examined.leaf,
+            written=_written(raw),
+            stage=examined.stage,
+            generation=examined.generation,
+        )
+
+    def _keep_identity(self, cluster: EtcdCluster, raw: Json | None) -> None:
+        key = cluster.key
+        if raw is None or not cluster.links.client.is_encrypted:
+            self._identities.pop(key, None)
+            return
+        data, files = contents(raw), OPERATOR_FILES
+        self._identities[key] = Identity(
+            data[files.authority], data[files.certificate], data[files.key]
+        )
+
+
+def _written(raw: Json) -> float:
+    return seconds((raw["metadata"].get("annotations") or {}).get(naming.WRITTEN)) or 0.0

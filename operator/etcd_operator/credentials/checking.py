@@ -1,0 +1,256 @@
+"""Whether the certificate in a Secret is what a cluster's links need, and what is wrong with it.
+
+Pure: bytes and a time go in. What it says names the key of the Secret, and never what a private key
+holds. Only what a handshake would fail at is refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from etcd_operator.credentials import authorities as rotating
+from etcd_operator.credentials.authorities import digest
+from etcd_operator.moments import rfc3339
+from etcd_stateful.certificates import (
+    GENERATION_FILE,
+    PREDECESSOR_FILE,
+    SUCCESSOR_FILES,
+    Need,
+    pinned_file,
+    trust_of,
+)
+from etcd_stateful.membership.observation import Stage
+
+MANY_NAMES = 3
+"""How many of those that are missing are named."""
+
+
+class Unusable(ValueError):
+    """Why, beginning with the key of the Secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """From when to when one of the files is good; seconds since 1970."""
+
+    key: str
+    begins: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What can be said of a Secret's certificate without a clock."""
+
+    problem: str = ""
+    certificate: Validity = Validity("", 0.0, 0.0)
+    authority: Validity = Validity("", 0.0, 0.0)
+    digest: str = ""
+    """Of the authority that has signed it."""
+
+    leaf: str = ""
+    subject: str = ""
+    """Common name."""
+    trusts: tuple[str, ...] = ()
+    pinned: str = ""
+    stage: Stage = ""
+    generation: int = 1
+    """As in `observation.Certificate`."""
+
+
+def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
+    try:
+        return _examine(need, data)
+    except Unusable as error:
+        return Examined(str(error))
+    except Exception:  # noqa: BLE001 - what is malformed comes as almost any exception, anywhere
+        return Examined(f"{need.files.certificate} or {need.files.authority} is malformed")
+
+
+def problem_at(examined: Examined, now: float) -> str:
+    """What is wrong with it at that time; empty for one that is good."""
+    if examined.problem:
+        return examined.problem
+    for one in (examined.certificate, examined.authority):
+        if now >= one.ends:
+            return f"{one.key} expired on {rfc3339(one.ends)}"
+        if now < one.begins:
+            return f"{one.key} is not valid before {rfc3339(one.begins)}"
+    return ""
+
+
+def turns_at(examined: Examined, now: float) -> float:
+    """The next moment at which `problem_at` may say something else."""
+    bounds = [(one.begins, one.ends) for one in (examined.certificate, examined.authority)]
+    return min((at for pair in bounds for at in pair if at > now), default=inf)
+
+
+def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:
+    for key in dict.fromkeys(need.files):
+        if not data.get(key):
+            raise Unusable(f"{key} is missing")
+    leaf, *chain = _certificates(need.files.certificate, data)
+    _check_key(need, data, leaf)
+    authorities = _certificates(need.files.authority, data)
+    authority = leaf if need.role == "authority" else _signer(need, leaf, chain, authorities)
+    if not _is_authority(authority):
+        raise Unusable(f"{need.files.authority} is not the certificate of an authority")
+    _check_usages(need, leaf)
+    _check_names(need, leaf)
+    found = Examined(
+        certificate=_validity(need.files.certificate, leaf),
+        authority=_validity(need.files.authority, authority),
+        digest=digest(authority),
+        leaf=digest(leaf),
+        subject=_common_name(leaf),
+    )
+    if need.role == "authority":
+        return _with_rotation(need, data, found)
+    trusts = tuple(map(digest, authorities))
+    return replace(found, trusts=trusts, pinned=_pinned(need, data, trusts))
+
+
+def _with_rotation(need: Need, data: Mapping[str, bytes], found: Examined) -> Examined:
+    """With what a rotation has put beside the authority, which must be whole."""
+    stage = rotating.stage(data)
+    if stage == "overlap":
+        following = replace(need, files=SUCCESSOR_FILES)
+        successor, *_ = _certificates(SUCCESSOR_FILES.certificate, data)
+        _check_key(following, data, successor)
+    if PREDECESSOR_FILE in data:
+        _certificates(PREDECESSOR_FILE, data)
+    try:
+        generation = rotating.generation(data)
+    except ValueError as error:
+        raise Unusable(f"{GENERATION_FILE} is no number") from error
+    trusts = tuple(map(digest, rotating.trusted(data)))
+    return replace(found, trusts=trusts, stage=stage, generation=generation)
+
+
+def _pinned(need: Need, data: Mapping[str, bytes], trusts: Sequence[str]) -> str:
+    trust, bundle = trust_of(trusts), need.files.authority
+    return trust if data.get(pinned_file(bundle, trust)) == data[bundle] else ""
+
+
+def _common_name(leaf: x509.Certificate) -> str:
+    names = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[-1].value) if names else ""
+
+
+def _certificates(key: str, data: Mapping[str, bytes]) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(data[key])
+    except KeyError as error:
+        raise Unusable(f"{key} is missing") from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise Unusable(f"{key} is no certificate in PEM form") from error
+
+
+def _check_key(need: Need, data: Mapping[str, bytes], leaf: x509.Certificate) -> None:
+    name = need.files.key
+    try:
+        key = serialization.load_pem_private_key(data[name], password=None)
+    except (KeyError, ValueError, TypeError, UnsupportedAlgorithm):
+        # Not chained: what the parser says may quote what it was given.
+        raise Unusable(f"{name} is no private key in PEM form without a password") from None
+    if _public(key.public_key()) != _public(leaf.public_key()):
+        raise Unusable(f"{name} is not the key of {need.files.certificate}")
+
+
+def _public(key: object) -> bytes:
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    encoded: bytes = key.public_bytes(serialization.Encoding.DER, form)  # type: ignore[attr-defined]
+    return encoded
+
+
+def _signer(
+    need: Need,
+    leaf: x509.Certificate,
+    chain: Sequence[x509.Certificate],
+    authorities: Sequence[x509.Certificate],
+) -> x509.Certificate:
+    """The authority that the leaf leads to, by way of the certificates that follow it."""
+    link = leaf
+    for _ in range(len(chain) + 1):
+        if found := next((one for one in authorities if _has_signed(one, link)), None):
+            return found
+        if (above := next((one for one in chain if _has_signed(one, link)), None)) is None:
+            break
+        link = above
+    files = need.files
+    raise Unusable(f"{files.authority} has not signed {files.certificate}")
+
+
+def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+    return found.value.ca
+
+
+def _check_usages(need: Need, leaf: x509.Certificate) -> None:
+    try:
+        found = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return  # then it is good for all
+    except ValueError as error:
+        raise Unusable(f"{need.files.certificate} has extensions that cannot be read") from error
+    if ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in found:
+        return
+    for wanted, oid, name in (
+        (need.serves, ExtendedKeyUsageOID.SERVER_AUTH, "serverAuth"),
+        (need.calls, ExtendedKeyUsageOID.CLIENT_AUTH, "clientAuth"),
+    ):
+        if wanted and oid not in found:
+            raise Unusable(f"{need.files.certificate} lacks the extended key usage {name}")
+
+
+def _check_names(need: Need, leaf: x509.Certificate) -> None:
+    if not need.names and not need.addresses:
+        return
+    try:
+        found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        raise Unusable(
+            f"{need.files.certificate} has no subject alternative names; it must be good for "
+            f"{_some(need.names)}"
+        ) from None
+    names = {name.lower() for name in found.get_values_for_type(x509.DNSName)}
+    addresses = set(found.get_values_for_type(x509.IPAddress))
+    missing = [name for name in need.names if not _covers(names, name)]
+    missing += [one for one in need.addresses if ipaddress.ip_address(one) not in addresses]
+    if missing:
+        raise Unusable(f"{need.files.certificate} is not good for the name {_some(missing)}")
+
+
+def _covers(names: set[str], name: str) -> bool:
+    _, _, rest = name.partition(".")
+    return name in names or f"*.{rest}" in names
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MANY_NAMES
+    shown = ", ".join(names[:MANY_NAMES])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _validity(key: str, certificate: x509.Certificate) -> Validity:
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return Validity(key, begins.timestamp(), ends.timestamp())

@@ -1,0 +1,169 @@
+"""What cert-manager was asked for, and what it has written.
+
+Its Certificates are listed, all of a namespace at once, when one that is needed here has changed
+(`name_changes.py`); where nobody would tell, every now and then. The Secrets carry our labels, so
+the watch tells of a renewal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from etcd_operator.kube.api import CERTIFICATES, SECRETS, Json, Key, Kubernetes, Rejected, Resource
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.kube.watches import OURS
+from etcd_operator.objects import reading
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.issuer import Issuer
+from etcd_stateful.certificates import Need, as_issued, issued
+from etcd_stateful.membership.observation import Foreign
+
+SOON_SECONDS: Final = 2.0
+"""How old the view of the Certificates may be where nobody tells of them, while something is yet to
+be issued."""
+
+CALM_SECONDS: Final = 60.0
+"""And while nothing is."""
+
+NAME: Final = "cert-manager.io/certificate-name"
+ISSUER: Final = (
+    "cert-manager.io/issuer-name",
+    "cert-manager.io/issuer-kind",
+    "cert-manager.io/issuer-group",
+)
+"""Annotations of a Secret that cert-manager has written."""
+
+_REFUSALS: Final = {
+    404: "this Kubernetes does not serve certificates.cert-manager.io/v1: install cert-manager. "
+    "The operator notices by itself within seconds",
+    403: "the operator may not ask for certificates.cert-manager.io: its Role is not that of this "
+    "version's chart. Give it get, list, watch, create and patch on them",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """By the name that a Certificate and its Secret have."""
+
+    missing: str = ""
+    """Why there are no Certificates to be had, in words."""
+
+    certificates: Mapping[str, Json] = field(default_factory=dict)
+    secrets: Mapping[str, Json] = field(default_factory=dict)
+    foreign: tuple[Foreign, ...] = ()
+
+
+class IssuedLook:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        finder: Finder,
+        clock: Callable[[], float] = time.monotonic,
+        mark: Mark = unheard,
+    ) -> None:
+        self._kube = kube
+        self._finder = finder
+        self._clock = clock
+        self._mark = mark
+        self._listed: dict[str, tuple[float, str]] = {}
+        """By namespace: when, and why not."""
+
+        self._marks: dict[Key, list[int | None]] = {}
+        """Of a cluster's Certificates, when they were last listed for it."""
+
+        self._calm: set[Key] = set()
+
+    def forget(self, key: Key) -> None:
+        self._calm.discard(key)
+        self._marks.pop(key, None)
+
+    async def look(self, cluster: EtcdCluster) -> Look:
+        needs = [as_issued(need) for need in issued(cluster)]
+        if not needs:
+            return Look()
+        missing = await self._list(cluster, needs)
+        certificates = {} if missing else await self._find(CERTIFICATES, cluster, needs)
+        written = await self._find(SECRETS, cluster, needs)
+        foreign = [
+            other
+            for name, raw in certificates.items()
+            if (other := reading.foreign(cluster, "Certificate", raw))
+        ]
+        foreign += [
+            _stranger(cluster, name, raw) for name, raw in written.items() if not _is_of(name, raw)
+        ]
+        names = {one.name for one in foreign}
+        found = Look(
+            missing,
+            {name: raw for name, raw in certificates.items() if name not in names},
+            {name: raw for name, raw in written.items() if name not in names},
+            tuple(foreign),
+        )
+        self._remember(cluster.key, found, len(needs))
+        return found
+
+    async def _list(self, cluster: EtcdCluster, needs: Sequence[Need]) -> str:
+        """Why there are none to be had, in words; empty where the finder has them."""
+        key, now = cluster.key, self._clock()
+        # Before they are listed: what changes meanwhile has another one.
+        marks = [self._mark(CERTIFICATES, key, need.secret) for need in needs]
+        at, missing = self._listed.get(cluster.namespace, (float("-inf"), ""))
+        if self._stands(key, marks, now - at):
+            return missing
+        missing = ""
+        try:
+            listing = await self._kube.list_at(CERTIFICATES, cluster.namespace, OURS)
+            self._finder.take_all(CERTIFICATES, cluster.namespace, listing)
+        except Rejected as error:
+            if error.status not in _REFUSALS:
+                raise
+            missing = _REFUSALS[error.status]
+        self._listed[cluster.namespace], self._marks[key] = (now, missing), marks
+        return missing
+
+    def _stands(self, key: Key, marks: list[int | None], age: float) -> bool:
+        if None not in marks:
+            return self._marks.get(key) == marks
+        return age < (CALM_SECONDS if key in self._calm else SOON_SECONDS)
+
+    async def _find(
+        self, resource: Resource, cluster: EtcdCluster, needs: Sequence[Need]
+    ) -> dict[str, Json]:
+        names = [need.secret for need in needs]
+        raws = await asyncio.gather(
+            *(self._finder.find(resource, cluster.namespace, name) for name in names)
+        )
+        return {name: raw for name, raw in zip(names, raws, strict=True) if raw is not None}
+
+    def _remember(self, key: Key, found: Look, needed: int) -> None:
+        statuses = (raw.get("status") or {} for raw in found.certificates.values())
+        ready = [one for one in statuses if reading.is_ready(one)]
+        if len(found.secrets) == needed and (found.missing or len(ready) == needed):
+            self._calm.add(key)
+        else:
+            self._calm.discard(key)
+
+
+def other_issuer(raw: Json, issuer: Issuer | None) -> str:
+    """What is wrong with a Secret that an issuer of before has filled; empty for one of this."""
+    notes = raw["metadata"].get("annotations") or {}
+    made_by = tuple(str(notes.get(key, "")) for key in ISSUER)
+    if issuer is None or made_by == (issuer.name, issuer.kind, issuer.group):
+        return ""
+    return f"tls.crt is of {made_by[1]} {made_by[0]} of {made_by[2]}, not of {issuer}"
+
+
+def _is_of(name: str, raw: Json) -> bool:
+    """Whether cert-manager has written it for the Certificate of its name."""
+    return (raw["metadata"].get("annotations") or {}).get(NAME) == name
+
+
+def _stranger(cluster: EtcdCluster, name: str, raw: Json) -> Foreign:
+    """cert-manager would write over it."""
+    known = reading.foreign(cluster, "Secret", raw)
+    return known or Foreign("Secret", name, "nobody (cert-manager has not written it)")

@@ -1,0 +1,77 @@
+"""Secrets that users provide, as last read.
+
+They carry no label of ours, so the store does not have them. They are read again when the spec has
+changed or they have, as far as that is heard of (`name_changes.py`); otherwise at intervals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
+from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_stateful.api.cluster import EtcdCluster
+
+MENDED_SECONDS: Final = 2.0
+"""How old the view of a user's Secret may be while something is wrong with it."""
+
+GOOD_SECONDS: Final = 30.0
+"""And while nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    at: float
+    generation: int
+    raw: Json | None
+    mark: int | None
+
+
+class ProvidedSecrets:
+    def __init__(
+        self,
+        kube: Kubernetes,
+        clock: Callable[[], float] = time.monotonic,
+        mark: Mark = unheard,
+    ) -> None:
+        self._kube = kube
+        self._mark = mark
+        self._clock = clock
+        self._reads: dict[Key, dict[str, _Read]] = {}
+
+    def forget(self, key: Key) -> None:
+        self._reads.pop(key, None)
+
+    async def read(self, cluster: EtcdCluster, name: str) -> Json | None:
+        key = cluster.key
+        if last := self._reads.get(key, {}).get(name):
+            mark, now = self._mark(SECRETS, key, name), self._clock()
+            if last.generation == cluster.generation and _stands(last, mark, now):
+                return last.raw
+        return await self.read_again(cluster, name)
+
+    async def read_again(self, cluster: EtcdCluster, name: str) -> Json | None:
+        """Whatever was read or heard of before."""
+        key = cluster.key
+        # Before it is read: what changes meanwhile has another mark.
+        now, mark = self._clock(), self._mark(SECRETS, key, name)
+        raw = await self._kube.get(SECRETS, cluster.namespace, name)
+        self._reads.setdefault(key, {})[name] = _Read(now, cluster.generation, raw, mark)
+        return raw
+
+    def spoil(self, cluster: EtcdCluster, bad: Iterable[str]) -> None:
+        """Has these read again soon, as what is wrong with them may be mended."""
+        reads = self._reads.get(cluster.key, {})
+        earlier = self._clock() - (GOOD_SECONDS - MENDED_SECONDS)
+        for name in bad:
+            if name in reads:
+                reads[name] = replace(reads[name], at=min(reads[name].at, earlier))
+
+
+def _stands(last: _Read, mark: int | None, now: float) -> bool:
+    if mark is not None:
+        return last.mark == mark
+    return now - last.at < GOOD_SECONDS

@@ -1,0 +1,180 @@
+"""Keys and certificates, made as `etcd_stateful.certificates` describes them.
+
+Pure but for the random keys. A key is drawn anew for each certificate; nothing of it is logged.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from etcd_operator.credentials import authorities
+from etcd_stateful.certificates import (
+    AUTHORITY_FILES,
+    EARLIER,
+    GENERATION_FILE,
+    Need,
+    pinned_file,
+    trust_of,
+)
+
+LONGEST_SUBJECT: Final = 64
+"""Of a common name, by RFC 5280."""
+
+
+class CannotSign(Exception):
+    """The authority's Secret does not hold what it takes."""
+
+
+def make(
+    need: Need, authority: Mapping[str, bytes], now: float, generation: int = 1
+) -> dict[str, bytes]:
+    """The content of the Secret.
+
+    Args:
+        authority: content of the Secret of the authority; not looked at for an authority itself.
+        generation: of an authority.
+    """
+    if need.role == "authority":
+        return _make_authority(need, now, generation)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _leaf(need, key, authority, now)
+    try:
+        trusted = authorities.trusted(authority)
+    except ValueError:
+        raise CannotSign(f"Secret {need.signed_by} holds no authority") from None
+    bundle = b"".join(map(_pem, trusted))
+    return {
+        need.files.authority: bundle,
+        need.files.certificate: _pem(certificate),
+        need.files.key: _key_pem(key),
+        **_pinned(need, authority, trusted, bundle),
+    }
+
+
+def _make_authority(need: Need, now: float, generation: int) -> dict[str, bytes]:
+    """Each generation has a name of its own."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    number = f"-{generation}" if generation > 1 else ""
+    name = _name(need.subject[: LONGEST_SUBJECT - len(number)] + number)
+    certificate = (
+        _builder(name, name, key, now, now + need.seconds)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return {
+        need.files.certificate: _pem(certificate),
+        need.files.key: _key_pem(key),
+        **({GENERATION_FILE: str(generation).encode()} if generation > 1 else {}),
+    }
+
+
+def _pinned(
+    need: Need, authority: Mapping[str, bytes], trusted: list[x509.Certificate], bundle: bytes
+) -> dict[str, bytes]:
+    """The bundle under a name that is its own, for pods; only once there was a rotation."""
+    rotated = len(trusted) > 1 or authorities.generation(authority) > 1
+    if not rotated or need.role not in ("peer", "server"):
+        return {}
+    return {pinned_file(need.files.authority, trust_of(map(authorities.digest, trusted))): bundle}
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _leaf(
+    need: Need, key: ec.EllipticCurvePrivateKey, authority: Mapping[str, bytes], now: float
+) -> x509.Certificate:
+    signer, signing_key = _signer(need, authority)
+    ends = min(now + need.seconds, signer.not_valid_after_utc.timestamp())
+    above = signer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    builder = (
+        _builder(_name(need.subject), signer.subject, key, now, ends)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(_extended(need)), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(above), critical=False
+        )
+    )
+    if names := _alternatives(need):
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.sign(signing_key, hashes.SHA256())
+
+
+def _signer(
+    need: Need, authority: Mapping[str, bytes]
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    try:
+        certificate = x509.load_pem_x509_certificate(authority[AUTHORITY_FILES.certificate])
+        key = serialization.load_pem_private_key(authority[AUTHORITY_FILES.key], password=None)
+    except (KeyError, ValueError, TypeError):
+        # Not chained: what the parser says may quote what it was given.
+        raise CannotSign(f"Secret {need.signed_by} holds no authority") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise CannotSign(f"Secret {need.signed_by} holds a key of another kind")
+    return certificate, key
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    begins: float,
+    ends: float,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.fromtimestamp(begins, UTC) - timedelta(seconds=EARLIER))
+        .not_valid_after(datetime.fromtimestamp(ends, UTC))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _alternatives(need: Need) -> list[x509.GeneralName]:
+    addresses = (x509.IPAddress(ipaddress.ip_address(one)) for one in need.addresses)
+    return [*(x509.DNSName(name) for name in need.names), *addresses]
+
+
+def _extended(need: Need) -> list[x509.ObjectIdentifier]:
+    serves = [ExtendedKeyUsageOID.SERVER_AUTH] if need.serves else []
+    return serves + ([ExtendedKeyUsageOID.CLIENT_AUTH] if need.calls else [])
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )

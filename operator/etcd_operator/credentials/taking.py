@@ -1,0 +1,70 @@
+"""Takes what an issuer has made into use: into the Secrets that members and clients mount.
+
+The planner has chosen by digests, so what is written is what was looked at, or nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from etcd_operator.applied import Done, Outdated
+from etcd_operator.credentials import checking, issuing
+from etcd_operator.credentials.authorities import digest
+from etcd_operator.credentials.issuing import contents
+from etcd_operator.kube.api import SECRETS, Kubernetes
+from etcd_operator.kube.finder import Finder
+from etcd_operator.moments import rfc3339
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.certificates import Need, as_issued, pinned_file, trust_of
+from etcd_stateful.membership.steps import TakeCertificate
+
+Held = Mapping[Need, Mapping[str, bytes]]
+"""What is in the Secrets."""
+
+
+async def take(
+    kube: Kubernetes, finder: Finder, cluster: EtcdCluster, step: TakeCertificate, now: float
+) -> Done | Outdated:
+    """Raises KubeError of the kinds Rejected and Unavailable."""
+    need = step.need
+    held = {}
+    for one in step.known_in:
+        raw = await finder.find(SECRETS, cluster.namespace, one.secret)
+        held[one] = contents(raw) if raw else {}
+    files = _files(step, held)
+    if files is None or checking.examine(need, files).problem:
+        return Outdated(f"what was issued for Secret {need.secret} has changed in between")
+    notes = {naming.WRITTEN: rfc3339(now)}
+    return await issuing.put(kube, finder, cluster, step, files, "took", notes)
+
+
+def _files(step: TakeCertificate, held: Held) -> dict[str, bytes] | None:
+    """The content of the Secret; None where what was chosen is no longer to be had."""
+    need = step.need
+    known = {digest(one): one for it in held for one in _certificates(it.files.authority, held[it])}
+    if not set(step.trusts) <= known.keys():
+        return None
+    bundle = b"".join(known[one].public_bytes(Encoding.PEM) for one in step.trusts)
+    for one in (as_issued(need), need):
+        data = held.get(one, {})
+        found = _certificates(one.files.certificate, data)
+        if found and digest(found[0]) == step.leaf and one.files.key in data:
+            pinned = pinned_file(need.files.authority, trust_of(step.trusts))
+            return {
+                need.files.authority: bundle,
+                need.files.certificate: data[one.files.certificate],
+                need.files.key: data[one.files.key],
+                **({pinned: bundle} if need.role in ("peer", "server") else {}),
+            }
+    return None
+
+
+def _certificates(key: str, data: Mapping[str, bytes]) -> Sequence[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(data.get(key, b""))
+    except ValueError:
+        return ()

@@ -1,0 +1,1 @@
+"""etcd over the network: questions to members, and what is changed in them."""

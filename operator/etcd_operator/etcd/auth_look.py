@@ -1,0 +1,98 @@
+"""Looks at etcd's users and roles: one question while they are the same, as their revision says.
+
+Passwords are tried only once all else is as declared, and again only where one or the revision is
+another: a try costs etcd a tenth of a second, on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from etcd_operator.etcd.accounts import Accounts
+from etcd_operator.etcd.client import Endpoint, NoAnswer, Refused
+from etcd_stateful.membership import authentication
+from etcd_stateful.membership.accounts import AuthView
+from etcd_stateful.membership.observation import Observation
+
+log = logging.getLogger(__name__)
+
+CALLS: Final = 1
+"""How many calls of etcd a look costs that finds nothing new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was found, and of what: another revision, spec or password makes it void."""
+
+    view: AuthView
+    of: tuple[object, ...]
+
+
+async def look(
+    accounts: Accounts,
+    at: Endpoint,
+    base: Observation,
+    passwords: Mapping[str, str],
+    last: Looked | None,
+) -> Looked | None:
+    """None where etcd did not answer."""
+    try:
+        return await _look(accounts, at, base, passwords, last)
+    except (NoAnswer, Refused) as error:
+        log.debug("etcd's users and roles: %s", error)
+        return None
+
+
+async def _look(
+    accounts: Accounts,
+    at: Endpoint,
+    base: Observation,
+    passwords: Mapping[str, str],
+    last: Looked | None,
+) -> Looked:
+    status = await accounts.status(at)
+    names = authentication.names_asked_for(base)
+    of = (status, base.cluster.auth, names, _digests(passwords))
+    if last is not None and last.of == of:
+        return last
+    view = await _view(accounts, at, status.enabled, names)
+    auth = base.cluster.auth
+    if auth is not None and status.enabled and authentication.is_arranged(auth, view):
+        tried = [user.name for user in auth.users if user.name in passwords]
+        said = {user: await accounts.try_password(at, user, passwords[user]) for user in tried}
+        view = replace(
+            view,
+            refused=frozenset(user for user in tried if said[user] == "wrong"),
+            passwordless=frozenset(user for user in tried if said[user] == "has none"),
+        )
+    return Looked(view, of)
+
+
+async def _view(
+    accounts: Accounts,
+    at: Endpoint,
+    enabled: bool,
+    names: tuple[frozenset[str], frozenset[str]],
+) -> AuthView:
+    users, roles = await asyncio.gather(accounts.users(at), accounts.roles(at))
+    asked_users, asked_roles = sorted(users & names[0]), sorted(roles & names[1])
+    of_users = await asyncio.gather(*(accounts.roles_of(at, one) for one in asked_users))
+    of_roles = await asyncio.gather(*(accounts.permissions_of(at, one) for one in asked_roles))
+    return AuthView(
+        enabled,
+        dict.fromkeys(users, frozenset()) | dict(zip(asked_users, of_users, strict=True)),
+        dict.fromkeys(roles, frozenset()) | dict(zip(asked_roles, of_roles, strict=True)),
+    )
+
+
+def _digests(passwords: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """So that no password outlives the look for it."""
+    return frozenset(
+        (user, hashlib.sha256(password.encode()).hexdigest())
+        for user, password in passwords.items()
+    )

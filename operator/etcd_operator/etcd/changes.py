@@ -1,0 +1,109 @@
+"""Asks etcd for one change: of its members, its leader, its alarms, its version.
+
+The leader is asked, as that very member of that very cluster. No answer means that the change may
+have happened; etcd's own no means that it has not, and that asking again later may help. Where the
+leader believes itself to be cut off, the others are asked in turn: see etcd_stateful's `changes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Final
+
+from etcd_operator.applied import Declined, Done, Outdated, Uncertain
+from etcd_operator.etcd.client import Denied, Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.steps import (
+    CancelDowngrade,
+    DisarmAlarm,
+    EnableDowngrade,
+    EtcdChange,
+    MemberAddLearner,
+    MemberPromote,
+    MemberRemove,
+    MemberUpdate,
+    MoveLeader,
+    Voter,
+)
+
+CUT_OFF: Final = "unhealthy cluster"
+"""What a member says that has not been connected to enough voters for five seconds."""
+
+_DENIED: Final = (
+    "authentication is on, and etcd takes the operator for the user that its certificate names, "
+    "which must be root"
+)
+
+
+async def change(
+    etcd: Etcd, step: EtcdChange, identity: Identity | None = None
+) -> Done | Outdated | Uncertain | Declined:
+    """`identity`: what the operator shows etcd; None where it speaks plaintext."""
+    for asked in (step.leader, *_others(step)):
+        found = await outcome(_ask(etcd, endpoint(asked, identity), step))
+        if found != Declined(CUT_OFF):
+            return found
+    return Declined(CUT_OFF)
+
+
+async def outcome(
+    asked: Awaitable[str | None], done: str = ""
+) -> Done | Outdated | Uncertain | Declined:
+    """What became of a change; `done`: what it is in words, where itself it says nothing."""
+    try:
+        return Done(await asked or done)
+    except Denied as error:
+        return Declined(f"{error}: {_DENIED}")
+    except Refused as error:
+        return Declined(str(error))
+    except Stranger as error:
+        return Outdated(f"nothing was asked for: {error}")
+    except NoAnswer as error:
+        return Uncertain(f"whether it happened is unknown: {error}")
+
+
+def _others(step: EtcdChange) -> tuple[Voter, ...]:
+    """Those whose own view of their peers etcd goes by when it is asked for this."""
+    match step:
+        case MemberAddLearner():
+            return step.leader.others
+        case MemberRemove(member_id=leaves):
+            return tuple(one for one in step.leader.others if one.member_id != leaves)
+        case _:
+            return ()
+
+
+def endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
+    tls = replace(identity, host=asked.host) if identity and asked.host else None
+    return Endpoint(asked.address, asked.cluster_id, asked.member_id, tls=tls)
+
+
+async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:
+    """Does it; returns what was done, in words."""
+    match step:
+        case MemberAddLearner(peer_url=url, besides=others):
+            member_id = await etcd.member_add_learner(at, url, *others)
+            done = f"added learner {to_hex(member_id)} at {url}"
+        case MemberUpdate(member_id=member_id, peer_urls=urls):
+            await etcd.member_update(at, member_id, *urls)
+            done = f"member {to_hex(member_id)} goes by {' and '.join(urls)}"
+        case MemberPromote(member_id=member_id):
+            await etcd.member_promote(at, member_id)
+            done = f"promoted member {to_hex(member_id)}"
+        case MemberRemove(member_id=member_id):
+            await etcd.member_remove(at, member_id)
+            done = f"removed member {to_hex(member_id)}"
+        case MoveLeader(member_id=member_id):
+            await etcd.move_leader(at, member_id)
+            done = f"made member {to_hex(member_id)} the leader"
+        case DisarmAlarm(member_id=member_id):
+            await etcd.disarm_corrupt(at, member_id)
+            done = f"took back the CORRUPT alarm of member {to_hex(member_id)}"
+        case EnableDowngrade(minor=minor):
+            await etcd.enable_downgrade(at, minor)
+            done = f"told etcd that it goes down to {minor}"
+        case CancelDowngrade():
+            await etcd.cancel_downgrade(at)
+            done = "told etcd that it does not go down"
+    return done

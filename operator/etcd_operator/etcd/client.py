@@ -1,0 +1,339 @@
+"""Asks etcd members, one endpoint at a time, and believes only the member that was meant.
+
+Three habits, each paid for by a loss somewhere:
+
+- The member list is read linearizably. aetcd's own method lists serializably, so its stubs are used
+  directly; they also carry promote and move-leader, which it has no methods for.
+- Every reply's header says who spoke. Pod addresses are used again, so a reply of another cluster
+  or member counts as none.
+- Every call has a deadline, and no answer means *unknown*. Only etcd itself can refuse.
+
+A channel lives for one question: at 0.1 calls per second and cluster a kept connection would cost
+memory for nothing, and a fresh one knows no back-off of an earlier pod at the same address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+import grpc
+from aetcd import rpc
+
+from etcd_operator.etcd import fields as etcd_fields
+from etcd_operator.etcd.denial import is_denial
+from etcd_stateful import naming
+from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.membership.observation import Alarm, EtcdView, Member, MemberStatus
+
+READ_SECONDS: Final = 1.0
+"""Status is answered from memory; more than this is as good as dead."""
+
+LIST_SECONDS: Final = 1.5
+"""A linearizable read waits for a quorum; without one it would wait for etcd's own 7 seconds."""
+
+CHANGE_SECONDS: Final = 2.0
+"""One try. A change caught by the loss of a leader may hang; the next observation tells."""
+
+HASH_SECONDS: Final = 10.0
+"""A member reads its whole database for it."""
+
+_OPTIONS: Final = (
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 1024 * 1024),
+)
+
+_REFUSALS: Final = frozenset(
+    {
+        rpc.StatusCode.FAILED_PRECONDITION,
+        rpc.StatusCode.INVALID_ARGUMENT,
+        rpc.StatusCode.NOT_FOUND,
+        rpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+)
+
+_ENABLE: Final = rpc.DowngradeRequest.ENABLE
+_CANCEL: Final = rpc.DowngradeRequest.CANCEL
+
+_REFUSED_IN_WORDS: Final = (
+    "unhealthy cluster",
+    "rpc not supported for learner",
+    "password was given for no password user",
+)
+"""Clear words of etcd that come with a code that otherwise says nothing about the outcome."""
+
+
+class NoAnswer(Exception):
+    """Nobody who may answer did. What holds there is unknown; a change may have happened."""
+
+
+class Stranger(NoAnswer):
+    """Someone else answered at this address.
+
+    `cluster_id` is that of another etcd cluster; None where it was no etcd, or another member.
+    """
+
+    def __init__(self, words: str, cluster_id: int | None = None) -> None:
+        super().__init__(words)
+        self.cluster_id = cluster_id
+
+
+class Refused(Exception):
+    """etcd itself said no, in its own words: a reason to wait, and nothing has changed."""
+
+
+class Denied(Refused):
+    """etcd asks for a user, or for another one than the operator is to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom the operator trusts, and what it shows, all in PEM form; `host` is the name that the
+    member's certificate must have, as it is dialled by its address."""
+
+    authority: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a member is expected, and who it must be; None where that is not known."""
+
+    address: str
+    cluster_id: int | None = None
+    member_id: int | None = None
+    port: int = naming.CLIENT_PORT
+    tls: Identity | None = None
+    """None: in plaintext."""
+
+    @property
+    def target(self) -> str:
+        """The form of gRPC that needs no resolver: `ipv4:10.0.0.1:2379`, `ipv6:[::1]:2379`."""
+        if ipaddress.ip_address(self.address).version == 6:
+            return f"ipv6:[{self.address}]:{self.port}"
+        return f"ipv4:{self.address}:{self.port}"
+
+
+class Hash(NamedTuple):
+    """HashKV of what lies between the last compaction and a revision: only such of the same
+    compaction can be compared."""
+
+    value: int
+    compacted: int
+
+
+class Etcd(Protocol):
+    """What the operator asks of one member. Every method raises NoAnswer or Refused."""
+
+    async def status(self, at: Endpoint, seconds: float = READ_SECONDS) -> MemberStatus: ...
+
+    async def member_list(self, at: Endpoint) -> EtcdView: ...
+
+    async def member_add_learner(self, at: Endpoint, *peer_urls: str) -> int: ...
+
+    async def member_update(self, at: Endpoint, member_id: int, *peer_urls: str) -> None: ...
+
+    async def member_promote(self, at: Endpoint, member_id: int) -> None: ...
+
+    async def member_remove(self, at: Endpoint, member_id: int) -> None: ...
+
+    async def move_leader(self, at: Endpoint, member_id: int) -> None: ...
+
+    async def alarms(self, at: Endpoint) -> tuple[Alarm, ...]: ...
+
+    async def revision(self, at: Endpoint) -> int: ...
+
+    async def hash_kv(self, at: Endpoint, revision: int) -> Hash: ...
+
+    async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None: ...
+
+    async def enable_downgrade(self, at: Endpoint, minor: str) -> None: ...
+
+    async def cancel_downgrade(self, at: Endpoint) -> None: ...
+
+
+Ask = Callable[[Any], Awaitable[Any]]
+
+OpenChannel = Callable[[Endpoint], Any]
+
+
+def open_channel(endpoint: Endpoint) -> Any:
+    """A channel that has not connected yet."""
+    if endpoint.tls is None:
+        return plaintext(endpoint)
+    mine = endpoint.tls
+    credentials = grpc.ssl_channel_credentials(mine.authority, mine.key, mine.certificate)
+    named = (("grpc.ssl_target_name_override", mine.host),)
+    return rpc.secure_channel(endpoint.target, credentials, options=_OPTIONS + named)
+
+
+def plaintext(endpoint: Endpoint) -> Any:
+    return rpc.insecure_channel(endpoint.target, options=_OPTIONS)
+
+
+class GrpcEtcd:
+    """`Etcd` over aetcd's gRPC stubs."""
+
+    def __init__(self, opener: OpenChannel = open_channel, concurrency: int = 32) -> None:
+        self._open = opener
+        self._turns = asyncio.Semaphore(concurrency)
+
+    async def status(self, at: Endpoint, seconds: float = READ_SECONDS) -> MemberStatus:
+        reply = await self.read(at, _ask_status(seconds))
+        return MemberStatus(
+            member_id=reply.header.member_id,
+            cluster_id=reply.header.cluster_id,
+            version=reply.version,
+            leader_id=reply.leader,
+            term=reply.raftTerm,
+            applied_index=reply.raftAppliedIndex,
+            learner=reply.isLearner,
+            db_size=reply.dbSize,
+            errors=tuple(reply.errors),
+            revision=reply.header.revision,
+            storage_version=etcd_fields.storage_version(reply),
+            downgrade_target=etcd_fields.downgrade_target(reply),
+        )
+
+    async def member_list(self, at: Endpoint) -> EtcdView:
+        """The linearizable member list: what a quorum agrees on now."""
+        request = rpc.MemberListRequest(linearizable=True)
+        reply = await self.read(at, call(rpc.ClusterStub, "MemberList", request, LIST_SECONDS))
+        return EtcdView(
+            cluster_id=reply.header.cluster_id,
+            members=tuple(
+                Member(member.ID, member.name, tuple(member.peerURLs), member.isLearner)
+                for member in reply.members
+            ),
+        )
+
+    async def alarms(self, at: Endpoint) -> tuple[Alarm, ...]:
+        request = rpc.AlarmRequest(action=rpc.AlarmRequest.GET)
+        reply = await self.read(at, call(rpc.MaintenanceStub, "Alarm", request, LIST_SECONDS))
+        return tuple(
+            Alarm("CORRUPT" if alarm.alarm == rpc.CORRUPT else "NOSPACE", alarm.memberID)
+            for alarm in reply.alarms
+            if alarm.alarm in (rpc.CORRUPT, rpc.NOSPACE)
+        )
+
+    async def revision(self, at: Endpoint) -> int:
+        """Of the last write that the member has applied."""
+        reply = await self.read(at, _ask_status(READ_SECONDS))
+        return int(reply.header.revision)
+
+    async def hash_kv(self, at: Endpoint, revision: int) -> Hash:
+        """Of all that the member has up to `revision`. One that it has compacted is no answer."""
+        request = rpc.HashKVRequest(revision=revision)
+        reply = await self.read(at, call(rpc.MaintenanceStub, "HashKV", request, HASH_SECONDS))
+        return Hash(reply.hash, reply.compact_revision)
+
+    async def member_add_learner(self, at: Endpoint, *peer_urls: str) -> int:
+        """Adds a learner and returns the ID that etcd gave it. Ask the leader."""
+        request = rpc.MemberAddRequest(peerURLs=peer_urls, isLearner=True)
+        reply = await self.change(at, call(rpc.ClusterStub, "MemberAdd", request, CHANGE_SECONDS))
+        return int(reply.member.ID)
+
+    async def member_update(self, at: Endpoint, member_id: int, *peer_urls: str) -> None:
+        """Never of a learner: up to some patch of each minor etcd takes it for a voter then."""
+        request = rpc.MemberUpdateRequest(ID=member_id, peerURLs=peer_urls)
+        await self.change(at, call(rpc.ClusterStub, "MemberUpdate", request, CHANGE_SECONDS))
+
+    async def member_promote(self, at: Endpoint, member_id: int) -> None:
+        request = rpc.MemberPromoteRequest(ID=member_id)
+        await self.change(at, call(rpc.ClusterStub, "MemberPromote", request, CHANGE_SECONDS))
+
+    async def member_remove(self, at: Endpoint, member_id: int) -> None:
+        request = rpc.MemberRemoveRequest(ID=member_id)
+        await self.change(at, call(rpc.ClusterStub, "MemberRemove", request, CHANGE_SECONDS))
+
+    async def move_leader(self, at: Endpoint, member_id: int) -> None:
+        """Makes `member_id` the leader. Only the present leader may be asked."""
+        request = rpc.MoveLeaderRequest(targetID=member_id)
+        await self.change(at, call(rpc.MaintenanceStub, "MoveLeader", request, CHANGE_SECONDS))
+
+    async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None:
+        request = rpc.AlarmRequest(
+            action=rpc.AlarmRequest.DEACTIVATE, memberID=member_id, alarm=rpc.CORRUPT
+        )
+        await self.change(at, call(rpc.MaintenanceStub, "Alarm", request, CHANGE_SECONDS))
+
+    async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
+        """Tells the cluster that its members will run `minor`, one below what they do."""
+        await self._downgrade(at, rpc.DowngradeRequest(action=_ENABLE, version=minor))
+
+    async def cancel_downgrade(self, at: Endpoint) -> None:
+        await self._downgrade(at, rpc.DowngradeRequest(action=_CANCEL))
+
+    async def _downgrade(self, at: Endpoint, request: Any) -> None:
+        await self.change(at, call(rpc.MaintenanceStub, "Downgrade", request, CHANGE_SECONDS))
+
+    async def read(self, at: Endpoint, ask: Ask) -> Any:
+        async with self._channel(at) as channel:
+            reply = await ask(channel)
+        _check_speaker(at, reply.header)
+        return reply
+
+    async def change(self, at: Endpoint, ask: Ask) -> Any:
+        """A change is sent over a connection that has just told who is at its other end.
+
+        Afterwards would be too late; and the reply to MoveLeader has no header.
+        """
+        async with self._channel(at) as channel:
+            _check_speaker(at, (await _ask_status(READ_SECONDS)(channel)).header)
+            return await ask(channel)
+
+    @contextlib.asynccontextmanager
+    async def _channel(self, at: Endpoint) -> AsyncIterator[Any]:
+        async with self._turns:
+            channel = self._open(at)
+            try:
+                yield channel
+            except rpc.AioRpcError as error:
+                raise _meaning(at, error) from error
+            finally:
+                await channel.close()
+
+
+def call(stub: Callable[[Any], Any], method: str, request: Any, seconds: float) -> Ask:
+    """One question, to whoever is at the other end of a channel."""
+    return lambda channel: getattr(stub(channel), method)(request, timeout=seconds)
+
+
+def _ask_status(seconds: float) -> Ask:
+    return call(rpc.MaintenanceStub, "Status", rpc.StatusRequest(), seconds)
+
+
+def _check_speaker(at: Endpoint, header: Any) -> None:
+    """A zero ID is never a member's; a reply with one was not made by etcd's server."""
+    for what, meant, found, cluster_id in (
+        ("cluster", at.cluster_id, header.cluster_id, header.cluster_id or None),
+        ("member", at.member_id, header.member_id, None),
+    ):
+        if not found or (meant is not None and meant != found):
+            wanted = to_hex(meant) if meant is not None else "any"
+            words = f"{at.target} answered as {what} {to_hex(found)}, expected was {wanted}"
+            raise Stranger(words, cluster_id)
+
+
+def _meaning(at: Endpoint, error: Any) -> NoAnswer | Refused:
+    """Whether etcd said no, or nothing is known.
+
+    `Unavailable` is both: a dead endpoint, a lost leader (the change may still happen), and the
+    plain refusals of the health check and of learners. So is `Unknown`, which has all that etcd's
+    table of errors lacks.
+    """
+    words = str(error.details() or "")
+    code = error.code()
+    if is_denial(error):
+        return Denied(words.removeprefix("etcdserver: ") or code.name)
+    if code in _REFUSALS or any(phrase in words for phrase in _REFUSED_IN_WORDS):
+        return Refused(words.removeprefix("etcdserver: ") or code.name)
+    return NoAnswer(f"{at.target}: {code.name}: {words[:200]}")

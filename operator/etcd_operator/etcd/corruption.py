@@ -1,0 +1,93 @@
+"""Asks what etcd says of damage: its alarms, and who has which data once one says CORRUPT.
+
+The alarm may blame the wrong member, so each is asked for the hash of all that it has up to one
+revision. That reads its whole database: seldom, and never while nothing is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from etcd_operator.etcd.client import Endpoint, Etcd, Hash, NoAnswer, Refused
+from etcd_stateful.membership.observation import Alarm, MemberStatus
+
+SECONDS_BETWEEN: Final = 30.0
+"""How long hashes of the same members stand, between passes that only look."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """What was found out, when, and of which members."""
+
+    alarms: tuple[Alarm, ...] = ()
+    hashes: Mapping[int, int] = field(default_factory=dict)
+    """By ordinal."""
+
+    of: Mapping[int, int] = field(default_factory=dict)
+    """Member IDs by ordinal."""
+
+    at: float = 0.0
+    calls: int = 0
+
+
+NONE: Final = Suspicion()
+
+
+def is_raised(statuses: Iterable[MemberStatus]) -> bool:
+    """Whether a member speaks of an alarm; asking for them costs the cluster a log entry."""
+    return any("alarm:" in error for status in statuses for error in status.errors)
+
+
+async def look_into(
+    etcd: Etcd,
+    voter: Endpoint,
+    places: Mapping[int, Endpoint],
+    statuses: Mapping[int, MemberStatus],
+    *,
+    last: Suspicion,
+    now: float,
+) -> Suspicion:
+    """The alarms, from a voter that has just answered; hashes from every member that can tell."""
+    alarms = await _or_none(etcd.alarms(voter)) or ()
+    if not any(alarm.kind == "CORRUPT" for alarm in alarms):
+        return Suspicion(alarms, calls=1)
+    of = {n: status.member_id for n, status in statuses.items() if not status.learner}
+    if of == last.of and now - last.at < SECONDS_BETWEEN:
+        return Suspicion(alarms, last.hashes, of, last.at, calls=1)
+    hashes = await _hashes(etcd, {n: places[n] for n in of})
+    return Suspicion(alarms, hashes, of, now, calls=1 + 2 * len(of))
+
+
+async def _hashes(etcd: Etcd, places: Mapping[int, Endpoint]) -> Mapping[int, int]:
+    """Of what lies between the last compaction and the last write that all of them have applied."""
+    revisions = await _from_each(places, etcd.revision)
+    if not revisions:
+        return {}
+    common = min(revisions.values())
+    asked = {n: places[n] for n in revisions}
+    found: Mapping[int, Hash] = await _from_each(asked, lambda at: etcd.hash_kv(at, common))
+    if not found:
+        return {}
+    compactions = Counter(one.compacted for one in found.values())
+    ((compacted, _),) = compactions.most_common(1)
+    return {n: one.value for n, one in found.items() if one.compacted == compacted}
+
+
+async def _from_each(
+    places: Mapping[int, Endpoint], ask: Callable[[Endpoint], Awaitable[T]]
+) -> dict[int, T]:
+    said = await asyncio.gather(*(_or_none(ask(at)) for at in places.values()))
+    return {n: one for n, one in zip(places, said, strict=True) if one is not None}
+
+
+async def _or_none(answer: Awaitable[T]) -> T | None:
+    try:
+        return await answer
+    except (NoAnswer, Refused):
+        return None

@@ -1,0 +1,1 @@
+"""The API server: questions, writes, watches, and what they have brought."""

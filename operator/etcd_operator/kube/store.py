@@ -1,0 +1,232 @@
+"""What the watches told us, and what our own writes answered.
+
+Reading here costs nothing, so a pass looks at everything it wants to. Three writers feed it: watch
+events, the periodic LIST (a watch that breaks loses deletions: kopf lists again after 410 Gone
+without comparing) and the responses of our own writes, so that a pass sees what the pass before it
+did. They overtake each other, hence the one rule: **an object never goes back in time**.
+
+resourceVersions are compared as integers. Kubernetes documents that as sound within one resource
+since 1.35 (KEP-5504); every etcd-backed API server before it behaved so.
+
+Absence here is a hint, never a proof: an object whose labels were altered is absent too. Whoever
+deletes something, or takes something for lost, reads it from the API server first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from etcd_operator.kube.api import (
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
+    Json,
+    Key,
+    Resource,
+)
+from etcd_stateful import naming
+
+
+def key_of(obj: Json) -> Key:
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def version_of(obj: Json) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+class Owner(NamedTuple):
+    """The custom resource that an object belongs to."""
+
+    resource: Resource
+    key: Key
+
+
+def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
+    """What to look at when this object changes: itself, its schedule, its backup or its cluster."""
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace", "")
+    if resource.group == naming.GROUP:
+        itself = Owner(resource, key_of(obj))
+        schedule = (metadata.get("labels") or {}).get(naming.SCHEDULE)
+        if resource == ETCD_BACKUPS and schedule:
+            return itself, Owner(ETCD_SCHEDULES, (namespace, schedule))
+        if resource == ETCD_RESTORES:
+            return itself, Owner(ETCD_CLUSTERS, key_of(obj))  # it may be a word to that one
+        return (itself,)
+    notes = metadata.get("annotations") or {}
+    for resource_of, key in ((ETCD_BACKUPS, naming.BACKUP), (ETCD_RESTORES, naming.RESTORE)):
+        if name := notes.get(key):
+            return (Owner(resource_of, (namespace, name)),)
+    cluster = (metadata.get("labels") or {}).get(naming.LABEL_INSTANCE)
+    return (Owner(ETCD_CLUSTERS, (namespace, cluster)),) if cluster else ()
+
+
+def others(resource: Resource, obj: Json) -> tuple[Owner, ...]:
+    """Whom else to look at when a custom resource changes. If the store has it from our own write,
+    they have not been told yet."""
+    return owners_of(resource, obj)[1:] if resource.group == naming.GROUP else ()
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The objects of one resource."""
+
+    resource: Resource
+    objects: dict[Key, Json] = field(default_factory=dict)
+    by_owner: defaultdict[Owner, dict[Key, Json]] = field(default_factory=lambda: defaultdict(dict))
+    gone: dict[Key, int] = field(default_factory=dict)
+    """Version of the last deletion of a name: what is older must not bring it back."""
+
+    listed_at: dict[str | None, int] = field(default_factory=dict)
+    """Version of the last LIST per namespace (None: all): what it did not show was gone by then."""
+
+    def put(self, obj: Json, listed_at: int | None = None) -> bool:
+        """Take the object if it is news. A LIST proves that it was there at `listed_at`."""
+        key = key_of(obj)
+        known = self.objects.get(key)
+        if known is not None:
+            news = version_of(obj) > version_of(known)
+        else:
+            proven = version_of(obj) if listed_at is None else listed_at
+            gone = self._gone_at(key)
+            news = proven > gone if listed_at is None else proven >= gone
+        if not news:
+            return False
+        self.unset(key)
+        self.objects[key] = obj
+        for owner in owners_of(self.resource, obj):
+            self.by_owner[owner][key] = obj
+        return True
+
+    def remove(self, key: Key, uid: str, version: int | None) -> bool:
+        known = self.objects.get(key)
+        if known is None:
+            self._bury(key, version)
+            return False
+        at = version_of(known) if version is None else version
+        # Newer than the deletion: made again, or (labels altered, then restored by our own write,
+        # whose response was faster than this event) never gone.
+        if version_of(known) > at or (version is None and known["metadata"].get("uid") != uid):
+            return False
+        self.unset(key)
+        self._bury(key, at)
+        return True
+
+    def absent(self, namespace: str | None, listed: Iterable[Key], version: int) -> list[Json]:
+        """Drop what a LIST should have shown and did not."""
+        shown = set(listed)
+        dropped = [
+            obj
+            for key, obj in self.objects.items()
+            if namespace in (None, key[0]) and key not in shown and version_of(obj) <= version
+        ]
+        for obj in dropped:
+            self.unset(key_of(obj))
+        self.listed_at[namespace] = max(version, self.listed_at.get(namespace, -1))
+        self.gone = {
+            key: at
+            for key, at in self.gone.items()
+            if at > version or namespace not in (None, key[0])
+        }
+        return dropped
+
+    def _gone_at(self, key: Key) -> int:
+        listed = max(self.listed_at.get(None, -1), self.listed_at.get(key[0], -1))
+        return max(self.gone.get(key, -1), listed)
+
+    def _bury(self, key: Key, version: int | None) -> None:
+        if version is not None:
+            self.gone[key] = max(version, self.gone.get(key, -1))
+
+    def unset(self, key: Key) -> None:
+        known = self.objects.pop(key, None)
+        for owner in owners_of(self.resource, known) if known is not None else ():
+            siblings = self.by_owner[owner]
+            siblings.pop(key, None)
+            if not siblings:
+                del self.by_owner[owner]
+
+
+class Store:
+    """Objects come back without `managedFields`, and shared: nobody alters them."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[Resource, _Shelf] = {}
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        return self._shelf(resource).objects.get((namespace, name))
+
+    def of_cluster(self, resource: Resource, namespace: str, cluster: str) -> list[Json]:
+        """The objects that carry the cluster's instance label, by name."""
+        return self._of(resource, Owner(ETCD_CLUSTERS, (namespace, cluster)))
+
+    def of(self, owner: Owner, resource: Resource) -> list[Json]:
+        """The objects that name an EtcdBackup, EtcdRestore or EtcdBackupSchedule, by name."""
+        return self._of(resource, owner)
+
+    def _of(self, resource: Resource, owner: Owner) -> list[Json]:
+        found = self._shelf(resource).by_owner.get(owner, {})
+        return [found[key] for key in sorted(found)]
+
+    def clusters(self) -> list[Key]:
+        return self.keys(ETCD_CLUSTERS)
+
+    def keys(self, resource: Resource) -> list[Key]:
+        return sorted(self._shelf(resource).objects)
+
+    def put(self, resource: Resource, obj: Json) -> bool:
+        """Take a watch event's or a write's object; False if it is no news."""
+        return self._shelf(resource).put(_slim(obj))
+
+    def remove(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        uid: str,
+        version: int | None = None,
+    ) -> bool:
+        """Take a watch's word that it is gone; `version` is that of the deletion, if known.
+
+        Not for the response of an own DELETE: a pod, or anything with a finalizer, is still there.
+        """
+        return self._shelf(resource).remove((namespace, name), uid, version)
+
+    def replace(
+        self, resource: Resource, namespace: str | None, listed: list[Json], version: int
+    ) -> set[Owner]:
+        """Take a LIST served at `version`. Returns the owners of whatever turned out different."""
+        shelf = self._shelf(resource)
+        before = {key_of(obj): shelf.objects.get(key_of(obj)) for obj in listed}
+        different = [obj for obj in map(_slim, listed) if shelf.put(obj, version)]
+        different += [old for obj in different if (old := before[key_of(obj)]) is not None]
+        different += shelf.absent(namespace, before, version)
+        return {owner for obj in different for owner in owners_of(resource, obj)}
+
+    def drop(self, resource: Resource, namespace: str) -> set[Owner]:
+        """Forget a namespace that may not be looked into any more; whatever is read of it is news.
+        Returns the owners of what it held."""
+        shelf = self._shelf(resource)
+        dropped = [obj for key, obj in shelf.objects.items() if key[0] == namespace]
+        for obj in dropped:
+            shelf.unset(key_of(obj))
+        return {owner for obj in dropped for owner in owners_of(resource, obj)}
+
+    def _shelf(self, resource: Resource) -> _Shelf:
+        if resource not in self._shelves:
+            self._shelves[resource] = _Shelf(resource)
+        return self._shelves[resource]
+
+
+def _slim(obj: Json) -> Json:
+    """Without `managedFields`: often half of an object, and nothing here reads them."""
+    metadata = obj["metadata"]
+    if "managedFields" not in metadata:
+        return obj
+    return obj | {"metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}

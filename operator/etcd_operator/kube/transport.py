@@ -1,0 +1,187 @@
+"""The lower half of the Kubernetes client: who we are, TLS, the connections, one request.
+
+From `kubernetes.aio`, whose configuration knows pods, kubeconfigs and credential plugins. Its
+generated client is not even loaded (10 MiB): it parses every answer into pydantic models (a hundred
+modules, ten times the time of `json.loads`, and a `ValidationError` for an object that is merely
+unusual), and without being told otherwise waits five minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import weakref
+from collections.abc import AsyncIterator, MutableMapping
+from typing import NamedTuple, Self
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config.config_exception import ConfigException
+from kubernetes.aio.config.incluster_config import load_incluster_config
+
+from etcd_operator.kube.api import FIELD_MANAGER, Json
+
+KEEPALIVE_SECONDS = 60.0
+"""Below the API server's 90: a pass must not begin with a TLS handshake."""
+
+CUT_ROUNDS = 100
+CUT_SECONDS = 0.01
+"""What was cut is gone after a few rounds of the loop."""
+
+JSON = "application/json"
+
+
+class NotConfigured(Exception):
+    """Neither a service account nor a usable kubeconfig."""
+
+
+class Answer(NamedTuple):
+    status: int
+    retry_after: float | None
+    data: bytes
+
+
+class Connector(aiohttp.TCPConnector):
+    """Once it is closed its connections are, whatever the other end does. asyncio would wait 30 s
+    for the other end to close TLS too, and leaves open for good what was cancelled before TLS
+    began (3.11): sockets that would outlive their loop."""
+
+    def __init__(self, context: ssl.SSLContext | bool) -> None:
+        super().__init__(limit=0, ssl=context, socket_factory=self._open)
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    async def close(self, *, abort_ssl: bool = False) -> None:
+        await super().close(abort_ssl=abort_ssl)
+        for _ in range(CUT_ROUNDS):
+            if not self._cut():
+                return
+            await asyncio.sleep(CUT_SECONDS)
+
+    def _open(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
+    def _cut(self) -> bool:
+        """Whether any was open still. What is shut down looks as if the other end had gone."""
+        still = [each for each in self._sockets if each.fileno() != -1]
+        for each in still:
+            with contextlib.suppress(OSError):  # not connected yet, or not any more
+                each.shutdown(socket.SHUT_RDWR)
+        return bool(still)
+
+
+class _Rest(RESTClientObject):
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        return aiohttp.TCPConnector(
+            limit=self.maxsize, ssl=self.ssl_context, keepalive_timeout=KEEPALIVE_SECONDS
+        )
+
+
+class Transport:
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self._rest = _Rest(configuration)
+        self._streams: aiohttp.ClientSession | None = None
+
+    @classmethod
+    async def connect(cls, kubeconfig: str | None = None) -> Self:
+        """As the pod's service account, its token read anew every minute; else by kubeconfig."""
+        configuration = Configuration()
+        try:
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except ConfigException as in_pod:
+            try:
+                await _load_kubeconfig(kubeconfig, configuration)
+            except (ConfigException, OSError) as error:
+                raise NotConfigured(f"not in a pod ({in_pod}), and: {error}") from error
+        return cls(configuration)
+
+    @property
+    def server(self) -> str:
+        return str(self.configuration.host)
+
+    def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
+        """A session of the same identity, for the watches; belongs to the running loop."""
+
+        async def authorize(
+            request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+        ) -> aiohttp.ClientResponse:
+            await self._identify(request.headers)
+            return await handler(request)
+
+        return aiohttp.ClientSession(
+            connector=Connector(self._rest.ssl_context),
+            middlewares=(authorize,),
+            trace_configs=list(traces),
+            trust_env=True,
+        )
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self, path: str, query: dict[str, str], *, accept: str, seconds: float, silent: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that goes on: `seconds` until it begins, at most `silent` between its parts."""
+        if self._streams is None:
+            self._streams = self.session()
+        async with contextlib.AsyncExitStack() as stack:
+            async with asyncio.timeout(seconds):
+                asked = self._streams.get(
+                    f"{self.server}{path}",
+                    params=query,
+                    headers={"Accept": accept},
+                    timeout=aiohttp.ClientTimeout(total=None, sock_read=silent),
+                )
+                response = await stack.enter_async_context(asked)
+            yield response
+
+    async def close(self) -> None:
+        if self._streams is not None:
+            await self._streams.close()
+        await self._rest.close()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str],
+        body: Json | None,
+        content_type: str,
+        accept: str,
+        seconds: float,
+    ) -> Answer:
+        url = f"{self.server}{path}"
+        if query:
+            url += f"?{urlencode(query, quote_via=quote)}"
+        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
+        await self._identify(headers)
+        response = await self._rest.request(  # type: ignore[no-untyped-call]
+            method, url, headers, body, _request_timeout=aiohttp.ClientTimeout(total=seconds)
+        )
+        data: bytes = await response.read()
+        return Answer(response.status, retry_after(response.headers.get("Retry-After")), data)
+
+    async def _identify(self, headers: MutableMapping[str, str]) -> None:
+        """With each request: a bound token is good for an hour, a session for ever."""
+        token = (await self.configuration.auth_settings()).get("BearerToken")
+        if token and token["value"]:
+            headers[token["key"]] = token["value"]
+
+
+async def _load_kubeconfig(file: str | None, configuration: Configuration) -> None:
+    """Raises ConfigException and OSError."""
+    # Not in a pod, then: with it comes the generated client.
+    from kubernetes.aio.config.kube_config import load_kube_config  # noqa: PLC0415
+
+    await load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=file, client_configuration=configuration
+    )
+
+
+def retry_after(header: str | None) -> float | None:
+    return float(header) if header and header.isdigit() else None

@@ -1,0 +1,307 @@
+"""kopf, kept to what it does well: long watches that reconnect, filtered by the API server.
+
+Only `on.event` handlers, which neither patch, annotate nor finalize anything; what they are told is
+handed over and nothing is decided here. kopf runs on an event loop of its own, in a thread: it
+takes over the signals of the main thread, and at its end cancels every task of its loop that it
+did not see at its start. On a loop of its own that is harmless, and it can be started again. It has
+to be: in 1.45.2 one 401 closes the connections of all watches, and a watch that fails (with that,
+or with any ERROR event but 410) ends the others without ending kopf, which then hears nothing.
+
+Two things that handlers cannot see are read off the requests: a LIST (kopf lists again after 410
+Gone and then says nothing of what was deleted meanwhile), and that each watch is being renewed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import aiohttp
+import kopf
+
+from etcd_operator.kube.api import (
+    CLAIMS,
+    DISRUPTION_BUDGETS,
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
+    NETWORK_POLICIES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    WATCH_SECONDS,
+    Json,
+    Resource,
+)
+from etcd_stateful import naming
+
+log = logging.getLogger(__name__)
+
+OURS = f"{naming.LABEL_MANAGED_BY}={naming.MANAGER}"
+SELECTORS: dict[Resource, str] = {
+    ETCD_CLUSTERS: "",
+    ETCD_BACKUPS: "",
+    ETCD_RESTORES: "",
+    ETCD_SCHEDULES: "",
+    STATEFUL_SETS: OURS,
+    SERVICES: OURS,
+    SECRETS: OURS,
+    PODS: OURS,
+    CLAIMS: OURS,
+    DISRUPTION_BUDGETS: OURS,
+    NETWORK_POLICIES: OURS,
+}
+"""What is watched. Others' pods and Secrets never come near this process."""
+
+SILENT_SECONDS = WATCH_SECONDS + 90.0
+START_SECONDS = 30.0
+"""For every watch to begin. Twice as long each time that it was not enough: kopf lists a fleet, and
+hands over each object of it, before a watch of it begins."""
+
+LONGEST_START = 240.0
+LOGIN_SECONDS = 5.0
+END_SECONDS = 2.0
+"""For kopf to end by itself. Then its tasks are cancelled until they are gone: it ignores some."""
+
+FIRST_DELAY = 1.0
+LAST_DELAY = 30.0
+STEADY_SECONDS = 60.0
+STUCK_SECONDS = 60.0
+
+
+class Scope(NamedTuple):
+    """One watch: a resource in one namespace, or (None) in all."""
+
+    resource: Resource
+    namespace: str | None
+
+    @property
+    def path(self) -> str:
+        return self.resource.path(self.namespace)
+
+
+def scopes(namespaces: tuple[str, ...] | None) -> list[Scope]:
+    return [
+        Scope(resource, namespace)
+        for resource in SELECTORS
+        for namespace in (namespaces if namespaces is not None else (None,))
+    ]
+
+
+class Connection(Protocol):
+    @property
+    def server(self) -> str: ...
+    def session(self, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession: ...
+
+
+class _Delays:
+    """For ever: kopf gives up, and its operator ends, when the delays do (after a minute)."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((1.0, 1.0, 2.0, 3.0, 5.0, 8.0), itertools.repeat(10.0))
+
+
+class Watches:
+    def __init__(
+        self,
+        connection: Connection,
+        namespaces: tuple[str, ...] | None,
+        *,
+        deliver: Callable[[Resource, str | None, Json], None],
+        listed: Callable[[Scope], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`deliver` and `listed` are called on the loop that `start` is called on."""
+        self._connection = connection
+        self._namespaces = namespaces
+        self._deliver = deliver
+        self._listed = listed
+        self._clock = clock
+        self._scopes = {scope.path: scope for scope in scopes(namespaces)}
+        self._renewed: dict[str, float] = {}
+        self._started = clock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._main: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+        self._asked: float | None = None
+        self._patience = START_SECONDS
+        self._late = False
+
+    def start(self) -> None:
+        self._main = asyncio.get_running_loop()
+        # A daemon: kopf takes seconds to end, which nobody has to wait for.
+        self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
+        self._thread.start()
+
+    def restart(self, silent: Iterable[str] = ()) -> None:
+        """End kopf; its thread starts it anew, with more time where one of these has not begun."""
+        self._late = any(path not in self._renewed for path in silent)
+        self._asked = self._asked or self._clock()
+        loop, ending = self._loop, self._ending
+        if loop is not None and ending is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(ending.set)
+
+    def stuck(self) -> bool:
+        """A kopf that can neither be used nor ended; only the end of the process helps."""
+        return self._asked is not None and self._clock() - self._asked > STUCK_SECONDS
+
+    async def stop(self, seconds: float = 3.0) -> None:
+        self._ended.set()
+        self.restart()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, seconds)
+
+    def missing(self) -> list[str]:
+        """The watches that have not begun yet."""
+        return [path for path in self._scopes if path not in self._renewed]
+
+    def silent(self) -> list[str]:
+        """The watches that should have been renewed by now and were not."""
+        now = self._clock()
+        if now - self._started < self._patience:
+            return []
+        return [
+            path
+            for path in self._scopes
+            if now - self._renewed.get(path, -SILENT_SECONDS) > SILENT_SECONDS
+        ]
+
+    def _run(self) -> None:
+        delay = FIRST_DELAY
+        while not self._ended.is_set():
+            self._started, self._asked, self._late = self._clock(), None, False
+            self._renewed.clear()
+            try:
+                asyncio.run(self._kopf())
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - started anew
+                log.error("the watches broke down: %r", error)  # noqa: TRY400
+            self._ending = None
+            steady = self._clock() - self._started > STEADY_SECONDS
+            delay = FIRST_DELAY if steady else min(2 * delay, LAST_DELAY)
+            if self._late:
+                self._patience = min(2 * self._patience, LONGEST_START)
+            elif steady:
+                self._patience = START_SECONDS
+            self._ended.wait(delay)
+
+    async def _kopf(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_in_one_line)
+        ending = self._ending = asyncio.Event()
+        if self._ended.is_set():
+            return
+        sessions: list[aiohttp.ClientSession] = []
+        operator = kopf.operator(
+            registry=self._registry(ending, sessions),
+            settings=operator_settings(),
+            standalone=True,
+            clusterwide=self._namespaces is None,
+            namespaces=self._namespaces or (),
+            stop_flag=ending,
+        )
+        try:
+            await self._until_ended(operator, ending)
+        finally:
+            for session in sessions:
+                await session.close()
+
+    async def _until_ended(
+        self, operator: Coroutine[Any, Any, None], ending: asyncio.Event
+    ) -> None:
+        tasks = [asyncio.create_task(ending.wait()), asyncio.create_task(operator, name="kopf")]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, timeout=END_SECONDS)
+        while not tasks[1].done():
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=0.2)
+        tasks[0].cancel()
+        tasks[1].result()
+
+    def _registry(
+        self, ending: asyncio.Event, sessions: list[aiohttp.ClientSession]
+    ) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+        for resource in SELECTORS:
+            kopf.on.event(
+                group=resource.group,
+                version=resource.version,
+                plural=resource.plural,
+                id=resource.plural,
+                registry=registry,
+            )(self._handler(resource))
+        last_login = float("-inf")
+
+        async def login(**_: Any) -> kopf.AiohttpSession:
+            nonlocal last_login
+            # kopf logs in again at each 401, and at once.
+            await asyncio.sleep(max(0.0, last_login + LOGIN_SECONDS - self._clock()))
+            last_login = self._clock()
+            sessions.append(self._connection.session(self._trace()))
+            server = self._connection.server
+            return kopf.AiohttpSession(server=server, aiohttp_session=sessions[-1])
+
+        async def cleanup(**_: Any) -> None:
+            ending.set()
+
+        kopf.on.login(id="login", registry=registry)(login)
+        kopf.on.cleanup(id="cleanup", registry=registry)(cleanup)
+        return registry
+
+    def _handler(self, resource: Resource) -> Any:
+        async def on_event(event: Any, **_: Any) -> None:
+            self._hand_over(self._deliver, resource, event["type"], event["object"])
+
+        return on_event
+
+    def _trace(self) -> aiohttp.TraceConfig:
+        trace: aiohttp.TraceConfig = aiohttp.TraceConfig()
+
+        async def on_end(_: Any, __: Any, params: aiohttp.TraceRequestEndParams) -> None:
+            scope = self._scopes.get(params.url.path)
+            if scope is None or params.response.status != 200:
+                return
+            if "watch" in params.url.query:
+                self._renewed[scope.path] = self._clock()
+            elif "continue" not in params.url.query:
+                self._hand_over(self._listed, scope)
+
+        trace.on_request_end.append(on_end)
+        return trace
+
+    def _hand_over(self, call: Callable[..., None], *args: Any) -> None:
+        if self._main is not None and not self._main.is_closed():
+            self._main.call_soon_threadsafe(call, *args)
+
+
+def _in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What kopf's tasks leave behind when it is cut short is no news by then."""
+    log.debug("kopf: %s: %r", context["message"], context.get("exception"))
+
+
+def operator_settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.process.ultimate_exiting_timeout = None
+    # Never written: there is no handler that needs one. And never found, so never removed.
+    settings.persistence.finalizer = f"{naming.GROUP}/not-in-use"
+    settings.networking.request_timeout = 30.0
+    settings.networking.connect_timeout = 10.0
+    settings.networking.error_backoffs = _Delays()
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.chunk_size = 500
+    for resource, selector in SELECTORS.items():
+        if selector:
+            key = (resource.group, resource.version, resource.plural)
+            settings.watching.label_selectors[key] = selector
+    return settings

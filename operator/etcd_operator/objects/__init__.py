@@ -1,0 +1,1 @@
+"""What objects of Kubernetes say, as values of the core."""

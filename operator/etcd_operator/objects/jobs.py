@@ -1,0 +1,50 @@
+"""What can be read off a Job and the pods that it made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from etcd_operator.objects import reading
+
+State = Literal["running", "complete", "failed"]
+
+
+def state(job: Mapping[str, Any]) -> State:
+    said = {one["type"] for one in _conditions(job) if one.get("status") == "True"}
+    if "Complete" in said:
+        return "complete"
+    return "failed" if "Failed" in said else "running"
+
+
+def why_failed(job: Mapping[str, Any]) -> str:
+    """In Kubernetes' words; empty for one that has not."""
+    for one in _conditions(job):
+        if one["type"] == "Failed" and one.get("status") == "True":
+            return f"{one.get('reason', '')}: {one.get('message', '')}"[:300]
+    return ""
+
+
+def of_job(pods: Iterable[Mapping[str, Any]], job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    uid = job["metadata"]["uid"]
+    return [pod for pod in pods if (reading.controller(pod) or {}).get("uid") == uid]
+
+
+def newest(pods: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    by_age = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+    return by_age[-1] if by_age else None
+
+
+def message(pod: Mapping[str, Any], container: str) -> str:
+    """What the container left behind when it ended; empty while it has not."""
+    status = pod.get("status") or {}
+    kinds = ("initContainerStatuses", "containerStatuses")
+    for one in (one for kind in kinds for one in status.get(kind) or ()):
+        ended = (one.get("state") or {}).get("terminated") or {}
+        if one["name"] == container and ended:
+            return str(ended.get("message") or "")
+    return ""
+
+
+def _conditions(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list((job.get("status") or {}).get("conditions") or ())

@@ -1,0 +1,263 @@
+"""Reads API objects into the core's values. Pure: what is not in the object is not known.
+
+Whatever others may have edited (labels, annotations, the Secret's data) is read as a value that
+says what is wrong with it, never as an exception: one damaged object must not stop the operator.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from etcd_operator.moments import seconds_since
+from etcd_operator.objects import last_words, trouble
+from etcd_stateful import naming
+from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
+from etcd_stateful.manifests.statefulset import epoch_in, levels_in
+from etcd_stateful.manifests.tls import trust_in
+from etcd_stateful.membership import identity, records
+from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
+from etcd_stateful.membership.versions import Version, parse_version
+from etcd_stateful.start import FOUND_DATA
+
+Object = Mapping[str, Any]
+
+SHORTEST_KEY: Final = 32
+
+_MEMBER: Final = re.compile(r"\bmember ([0-9a-f]{16})\b")
+
+OVERDUE_SECONDS: Final = 10.0
+"""Beyond its deletionTimestamp, which is the end of its grace period."""
+
+
+def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> Pod | None:
+    """The pod of an ordinal; None for a name that no ordinal has.
+
+    Args:
+        claim: the claim that the pod's data is on, for what is wrong with it.
+        now: seconds since 1970.
+    """
+    metadata = raw["metadata"]
+    ordinal = naming.ordinal_of(cluster.name, metadata["name"])
+    if ordinal is None:
+        return None
+    status = raw.get("status") or {}
+    start = _container(status, "initContainerStatuses", naming.START_CONTAINER)
+    etcd = _container(status, "containerStatuses", naming.ETCD_CONTAINER)
+    age = seconds_since(metadata.get("creationTimestamp"), now)
+    record, flaw = (None, "") if cluster.durable else _member_record(metadata)
+    words = flaw or trouble.trouble(raw, claim, age, now)
+    until_now = "" if words else trouble.tried_again(etcd, now)
+    return Pod(
+        ordinal=ordinal,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        address=status.get("podIP") or "",
+        deleting="deletionTimestamp" in metadata,
+        ready=is_ready(status),
+        in_start="running" in (start.get("state") or {}),
+        etcd_started=has_run(etcd),
+        trouble=words or until_now,
+        record=record,
+        revision=_labels(raw).get("controller-revision-hash", ""),
+        age=age,
+        spec_hash=(metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""),
+        image=_image(raw),
+        image_missing=trouble.is_image_missing(etcd),
+        crashing=trouble.is_crashing(etcd),
+        tried_again=bool(until_now),
+        damage=last_words.of_damage(etcd, tried_again=bool(until_now)),
+        node_gone=trouble.is_node_gone(status),
+        ran_as=_ran_as(start),
+        has_data=_said(start).startswith(FOUND_DATA),
+        overdue=is_overdue(raw, now),
+        trust=trust_in(raw.get("spec") or {}),
+        labelled=_labels(raw).get(naming.MEMBER_ID, ""),
+        epoch=epoch_in(raw.get("spec") or {}),
+        levels=levels_in(raw.get("spec") or {}),
+    )
+
+
+def _ran_as(start: Object) -> int:
+    """The member that `start` named as it ended; 0 where it has not ended, or named none."""
+    found = _MEMBER.search(_said(start))
+    return int(found[1], 16) if found else 0
+
+
+def _said(start: Object) -> str:
+    """The last words of `start`; empty where it has not ended."""
+    ended = (start.get("state") or {}).get("terminated") or {}
+    return str(ended.get("message") or "")
+
+
+def _image(raw: Object) -> str:
+    containers = (raw.get("spec") or {}).get("containers") or ()
+    found = (one.get("image") for one in containers if one.get("name") == naming.ETCD_CONTAINER)
+    return next(found, None) or ""
+
+
+def is_own_pod(raw: Object, stateful_set: Object | None) -> bool:
+    """Whether the pod is of this StatefulSet, or an orphan that it is about to take over.
+
+    A pod of an earlier StatefulSet of the same name is neither; its name is free once it is gone.
+    """
+    owner = controller(raw)
+    if owner is None:
+        return True
+    return stateful_set is not None and owner.get("uid") == stateful_set["metadata"]["uid"]
+
+
+def is_overdue(raw: Object, now: float) -> bool:
+    """Whether a pod should long have stopped: its node is dead, and nobody should wait for it."""
+    return seconds_since(raw["metadata"].get("deletionTimestamp"), now) > OVERDUE_SECONDS
+
+
+def claim(cluster: str, raw: Object) -> Claim | None:
+    """The claim of an ordinal; None for a name that no ordinal has."""
+    metadata = raw["metadata"]
+    prefix = f"{naming.DATA_VOLUME}-"
+    if not metadata["name"].startswith(prefix):
+        return None
+    ordinal = naming.ordinal_of(cluster, metadata["name"].removeprefix(prefix))
+    if ordinal is None:
+        return None
+    record, damage = _member_record(metadata)
+    return Claim(
+        ordinal=ordinal,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        cluster_uid=(metadata.get("annotations") or {}).get(naming.CLUSTER_UID, ""),
+        record=record,
+        damage=damage,
+        deleting="deletionTimestamp" in metadata,
+        phase=(raw.get("status") or {}).get("phase") or "Pending",
+        labelled=naming.selector(cluster).items() <= _labels(raw).items(),
+        requested=_storage(((raw.get("spec") or {}).get("resources") or {}).get("requests")),
+        capacity=_storage((raw.get("status") or {}).get("capacity")),
+    )
+
+
+def _storage(sizes: Object | None) -> str:
+    return str((sizes or {}).get("storage", ""))
+
+
+def secret(raw: Object) -> Secret:
+    """The Secret with the bootstrap record; the key is only looked at, not handed on."""
+    version = raw["metadata"]["resourceVersion"]
+    if start_key(raw) is None:
+        words = f"its data has no {KEY!r} of at least {SHORTEST_KEY} bytes in base64"
+        return Secret(version, None, words)
+    text = _decoded(raw, BOOTSTRAP)
+    if text is None:
+        return Secret(version, None, f"its data has no {BOOTSTRAP!r} in base64")
+    try:
+        return Secret(version, records.load_bootstrap(text.decode()))
+    except records.NewerRecord as error:
+        return Secret(version, None, str(error), newer=True)
+    except (records.BadRecord, UnicodeDecodeError) as error:
+        return Secret(version, None, str(error))
+
+
+def start_key(raw: Object) -> bytes | None:
+    """The key of the start tickets; None where the Secret holds no usable one."""
+    key = _decoded(raw, KEY)
+    return key if key is not None and len(key) >= SHORTEST_KEY else None
+
+
+def foreign(cluster: EtcdCluster, kind: str, raw: Object) -> Foreign | None:
+    """The object as another owner's; None if it is this cluster's.
+
+    Nobody's is another's too: an object that someone made by hand is not taken over (I10).
+    """
+    owner = controller(raw) or _own_reference(cluster, raw)
+    if owner is not None and owner.get("uid") == cluster.uid:
+        return None
+    predecessor = (
+        owner is not None
+        and owner.get("kind") == naming.CLUSTER_KIND
+        and owner.get("name") == cluster.name
+    )
+    return Foreign(
+        kind=kind,
+        name=raw["metadata"]["name"],
+        owner=_in_words(owner, predecessor=predecessor),
+        passing=predecessor or "deletionTimestamp" in raw["metadata"],
+    )
+
+
+def controller(raw: Object) -> Object | None:
+    """The owner reference of whoever manages the object."""
+    references = raw["metadata"].get("ownerReferences") or ()
+    return next((one for one in references if one.get("controller")), None)
+
+
+def last_cluster_id(body: Object) -> int | None:
+    """The cluster ID in the custom resource's status, where there is a readable one."""
+    text = (body.get("status") or {}).get("clusterID")
+    try:
+        return identity.from_hex(text) if text else None
+    except (ValueError, TypeError):
+        return None
+
+
+def last_version(body: Object) -> Version | None:
+    """The version that members ran by the custom resource's status, where it says one."""
+    text = (body.get("status") or {}).get("currentVersion")
+    return parse_version(text) if isinstance(text, str) else None
+
+
+def _member_record(metadata: Object) -> tuple[records.MemberRecord | None, str]:
+    try:
+        return records.load_member(metadata.get("annotations") or {}), ""
+    except records.BadRecord as error:
+        return None, str(error)
+
+
+def _own_reference(cluster: EtcdCluster, raw: Object) -> Object | None:
+    references = raw["metadata"].get("ownerReferences") or ()
+    return next((one for one in references if one.get("uid") == cluster.uid), None)
+
+
+def _in_words(owner: Object | None, *, predecessor: bool) -> str:
+    if owner is None:
+        return "nobody (it has no owner)"
+    if predecessor:
+        return f"the deleted cluster of this name with UID {owner.get('uid')}"
+    return f"{owner.get('kind')} {owner.get('name')}"
+
+
+def _decoded(raw: Object, key: str) -> bytes | None:
+    text = (raw.get("data") or {}).get(key)
+    if not isinstance(text, str):
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _labels(raw: Object) -> Mapping[str, str]:
+    return raw["metadata"].get("labels") or {}
+
+
+def _container(status: Object, field: str, name: str) -> Object:
+    found = (one for one in status.get(field) or () if one.get("name") == name)
+    return next(found, {})
+
+
+def is_ready(status: Object) -> bool:
+    """By the condition that pods and cert-manager's Certificates have alike."""
+    conditions = status.get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def has_run(container: Object) -> bool:
+    """Runs or has run in this pod. A container that has not is `waiting` without a last state."""
+    state, last = container.get("state") or {}, container.get("lastState") or {}
+    return "running" in state or "terminated" in state or "terminated" in last

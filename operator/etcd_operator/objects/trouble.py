@@ -1,0 +1,246 @@
+"""Says in words what a pod waits for or fails at. Empty while all is as expected.
+
+The words go into conditions, so they hold nothing that changes by itself (no counters, no times):
+a pod that stays broken costs no further status write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from etcd_operator.moments import seconds, seconds_since
+from etcd_operator.objects import last_words
+
+Object = Mapping[str, Any]
+
+GRACE_SECONDS: Final = 10.0
+"""Every pod is unscheduled and without its images for a moment."""
+
+PODLESS_SECONDS: Final = 5.0
+"""The pod of a Job is there at once, if there can be one: the service account may be missing."""
+
+SETUP_SECONDS: Final = 60.0
+"""Attaching and mounting a volume takes long on some clouds."""
+
+STEADY_SECONDS: Final = 30.0
+"""What refuses to run ends sooner. One that has run for so long came up, whatever ended it then."""
+
+_IMAGE: Final = frozenset(
+    {"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"}
+)
+_CONFIG: Final = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+_LONGEST: Final = 300
+
+_ALL_NODES: Final = re.compile(
+    r"0/(?P<all>\d+) nodes are available: (?P<these>\d+) node\(s\) "
+    # The words of Kubernetes 1.36, and older ones.
+    r"(didn't match PersistentVolume's node affinity|had volume node affinity conflict)"
+    r"\.(\s|$)"
+)
+
+
+def trouble(pod: Object, claim: Object | None, age: float, now: float) -> str:
+    """What keeps the pod from serving, the most specific cause first.
+
+    Args:
+        claim: the claim of the pod's data volume, if it has one.
+        age: seconds since the pod was made.
+        now: seconds since 1970.
+    """
+    status = pod.get("status") or {}
+    if words := _lost(pod, status, now) or _crashing(status):
+        return words
+    if age < GRACE_SECONDS:
+        return ""
+    return (
+        _claim(claim, _unscheduled(status))
+        or _gated(pod)
+        or _unscheduled(status)
+        or _containers(status)
+        or _setup(status, age)
+    )
+
+
+def podless(job: Object, now: float) -> str:
+    """What is to be said of a Job that runs and has no pod."""
+    late = seconds_since(job["metadata"].get("creationTimestamp"), now) > PODLESS_SECONDS
+    return "its pod is not made; the events of the Job say why" if late else ""
+
+
+def unstopped(pod: Object, now: float) -> str:
+    """Of a pod that was deleted, and whose node has had the time to say that it stopped."""
+    metadata = pod["metadata"]
+    if seconds_since(metadata.get("deletionTimestamp"), now) <= GRACE_SECONDS:
+        return ""
+    name, node = metadata["name"], (pod.get("spec") or {}).get("nodeName") or "its node"
+    return (
+        f"pod {name} was deleted and node {node} has not confirmed that it stopped. Once that node "
+        f"is certainly off: kubectl delete pod {name} --namespace {metadata['namespace']} --force"
+    )
+
+
+def _lost(pod: Object, status: Object, now: float) -> str:
+    """The node does not answer, or does not confirm that the pod has stopped."""
+    node = (pod.get("spec") or {}).get("nodeName") or "its node"
+    if status.get("phase") == "Unknown" or status.get("reason") == "NodeLost":
+        return f"node {node} does not answer"
+    deadline = pod["metadata"].get("deletionTimestamp")
+    if seconds_since(deadline, now) > GRACE_SECONDS:
+        return f"it was deleted and node {node} has not confirmed that it stopped"
+    if status.get("phase") == "Failed":
+        return _short(f"failed: {status.get('reason', '')} {status.get('message', '')}".rstrip())
+    return ""
+
+
+def _crashing(status: Object) -> str:
+    for container in _all_containers(status):
+        state, last = container.get("state") or {}, container.get("lastState") or {}
+        ended = state.get("terminated") or last.get("terminated") or {}
+        if is_crashing(container):
+            return _keeps_failing(container, ended)
+    return ""
+
+
+def last_end(pod: Object, name: str) -> str:
+    """How a container has failed that was started again since; empty where none was."""
+    for container in _all_containers(pod.get("status") or {}):
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        if container["name"] == name and ended.get("exitCode"):
+            return _keeps_failing(container, ended)
+    return ""
+
+
+def is_crashing(container: Object) -> bool:
+    """Whether it has failed more than once and does not run now."""
+    state = container.get("state") or {}
+    if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
+        return True
+    ended = state.get("terminated") or {}
+    return bool(ended.get("exitCode")) and int(container.get("restartCount") or 0) > 0
+
+
+def tried_again(container: Object, now: float) -> str:
+    """What to say of a container that keeps failing, while it happens to run again.
+
+    Empty once it is ready, or has run for a while; and where it had run for a while before it
+    failed last, as one that was killed: nothing says that it will fail again.
+    """
+    runs = (container.get("state") or {}).get("running")
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    if not runs or container.get("ready") or not ended.get("exitCode"):
+        return ""
+    once = int(container.get("restartCount") or 0) < last_words.TIMES
+    if once or seconds_since(runs.get("startedAt"), now) >= STEADY_SECONDS:
+        return ""
+    return _keeps_failing(container, ended) if _ended_early(ended) else ""
+
+
+def _ended_early(ended: Object) -> bool:
+    began, end = seconds(ended.get("startedAt")), seconds(ended.get("finishedAt"))
+    return began is not None and end is not None and end - began < STEADY_SECONDS
+
+
+def _keeps_failing(container: Object, ended: Object) -> str:
+    return _short(f"container {container['name']} keeps failing{_how(ended)}")
+
+
+def _how(ended: Object) -> str:
+    if not ended:
+        return ""
+    reason = ended.get("reason")
+    named = f" ({reason})" if reason and reason not in ("Error", "Completed") else ""
+    said = last_words.cause(str(ended.get("message") or ""))
+    return f": exit code {ended.get('exitCode')}{named}" + (f": {said}" if said else "")
+
+
+def _claim(claim: Object | None, unscheduled: str) -> str:
+    if claim is None:
+        return ""
+    name, phase = claim["metadata"]["name"], (claim.get("status") or {}).get("phase")
+    if phase == "Lost":
+        return f"claim {name} has lost its volume"
+    # Admission fills the field in from the default class, also later when one is marked: absent
+    # on a pending claim means that there is none. Empty text is a choice: no dynamic volumes.
+    chosen = (claim.get("spec") or {}).get("storageClassName")
+    if phase == "Pending" and chosen is None:
+        return (
+            f"claim {name} has no storage class and the cluster has no default one: set "
+            "persistentVolumeClaimSpec.storageClassName or mark a default"
+        )
+    if phase == "Pending" and "unbound immediate" in unscheduled:
+        whose = f"of storage class {chosen}" if chosen else "that was made by hand"
+        return f"claim {name} waits for a volume {whose}, and none is provided"
+    return ""
+
+
+def _gated(pod: Object) -> str:
+    """The scheduler does not look at it, and says no more than that."""
+    gates = (pod.get("spec") or {}).get("schedulingGates") or ()
+    if not gates:
+        return ""
+    names = ", ".join(str(gate.get("name")) for gate in gates)
+    return _short(f"held back by scheduling gates until whoever set them removes them: {names}")
+
+
+def _unscheduled(status: Object) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            words = str(condition.get("message") or "no reason given")
+            return _short(f"cannot be scheduled: {words.partition(' preemption: ')[0]}")
+    return ""
+
+
+def is_image_missing(container: Object) -> bool:
+    """Whether the kubelet tries in vain to pull the container's image."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    return waiting.get("reason") in _IMAGE
+
+
+def is_node_gone(status: Object) -> bool:
+    """Whether every node there is was turned down for the volume's sake, and for nothing else.
+
+    So the node that the volume lies on is none of them. One that is cordoned, tainted or not ready
+    is turned down for that, and counted there.
+    """
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            found = _ALL_NODES.match(str(condition.get("message") or ""))
+            return found is not None and int(found["all"]) == int(found["these"]) > 0
+    return False
+
+
+def _containers(status: Object) -> str:
+    for container in _all_containers(status):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        reason, message = waiting.get("reason"), waiting.get("message") or ""
+        if reason in _IMAGE:
+            return f"image {container.get('image')} cannot be had ({_steady(reason)})"
+        if reason in _CONFIG:
+            return _short(f"container {container['name']} cannot be made: {message or reason}")
+    return ""
+
+
+def _steady(reason: str) -> str:
+    """The kubelet alternates between the failure and the wait after it."""
+    return "ErrImagePull" if reason == "ImagePullBackOff" else reason
+
+
+def _setup(status: Object, age: float) -> str:
+    """Volumes that do not mount show in the kubelet's events only."""
+    started = any("waiting" not in (one.get("state") or {}) for one in _all_containers(status))
+    if status.get("phase") != "Pending" or started or age < SETUP_SECONDS:
+        return ""
+    return "its volumes or network are not set up yet; the events of the pod say why"
+
+
+def _all_containers(status: Object) -> Iterator[Object]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 3]}..."

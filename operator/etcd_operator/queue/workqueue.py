@@ -1,0 +1,207 @@
+"""Which object to look at next: the operator's only scheduler.
+
+As in client-go: a key waits at most once however many events ask for it, is never worked on twice
+at the same time, comes back after a growing delay when its pass fails, and cannot keep others from
+their turn. Everything that wants a cluster looked at (events, resyncs, timers, failures) comes
+through here, so there is one place that knows why nothing happens, and it is measured.
+
+Not thread-safe: every method is called on the loop that runs `run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from etcd_operator.kube.api import Key, KubeError, Unavailable
+from etcd_operator.telemetry.latency import asked_at
+from etcd_operator.telemetry.logs import about
+from etcd_operator.telemetry.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+Worker = Callable[[Key], Awaitable[float | None]]
+"""One pass. Returns in how many seconds to ask again; None: when the next event comes."""
+
+FIRST_DELAY = 0.2
+LAST_DELAY = 60.0
+PASS_SECONDS = 120.0
+"""A pass bounds each of its calls; this bounds their sum, so that no worker is lost for good."""
+
+
+class WorkQueue:
+    def __init__(
+        self,
+        name: str,
+        metrics: Metrics,
+        *,
+        workers: int = 8,
+        pass_seconds: float = PASS_SECONDS,
+        expected: tuple[type[Exception], ...] = (KubeError,),
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.name = name
+        self._workers = workers
+        self._pass_seconds = pass_seconds
+        self._expected = expected
+        self._jitter = jitter
+        self._ready: asyncio.Queue[Key | None] = asyncio.Queue()
+        self._waiting: dict[Key, float] = {}
+        self._running: dict[Key, float] = {}
+        self._again: dict[Key, float] = {}
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._failures: dict[Key, int] = {}
+        self._stopped = False
+        self._passes = metrics.passes
+        self._metrics = metrics.queue(name)
+        self._metrics.unfinished.set_function(lambda: sum(self._ages()))
+        self._metrics.longest.set_function(lambda: max(self._ages(), default=0.0))
+
+    def add(self, key: Key) -> None:
+        """Look at it as soon as a worker is free; once more if it is being looked at right now."""
+        if key in self._running:
+            if key not in self._again:
+                self._again[key] = _now()
+                self._metrics.adds.inc()
+        elif key not in self._waiting:
+            self._wait(key, _now())
+            self._metrics.adds.inc()
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Look at it then, or earlier. The pass that comes first answers for all timers set."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        due = _now() + seconds
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= due:
+                return
+            timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[key] = loop.call_at(due, self._on_timer, key)
+
+    def stop(self) -> None:
+        """Begin no further pass; `run` returns when those in progress are through."""
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for _ in range(self._workers):
+            self._ready.put_nowait(None)
+
+    async def all_taken_up(self) -> None:
+        """Waits until no key waits for a worker."""
+        await self._ready.join()
+
+    async def run(self, worker: Worker) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(worker), name=f"{self.name}-{number}")
+
+    def _wait(self, key: Key, since: float) -> None:
+        self._waiting[key] = since
+        self._ready.put_nowait(key)
+        self._metrics.depth.set(len(self._waiting))
+
+    def _on_timer(self, key: Key) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    async def _work(self, worker: Worker) -> None:
+        while not self._stopped:
+            key = await self._ready.get()
+            self._ready.task_done()
+            if key is None or self._stopped:
+                return
+            await self._pass(key, worker)
+            # A pass over what is gone waits for nothing, nor does a long line: others get a turn.
+            await asyncio.sleep(0)
+
+    async def _pass(self, key: Key, worker: Worker) -> None:
+        asked_at.set(self._waiting[key])
+        started = self._begin(key)
+        failed = False
+        try:
+            with about(**{self.name.removesuffix("s"): "/".join(key)}):
+                after = await self._bounded(key, worker)
+        except Exception as error:  # noqa: BLE001 - whatever a pass raises, the queue goes on
+            failed = True
+            after = self._delay_after(key, error)
+        else:
+            self._failures.pop(key, None)
+        finally:
+            del self._running[key]
+            self._metrics.work_duration.observe(_now() - started)
+        self._finish(key, after, failed=failed)
+
+    def _begin(self, key: Key) -> float:
+        now = _now()
+        self._metrics.queue_duration.observe(now - self._waiting.pop(key))
+        self._metrics.depth.set(len(self._waiting))
+        self._running[key] = now
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        return now
+
+    async def _bounded(self, key: Key, worker: Worker) -> float | None:
+        result: Literal["ok", "error", "timeout"] = "error"
+        deadline = asyncio.timeout(self._pass_seconds)
+        try:
+            async with deadline:
+                after = await worker(key)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            result = "timeout"
+            raise Unavailable(f"the pass took over {self._pass_seconds:g} s") from None
+        else:
+            result = "ok"
+            return after
+        finally:
+            self._passes.labels(self.name, result).inc()
+
+    def _finish(self, key: Key, after: float | None, *, failed: bool) -> None:
+        since = self._again.pop(key, None)
+        if self._stopped:
+            return
+        if since is not None and not failed:
+            self._wait(key, since)
+        elif after is not None:
+            # A failing pass that causes events of its own must not undo its own delay.
+            self.add_after(key, after)
+
+    def _delay_after(self, key: Key, error: Exception) -> float:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = min(FIRST_DELAY * 2.0 ** min(failures - 1, 16), LAST_DELAY)
+        delay *= 0.8 + 0.4 * self._jitter()
+        if isinstance(error, Unavailable) and error.retry_after is not None:
+            delay = max(delay, error.retry_after)
+        self._metrics.retries.inc()
+        self._log(key, error, failures, delay)
+        return delay
+
+    def _log(self, key: Key, error: Exception, failures: int, delay: float) -> None:
+        expected = isinstance(error, self._expected)
+        log.log(
+            logging.WARNING if expected else logging.ERROR,
+            "the pass failed (%d in a row), again in %.1f s: %s",
+            failures,
+            delay,
+            error if expected else repr(error),
+            exc_info=None if expected else error,
+            extra={self.name.removesuffix("s"): "/".join(key)},
+        )
+
+    def _ages(self) -> list[float]:
+        if not self._running:
+            return []
+        now = _now()
+        return [now - since for since in self._running.values()]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

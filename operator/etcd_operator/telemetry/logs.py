@@ -1,0 +1,102 @@
+"""One line per decision, with the cluster it is about, for people (text) or machines (JSON).
+
+Whatever a pass logs, however deep down, is about the key that the pass is for: `about` says so once
+and every line in it carries it. Bodies of objects are never logged: they may be Secrets. kopf does
+so at DEBUG, which is why its loggers stay at WARNING whatever the level is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging
+import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, TextIO
+
+_about: ContextVar[dict[str, str] | None] = ContextVar("about", default=None)
+
+SELDOM_SECONDS = 30.0
+
+_STANDARD = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_NOISY = ("kopf", "kubernetes", "aiohttp", "asyncio", "grpc")
+
+
+@contextlib.contextmanager
+def about(**fields: str) -> Iterator[None]:
+    """Lines logged inside carry these fields; tasks started inside inherit them."""
+    token = _about.set((_about.get() or {}) | fields)
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+def setup(level: str, form: str, stream: TextIO | None = None) -> None:
+    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(_json() if form == "json" else _Text())
+    handler.addFilter(_add_context)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    handler.addFilter(_Seldom())
+    # kopf runs in a thread of its own on purpose; `run` handles the signals.
+    logging.getLogger("kopf._core.reactor.running").addFilter(
+        lambda record: "OS signals are ignored" not in record.getMessage()
+    )
+
+
+def _json() -> logging.Formatter:
+    # Loaded here alone: the Jobs write text, and each of them starts anew.
+    from etcd_operator.telemetry.logs_json import Json  # noqa: PLC0415
+
+    return Json()
+
+
+class _Seldom(logging.Filter):
+    """Of kopf's "Request attempt #7 failed; will retry: GET ...", for each watch, one now and then.
+
+    While the API server is away they would drown everything else.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = -SELDOM_SECONDS
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("kopf.") or "will retry" not in record.getMessage():
+            return True
+        due = record.created - self._last >= SELDOM_SECONDS
+        if due:
+            self._last = record.created
+        return due
+
+
+def _add_context(record: logging.LogRecord) -> bool:
+    for name, value in (_about.get() or {}).items():
+        if not hasattr(record, name):
+            setattr(record, name, value)
+    return True
+
+
+def time_of(record: logging.LogRecord) -> str:
+    at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+
+
+class _Text(logging.Formatter):
+    """`INFO 2026-11-21T05:46:00.123Z cluster=default/a member 3 is promoted`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = "".join(f"{name}={value} " for name, value in _fields(record).items())
+        line = f"{record.levelname:<7} {time_of(record)} {fields}{record.getMessage()}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line

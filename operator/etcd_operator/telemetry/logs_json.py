@@ -1,0 +1,26 @@
+"""Lines of the log for machines."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pythonjsonlogger.json import JsonFormatter
+
+from etcd_operator.telemetry.logs import time_of
+
+
+class Json(JsonFormatter):
+    def __init__(self) -> None:
+        super().__init__()
+
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        return log_data
+
+    def add_fields(
+        self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
+    ) -> None:
+        log_data["level"] = record.levelname
+        log_data["time"] = time_of(record)
+        super().add_fields(log_data, record, message_dict)
+        log_data["logger"] = record.name

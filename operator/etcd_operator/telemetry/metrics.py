@@ -1,0 +1,227 @@
+"""What an operator's operator measures: the queue, the passes, the API calls, clusters, schedules.
+
+The queue's metrics bear client-go's names, so that existing dashboards and alerts for controllers
+fit. Everything hangs on an own registry: nothing is registered at import, and two operators can
+live in one test process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
+
+from etcd_operator.kube.api import Key, Resource
+
+FAST = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class QueueMetrics:
+    """client-go's, for one queue."""
+
+    def __init__(self, families: _QueueFamilies, name: str) -> None:
+        self.depth = families.depth.labels(name)
+        self.adds = families.adds.labels(name)
+        self.retries = families.retries.labels(name)
+        self.queue_duration = families.queue_duration.labels(name)
+        self.work_duration = families.work_duration.labels(name)
+        self.unfinished = families.unfinished.labels(name)
+        self.longest = families.longest.labels(name)
+
+
+class _QueueFamilies:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"workqueue_{name}", text, ["name"], registry=registry)
+
+        def histogram(name: str, text: str) -> Histogram:
+            return Histogram(f"workqueue_{name}", text, ["name"], buckets=FAST, registry=registry)
+
+        self.depth = gauge("depth", "Keys that wait for a worker")
+        self.adds = Counter("workqueue_adds", "Keys added", ["name"], registry=registry)
+        self.retries = Counter("workqueue_retries", "Passes repeated", ["name"], registry=registry)
+        self.queue_duration = histogram(
+            "queue_duration_seconds", "From the event that asks for a pass to its start"
+        )
+        self.work_duration = histogram("work_duration_seconds", "Duration of a pass")
+        self.unfinished = gauge(
+            "unfinished_work_seconds", "Age of all passes in progress, added up"
+        )
+        self.longest = gauge("longest_running_processor_seconds", "Age of the oldest pass")
+
+
+class Metrics:
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        self.registry = registry
+        self._queues = _QueueFamilies(registry)
+        self._operator(registry)
+        self._informer(registry)
+        self._clusters(registry)
+        self._schedules(registry)
+
+    def _operator(self, registry: CollectorRegistry) -> None:
+        self.passes = Counter(
+            "etcd_operator_reconciles",
+            "Passes over an object, by result: ok, error, timeout",
+            ["queue", "result"],
+            registry=registry,
+        )
+        self.steps = Counter(
+            "etcd_operator_steps", "Steps taken, by kind", ["step"], registry=registry
+        )
+        self.requests = Histogram(
+            "etcd_operator_kubernetes_request_seconds",
+            "Kubernetes API calls, by verb, resource and status (0: no answer)",
+            ["verb", "resource", "status"],
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+            registry=registry,
+        )
+        self.leader = Gauge(
+            "etcd_operator_leader", "1 while this process holds the Lease", registry=registry
+        )
+        self.loop_lag = Histogram(
+            "etcd_operator_event_loop_lag_seconds",
+            "How much later than asked the event loop woke a sleeper",
+            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5),
+            registry=registry,
+        )
+
+    def _informer(self, registry: CollectorRegistry) -> None:
+        self.events = Counter(
+            "etcd_operator_watch_events", "Watch events", ["resource", "type"], registry=registry
+        )
+        self.watch_restarts = Counter(
+            "etcd_operator_informer_restarts", "Times that kopf was started anew", registry=registry
+        )
+        self.resync_time = Gauge(
+            "etcd_operator_last_resync_timestamp_seconds",
+            "When every watched resource had last been listed",
+            registry=registry,
+        )
+        self.ahead = Counter(
+            "etcd_operator_resync_changes",
+            "Owners of objects whose change a LIST showed before a watch did, if one ever would",
+            ["resource"],
+            registry=registry,
+        )
+
+    def _clusters(self, registry: CollectorRegistry) -> None:
+        gauge, self._of_clusters = _gauges(registry, "etcd_cluster", "namespace", "cluster")
+        self.cluster_size = gauge("size", "Members asked for")
+        self.cluster_members = gauge("members", "Members on etcd's list")
+        self.cluster_ready = gauge("members_ready", "Members that serve")
+        self.cluster_available = gauge("available", "1 while a quorum serves")
+        self.certificate_ends = gauge(
+            "certificate_expiry_timestamp_seconds",
+            "When the first certificate of a cluster with TLS ends",
+        )
+        self.authority_ends = gauge(
+            "authority_expiry_timestamp_seconds",
+            "When the first authority ends that the operator has made for a cluster",
+        )
+
+    def _schedules(self, registry: CollectorRegistry) -> None:
+        gauge, self._of_schedules = _gauges(registry, "etcd_backup_schedule", "namespace", "name")
+        self.schedule_on = gauge(
+            "scheduled", "1 while runs are begun; 0: suspended, not accepted, or not made"
+        )
+        self.schedule_last_run = gauge(
+            "last_run_succeeded", "1 if the last run that is over was stored; 0: failed, or missed"
+        )
+        self.schedule_succeeded = gauge(
+            "last_success_timestamp_seconds", "When a backup of the schedule last succeeded"
+        )
+        self.schedule_verified = gauge(
+            "last_verified_timestamp_seconds",
+            "When the newest that was verified succeeded, of the backups that are there",
+        )
+        self.schedule_missed = gauge(
+            "missed_runs", "Runs that were missed since the schedule was made"
+        )
+
+    def queue(self, name: str) -> QueueMetrics:
+        return QueueMetrics(self._queues, name)
+
+    def request(self, verb: str, resource: Resource, status: int, seconds: float) -> None:
+        self.requests.labels(verb, resource.plural, str(status)).observe(seconds)
+
+    def certificates(self, key: Key, ends: float) -> None:
+        self.certificate_ends.labels(*key).set(ends)
+
+    def authorities(self, key: Key, ends: float) -> None:
+        self.authority_ends.labels(*key).set(ends)
+
+    def cluster(
+        self, key: Key, *, size: int | None, members: int | None, ready: int, available: bool
+    ) -> None:
+        """The last one stands of what is None: `size` while the spec is refused, `members` while
+        no list is at hand."""
+        if size is not None:
+            self.cluster_size.labels(*key).set(size)
+        listed = self.cluster_members.labels(*key)
+        if members is not None:
+            listed.set(members)
+        self.cluster_ready.labels(*key).set(ready)
+        self.cluster_available.labels(*key).set(available)
+
+    def schedule(
+        self,
+        key: Key,
+        *,
+        on: bool,
+        last_run: bool | None,
+        succeeded: float | None,
+        verified: float | None,
+        missed: int,
+    ) -> None:
+        """What is None has no series: there was nothing yet that it could tell of."""
+        _put(self.schedule_on, key, on)
+        _put(self.schedule_last_run, key, last_run)
+        _put(self.schedule_succeeded, key, succeeded)
+        _put(self.schedule_verified, key, verified)
+        _put(self.schedule_missed, key, missed)
+
+    def schedule_stopped(self, key: Key) -> None:
+        """No run is begun. What is known of those before stands."""
+        _put(self.schedule_on, key, value=False)
+
+    def forget_schedule(self, key: Key) -> None:
+        """One that is gone must not go on being reported."""
+        for gauge in self._of_schedules:
+            gauge.remove(*key)
+
+    def forget(self, key: Key) -> None:
+        """A cluster that is gone must not go on being reported."""
+        for gauge in self._of_clusters:
+            gauge.remove(*key)
+
+
+def _gauges(
+    registry: CollectorRegistry, prefix: str, *labels: str
+) -> tuple[Callable[[str, str], Gauge], list[Gauge]]:
+    """What makes the gauges of one kind of object, and all that it has made: what is reported of
+    an object can be forgotten with it."""
+    made: list[Gauge] = []
+
+    def gauge(name: str, text: str) -> Gauge:
+        made.append(Gauge(f"{prefix}_{name}", text, labels, registry=registry))
+        return made[-1]
+
+    return gauge, made
+
+
+def _put(gauge: Gauge, key: Key, value: float | None) -> None:
+    if value is None:
+        gauge.remove(*key)
+    else:
+        gauge.labels(*key).set(value)

@@ -114,6 +114,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _NETWORK_POLICY,
+        '({"podSelector": {}},)',
+        '({"namespaceSelector": {}},)',
+        "every pod is a client of a cluster whose spec names none",
+    ),
+    Mutant(
+        _NETWORK_POLICY,
         "    it = _pods(operator.labels) | {\n",
         "    it = {\n",
         "every pod of the operator's namespace counts as the operator",

@@ -73,9 +73,9 @@ NET = {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.128/25"]}}
 @pytest.mark.parametrize(
     ("access", "clients", "metrics"),
     [
-        ({}, ALL, ALL),
+        ({}, OWN | BESIDE, ALL),
         ({"clients": []}, OWN, ALL),
-        ({"metrics": []}, ALL, set()),
+        ({"metrics": []}, OWN | BESIDE, set()),
         ({"clients": [], "metrics": []}, OWN, set()),
         ({"clients": [WEB]}, OWN | {"application"}, ALL),
         ({"clients": [WEB_TEAM]}, OWN | {"application elsewhere"}, ALL),

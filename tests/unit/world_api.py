@@ -109,7 +109,7 @@ def _without_empty(value: Any) -> Any:
     """Empty text, lists and maps are not stored; zero and false are, where a pointer holds them."""
     if isinstance(value, dict):
         kept = {key: _without_empty(one) for key, one in value.items()}
-        meant = ("emptyDir", "labelSelector", "namespaceSelector")
+        meant = ("emptyDir", "labelSelector", "namespaceSelector", "podSelector")
         return {
             key: one for key, one in kept.items() if key in meant or one not in ("", [], {}, None)
         }

@@ -21,13 +21,13 @@ _KEYS: Final = frozenset({*_SELECTORS, "ipBlock"})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """None: everybody may; none listed: nobody but those who must."""
+    """None: the spec does not say; none listed: nobody but those who must."""
 
     clients: tuple[Peer, ...] | None = None
     metrics: tuple[Peer, ...] | None = None
 
 
-OPEN: Final = Access()
+BY_DEFAULT: Final = Access()
 
 
 def read_access(reader: Reader) -> Access:

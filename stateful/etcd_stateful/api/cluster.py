@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
-from etcd_stateful.api.access import OPEN, Access, read_access
+from etcd_stateful.api.access import BY_DEFAULT, Access, read_access
 from etcd_stateful.api.affinity import read_affinity
 from etcd_stateful.api.auth import Auth, read_auth
 from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
@@ -108,7 +108,7 @@ class EtcdCluster:
     etcd: EtcdOptions
     retained_claims: RetainedClaims
     recovery: Recovery | None = None
-    access: Access = OPEN
+    access: Access = BY_DEFAULT
     auth: Auth | None = None
     """etcd's own users and roles; None where it is not to ask for any."""
     restore: Source | None = None

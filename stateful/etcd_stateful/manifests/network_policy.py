@@ -5,14 +5,16 @@
     2379, clients       members, the cluster's Jobs, the operator, and whom the spec names
     2381, metrics       whom the spec names
 
-Where the spec does not say who, everybody may: clients of a cluster that runs must not be cut off
-by an upgrade of the operator. Kubelets are no peers; a policy never keeps them from their own pods.
+Where the spec does not name clients, they are the pods of the cluster's own namespace. Where it
+does not say who reads metrics, everybody may: they hold no data, and who collects them is seldom
+near. Kubelets are no peers; a policy never keeps them from their own pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.access import Peer
@@ -21,6 +23,9 @@ from etcd_stateful.manifests.common import Manifest, metadata
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """A label that the API server itself puts on every namespace; nobody else can claim it."""
+
+_NEIGHBOURS: Final[tuple[Peer, ...]] = ({"podSelector": {}},)
+"""All pods of the cluster's own namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +43,13 @@ def network_policy(cluster: EtcdCluster, operator: OperatorPods) -> Manifest:
     it = _pods(operator.labels) | {
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME: operator.namespace}}
     }
-    clients, metrics = cluster.access.clients, cluster.access.metrics
+    said = cluster.access.clients
+    clients = _NEIGHBOURS if said is None else said
     rules = (
         _rule(naming.PEER_PORT, [members]),
         _rule(naming.START_PORT, [it]),
-        _rule(naming.CLIENT_PORT, None if clients is None else [own, it, *clients]),
-        _rule(naming.METRICS_PORT, metrics),
+        _rule(naming.CLIENT_PORT, [own, it, *clients]),
+        _rule(naming.METRICS_PORT, cluster.access.metrics),
     )
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -62,7 +68,7 @@ def _pods(labels: Mapping[str, str]) -> Manifest:
 
 
 def _rule(port: int, peers: Sequence[Peer] | None) -> Manifest | None:
-    """None for nobody: to Kubernetes an empty list of peers is everybody."""
+    """None for nobody: to Kubernetes an empty list of peers is everybody, and so is none at all."""
     if peers is not None and not peers:
         return None
     ports = [{"protocol": "TCP", "port": port}]

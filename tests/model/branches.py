@@ -130,6 +130,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "leftovers.damaged_record": "records edited by hand: tests/unit",
     "leftovers.damaged": "records edited by hand: tests/unit",
     "larger": "an edit of the claims' size: tests/unit/test_membership_larger.py",
+    "space": "files do not grow in the model: tests/unit/test_membership_space.py",
     "bootstrap.secret": "a Secret edited by hand: tests/unit",
     "blocked._foreign_data": "volumes of other clusters: tests/unit",
     "bootstrap._begin: Hold RecordsLost": "records edited by hand: tests/unit",

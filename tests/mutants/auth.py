@@ -38,8 +38,8 @@ MUTANTS: Final = [
         "accounts are made that nobody will know are ours",
     ),
     Mutant(
-        "membership/steps.py",
-        "    ChangeAuth,\n",
+        "membership/finality.py",
+        "    steps.ChangeAuth,\n",
         "",
         "everybody is let in on the word of an old spec",
     ),

@@ -243,9 +243,9 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/kube/store.py",
-        "        if name := notes.get(key):\n",
-        '        if (name := notes.get(key)) and not metadata.get("labels"):\n',
-        "a pod of a backup is counted as its cluster's",
+        "    if name := notes.get(naming.RESTORE):\n",
+        '    if (name := notes.get(naming.RESTORE)) and not metadata.get("labels"):\n',
+        "a pod of a restore is counted as its cluster's",
     ),
     Mutant(
         _JOB,

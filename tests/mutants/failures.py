@@ -284,8 +284,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/alarms.py",
-        'if alarm.kind == "CORRUPT" and listed and over:',
-        "if listed and over:",
+        'if space.has_room(seen) else ""',
+        "",
         "F30: NOSPACE is taken back without a byte being freed, again and again",
     ),
     Mutant(

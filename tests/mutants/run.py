@@ -47,6 +47,7 @@ MODULES = (
     "schedules",
     "silence",
     "larger",
+    "space",
 )
 REPORT = Path(__file__).with_name("report.json")
 COPIED = (

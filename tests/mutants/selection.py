@@ -41,6 +41,7 @@ TESTS: Final = (
     "test_rotation_passes.py",
     "test_issued_passes.py",
     "test_switch_passes.py",
+    "test_space_passes.py",
     "test_membership_walk.py",
 )
 
@@ -74,6 +75,8 @@ _IN_PLACE = ("test_inplace_plan.py", "test_inplace_passes.py")
 _RESTORES = ("test_restore_plan.py", "test_restores.py", "test_restore_*.py")
 
 _CRASHES = ("test_reading.py", "test_reading_trouble.py", "test_reconcile_crash_loop.py")
+
+_SPACE = ("test_membership_space.py", "test_space_passes.py")
 
 _AUTH = ("test_membership_authentication.py", "test_auth_passes.py")
 
@@ -109,10 +112,13 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/restore_job.py": _RESTORES,
     "membership/inplace.py": _IN_PLACE,
     "membership/larger.py": ("test_membership_larger.py",),
+    "membership/space.py": _SPACE,
     "membership/origin.py": (*_BY_NAME, "test_restore_added.py"),
     "membership/replacement.py": (*_IN_PLACE, "test_membership_going_back.py"),
     "membership/restore.py": _RESTORES,
-    "operator/etcd_operator/etcd/changes.py": ("test_changes.py",),
+    "operator/etcd_operator/cluster/pauses.py": _SPACE,
+    "operator/etcd_operator/objects/jobs.py": _SPACE,
+    "operator/etcd_operator/etcd/changes.py": ("test_changes.py", "test_apply.py"),
     "operator/etcd_operator/cluster/recovery.py": ("test_recovery_job.py",),
     "operator/etcd_operator/backup/__main__.py": ("test_leaving.py",),
     "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
@@ -250,6 +256,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_membership_learner.py",
         "test_membership_roster.py",
         "test_membership_rules.py",
+        *_SPACE,
         "test_stalled.py",
         "test_membership_birth.py",
         "test_membership_certificates.py",
@@ -285,7 +292,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/roster.py": ("test_membership_roster.py",),
     "membership/shrink.py": (_SHRINK, *_IN_PLACE),
     "membership/stalled.py": ("test_stalled.py",),
-    "membership/steps.py": (_CONFIRM, "test_apply.py", _SHRINK, "test_auth_passes.py"),
+    "membership/finality.py": (_CONFIRM, "test_apply.py", _SHRINK, "test_auth_passes.py"),
     "membership/switch.py": (*_SWITCH, "test_auth_passes.py"),
     "membership/successor.py": _IN_PLACE,
     "membership/survivor.py": (
@@ -312,7 +319,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         *_BY_NAME,
         "test_inplace_passes.py",
     ),
-    "operator/etcd_operator/cluster/reconcile.py": (_CONFIRM, "test_status_unasked.py"),
+    "operator/etcd_operator/cluster/reconcile.py": (_CONFIRM, "test_status_unasked.py", *_SPACE),
     "operator/etcd_operator/cluster/report.py": ("test_tls_passes.py",),
     "operator/etcd_operator/cluster/stalls.py": ("test_stalled.py",),
     "recover.py": ("test_recover.py",),

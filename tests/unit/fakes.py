@@ -370,6 +370,8 @@ class FakeEtcd:
 
     denies_list: str = ""
     raised: tuple[Alarm, ...] = ()
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By address, the bytes of the member's file, and how many of them are in use."""
     revisions: dict[str, int] = field(default_factory=dict)
     hashes: dict[str, etcd.Hash] = field(default_factory=dict)
 
@@ -385,7 +387,8 @@ class FakeEtcd:
             term=2,
             applied_index=10,
             learner=member.member_id in self.learners,
-            db_size=20480,
+            db_size=self.files.get(at.address, (20480, 20480))[0],
+            db_size_in_use=self.files.get(at.address, (20480, 20480))[1],
             errors=tuple(f"memberID:{one.member_id} alarm:{one.kind} " for one in self.raised),
         )
 
@@ -437,9 +440,13 @@ class FakeEtcd:
         self._member(at)
         return self.hashes.get(at.address, etcd.Hash(1, 5))
 
-    async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None:
-        self._changed("disarm", at, member_id)
-        self.raised = tuple(one for one in self.raised if one.member_id != member_id)
+    async def disarm(self, at: Endpoint, alarm: Alarm) -> None:
+        self._changed("disarm", at, f"{alarm.kind} {alarm.member_id}")
+        self.raised = tuple(one for one in self.raised if one != alarm)
+
+    async def defragment(self, at: Endpoint) -> None:
+        self._changed("defragment", at)
+        self.files[at.address] = (self.files[at.address][1],) * 2
 
     async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
         self._changed("downgrade", at, minor)
@@ -453,7 +460,8 @@ class FakeEtcd:
         member = self._member(at)
         if self.answers:
             raise self.answers.pop(0)
-        if what not in ("add", "remove", "update") and member.member_id != self._leader():
+        by_any = ("add", "remove", "update", "defragment")
+        if what not in by_any and member.member_id != self._leader():
             raise etcd.Refused("not leader")
 
     def _member(self, at: Endpoint) -> Member:

@@ -94,6 +94,9 @@ REFUSED = [
     Bad({"repository": "$(POD_NAME)"}, "spec.repository", "found '$(POD_NAME)'"),
     Bad({"repository": "/etcd"}, "spec.repository", "must be a repository"),
     Bad({"repository": "https://quay.io/etcd"}, "spec.repository", "must be a repository"),
+    # defragmentation
+    Bad({"defragmentation": "Always"}, "spec.defragmentation", "one of Automatic, Never"),
+    Bad({"defragmentation": True}, "spec.defragmentation", "must be text"),
     # paused, TLS
     Bad({"paused": "yes"}, "spec.paused", FLAG),
     Bad({"paused": 1}, "spec.paused", FLAG),

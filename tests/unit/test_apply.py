@@ -29,11 +29,12 @@ from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership import records
-from etcd_stateful.membership.observation import Member
+from etcd_stateful.membership.observation import Alarm, Member
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
     CreateSecret,
+    Defragment,
     DeleteClaim,
     DeletePod,
     DisarmAlarm,
@@ -544,7 +545,8 @@ class TestChange:
             (PROMOTE, "promote 10.0.0.1 8"),
             (MemberRemove(LEADER, 8, "x"), "remove 10.0.0.1 8"),
             (MoveLeader(LEADER, 8, "x"), "move leader 10.0.0.1 8"),
-            (DisarmAlarm(LEADER, 8, "x"), "disarm 10.0.0.1 8"),
+            (DisarmAlarm(LEADER, Alarm("CORRUPT", 8), "x"), "disarm 10.0.0.1 CORRUPT 8"),
+            (DisarmAlarm(LEADER, Alarm("NOSPACE", 8), "x"), "disarm 10.0.0.1 NOSPACE 8"),
             (EnableDowngrade(LEADER, "3.6", "x"), "downgrade 10.0.0.1 3.6"),
             (CancelDowngrade(LEADER, "x"), "cancel 10.0.0.1"),
         ],
@@ -607,6 +609,12 @@ class TestChange:
     async def test_is_not_made_by_whoever_has_the_address_now(self, world, stranger):
         assert isinstance(await world.apply(replace(PROMOTE, leader=stranger)), Outdated)
         assert world.etcd.listed[8].learner
+
+    async def test_of_a_database_is_asked_of_its_member(self, world):
+        step = Defragment(Voter("10.0.0.2", 8, 99), "a-1", "x")
+        world.etcd.files = {"10.0.0.2": (100, 50)}
+        assert await world.apply(step) == Done("defragmented a-1")
+        assert world.etcd.changes == ["defragment 10.0.0.2"]
 
     async def test_of_a_leader_that_leads_no_more_is_declined(self, world):
         world.etcd.leader = 8

@@ -1,10 +1,14 @@
-"""A CORRUPT alarm: the one that differs is replaced, whoever is blamed, then it is taken back."""
+"""A CORRUPT alarm: the one that differs is replaced, whoever is blamed, then it is taken back.
+
+For NOSPACE see test_membership_space.py.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from space_world import full
 from views import seat, without_status
 from worlds import World, drive, formed, labels
 
@@ -82,7 +86,7 @@ class TestDisarm:
         step = decide(seen)
 
         assert isinstance(step, DisarmAlarm)
-        assert step.member_id == 0x77
+        assert step.alarm.member_id == 0x77
         assert "0000000000000077" in step.reason
 
     def test_when_all_agree_again(self) -> None:
@@ -100,9 +104,9 @@ class TestDisarm:
 
         assert alarms.disarm(replace(seen, hashes={0: 1, 1: 1, 2: 2})) is None
 
-    def test_never_another_kind(self) -> None:
-        """F30: disarmed before space is freed, it comes back at once."""
-        seen = corrupt(3, blamed=0).observe()
+    def test_of_want_of_space_by_the_sizes_alone(self) -> None:
+        """F30: disarmed before space is freed, it comes back at once, whoever raised it."""
+        seen = full(3).observe()
 
         assert alarms.disarm(replace(seen, alarms=(Alarm("NOSPACE", 0x77),))) is None
 

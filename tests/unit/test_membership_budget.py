@@ -15,9 +15,10 @@ from worlds import World, body, drive, formed, labels, until
 from etcd_stateful import naming
 from etcd_stateful.manifests import recovery_job
 from etcd_stateful.membership import budget
+from etcd_stateful.membership.finality import is_final
 from etcd_stateful.membership.observation import EtcdView, Foreign, Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, is_final
+from etcd_stateful.membership.steps import ApplyChild, Hold, Settled
 
 LABEL = "PodDisruptionBudget c"
 

@@ -43,7 +43,10 @@ class Volumes(World):
 
     def observe(self) -> Observation:
         seen = super().observe()
-        said = {one: replace(of, db_size=self.db_size) for one, of in seen.statuses.items()}
+        said = {
+            one: replace(of, db_size=self.db_size, db_size_in_use=self.db_size)
+            for one, of in seen.statuses.items()
+        }
         claims = tuple(self._sized(claim) for claim in seen.claims)
         return replace(seen, claims=claims, statuses=said)
 

@@ -14,6 +14,7 @@ from worlds import Conflict, drive, is_write, labels
 
 from etcd_stateful.certificates import AUTHORITY_SECONDS, DAY
 from etcd_stateful.conditions import all_conditions
+from etcd_stateful.membership.finality import is_final
 from etcd_stateful.membership.observation import Alarm, Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.rotation import KUBELET_SECONDS
@@ -24,7 +25,6 @@ from etcd_stateful.membership.steps import (
     RotateAuthority,
     Settled,
     Step,
-    is_final,
 )
 from etcd_stateful.outcome import Outcome
 

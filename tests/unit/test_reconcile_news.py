@@ -13,13 +13,14 @@ from etcd_operator.cluster.news import news_of
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import records
-from etcd_stateful.membership.observation import Observation, Secret
+from etcd_stateful.membership.observation import Alarm, Observation, Secret
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
     ChangeAuth,
     CreateJob,
     CreateSecret,
+    Defragment,
     DeleteClaim,
     DeleteJob,
     DeletePod,
@@ -84,7 +85,8 @@ def test_a_kind_of_step_is_an_event_or_said_to_be_none():
         (MoveLeader(LEADER, 1, "why"), "LeaderMoved"),
         (DeletePod("a-1", "u", "1", "why"), "PodRestarted"),
         (DeleteClaim("data-a-1", "u", "1", "why"), "ClaimDeleted"),
-        (DisarmAlarm(LEADER, 1, "why"), "AlarmDisarmed"),
+        (DisarmAlarm(LEADER, Alarm("CORRUPT", 1), "why"), "AlarmDisarmed"),
+        (Defragment(LEADER, "a-1", "why"), "Defragmented"),
         (EnableDowngrade(LEADER, "3.5", "why"), "DowngradeEnabled"),
         (CancelDowngrade(LEADER, "why"), "DowngradeCancelled"),
         (WriteBootstrap("a-start", "1", replace(LATCHED, version="3.7.3"), "why"), "VersionChange"),

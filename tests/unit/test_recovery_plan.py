@@ -13,6 +13,7 @@ from worlds import UID, Conflict, drive, is_write, labels
 from etcd_stateful import naming
 from etcd_stateful.conditions import LONGEST, all_conditions
 from etcd_stateful.membership import identity, records, survivor
+from etcd_stateful.membership.finality import is_final
 from etcd_stateful.membership.observation import Claim, MemberStatus, Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -28,7 +29,6 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
     WriteBootstrap,
-    is_final,
 )
 from etcd_stateful.outcome import Outcome
 from etcd_stateful.status import render

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etcd_operator.kube.api import CLAIMS, ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_SCHEDULES, PODS
+from etcd_operator.kube.api import (
+    CLAIMS,
+    ETCD_BACKUPS,
+    ETCD_CLUSTERS,
+    ETCD_RESTORES,
+    ETCD_SCHEDULES,
+    PODS,
+)
 from etcd_operator.kube.store import Owner, Store, owners_of
 from etcd_stateful import naming
 
@@ -270,16 +277,27 @@ def test_whatever_overtakes_whatever_it_never_goes_back_and_the_last_list_is_rig
     assert store.get(PODS, "ns", "a-0") == final
 
 
-def test_a_pod_of_a_backup_is_no_pod_of_a_cluster_of_the_same_name(store):
-    """Its cluster would count it, and delete what it is not told of."""
-    mine = pod(5, "a-backup-g1-x", cluster="a")
+def test_a_pod_of_a_backup_is_of_that_and_of_the_cluster_that_it_reads(store):
+    mine = pod(5, "a-backup-g1-x", cluster="c")
     mine["metadata"]["annotations"] = {naming.BACKUP: "a"}
 
     store.put(PODS, mine)
 
-    assert owners_of(PODS, mine) == ((ETCD_BACKUPS, ("ns", "a")),)
+    assert owners_of(PODS, mine) == ((ETCD_BACKUPS, ("ns", "a")), (ETCD_CLUSTERS, ("ns", "c")))
     assert store.of_cluster(PODS, "ns", "a") == []
+    assert store.of_cluster(PODS, "ns", "c") == [mine]
     assert store.of(Owner(ETCD_BACKUPS, ("ns", "a")), PODS) == [mine]
+
+
+def test_a_pod_of_a_restore_is_no_pod_of_a_cluster(store):
+    """Its cluster would count it, and delete what it is not told of."""
+    mine = pod(5, "a-backup-g1-x", cluster="a")
+    mine["metadata"]["annotations"] = {naming.RESTORE: "a"}
+
+    store.put(PODS, mine)
+
+    assert owners_of(PODS, mine) == ((ETCD_RESTORES, ("ns", "a")),)
+    assert store.of_cluster(PODS, "ns", "a") == []
 
 
 def test_a_backup_is_its_own_and_its_schedules(store):

@@ -28,6 +28,7 @@ from etcd_stateful.membership.steps import (
     CancelDowngrade,
     CreateJob,
     CreateSecret,
+    Defragment,
     DeleteClaim,
     DeleteJob,
     DeletePod,
@@ -74,6 +75,8 @@ class World:
         self.hasty = False
         """A pod is made again before the claim of the one before is gone, and bound to that."""
         self.foreign: tuple[Foreign, ...] = ()
+        self.snapshots: tuple[str, ...] = ()
+        """Pods that read a snapshot from a member."""
         self.operator: OperatorPods | None = None
         self.etcds: dict[int, Etcd] = {}
         """By etcd cluster ID."""
@@ -211,15 +214,19 @@ class World:
 
     def _change(self, step: EtcdChange) -> None:
         """Asked of the leader by its address, and of nobody else who may be there by now."""
-        etcd, asked = self.etcd, step.leader
+        etcd, asked = self.etcd, step.member if isinstance(step, Defragment) else step.leader
         refuse(etcd is None or self.cut_off, "nobody answers")
         assert etcd is not None
         etcd.elect(self.alive())
         etcd.agree(self.alive())
         there = {f"10.0.0.{ordinal}": data for ordinal, data in self.running()}.get(asked.address)
         refuse(there is None or there.member_id != asked.member_id, "another member is there")
-        refuse(etcd.leader != asked.member_id, "it does not lead")
         refuse(self.record.cluster_id != asked.cluster_id, "another cluster")
+        if isinstance(step, Defragment):
+            rules.defragmentation(self, etcd, asked.member_id)
+            etcd.defragment(asked.member_id)
+            return
+        refuse(etcd.leader != asked.member_id, "it does not lead")
         self._change_of(etcd, step)
 
     def _change_of(self, etcd: Etcd, step: EtcdChange) -> None:
@@ -238,10 +245,9 @@ class World:
             case MoveLeader(member_id=member):
                 rule(member in self.alive(), "I1", "leadership to one that does not run")
                 etcd.move_leader(member)
-            case DisarmAlarm(member_id=member):
-                gone = member not in etcd.members
-                rule(gone or not etcd.differing.keys() & etcd.members, "alarm", "still corrupt")
-                etcd.disarm(member)
+            case DisarmAlarm(alarm=alarm):
+                rules.disarming(self, etcd, alarm)
+                etcd.alarms.remove(alarm)
             case EnableDowngrade(minor=to):
                 etcd.enable_downgrade(to)
             case CancelDowngrade():

@@ -54,6 +54,8 @@ class Etcd:
     alarms: list[Alarm] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     added: int = 0
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Bytes of each member's file, and how many of them are in use."""
     differing: dict[int, int] = field(default_factory=dict)
     """The hash of members whose data is not what the others have."""
 
@@ -118,8 +120,8 @@ class Etcd:
         self.leader = member
         self.term += 1
 
-    def disarm(self, member: int) -> None:
-        self.alarms = [one for one in self.alarms if one.member_id != member]
+    def defragment(self, member: int) -> None:
+        self.sizes[member] = (self.sizes[member][1], self.sizes[member][1])
 
     def enable_downgrade(self, to: str) -> None:
         refuse(bool(self.downgrade), "cluster has a downgrade job in progress")

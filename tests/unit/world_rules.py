@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from world_etcd import Etcd, minor
 
 from etcd_stateful import naming
-from etcd_stateful.membership.observation import Member
+from etcd_stateful.membership.observation import Alarm, Member
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, PushTicket
 
@@ -135,6 +135,25 @@ def claim_deletion(world: World, step: DeleteClaim, ordinal: int) -> None:
     rule(etcd is not None and bool(etcd.leader), "I6", "no quorum tells who is a member")
     listed = etcd.members if etcd else {}
     rule(record.member_id not in listed, "I6", f"{step.name} is a member's")
+
+
+def disarming(world: World, etcd: Etcd, alarm: Alarm) -> None:
+    if alarm.kind == "NOSPACE":
+        quota = world.cluster.etcd.quota_bytes
+        sizes = [etcd.sizes.get(one, (0, 0))[0] for one in etcd.voters]
+        rule(max(sizes) < quota, "alarm", "still without space")
+        return
+    gone = alarm.member_id not in etcd.members
+    rule(gone or not etcd.differing.keys() & etcd.members, "alarm", "still corrupt")
+
+
+def defragmentation(world: World, etcd: Etcd, member: int) -> None:
+    """It answers nobody for as long as that takes."""
+    alive = world.alive()
+    rule(all(one in alive for one in etcd.voters), "I8", "another member is away")
+    rule(not world.snapshots, "I8", "a backup would be waited for")
+    alone = len(etcd.voters) == 1
+    rule(alone or member != etcd.leader, "I8", "the leader, who could hand over")
 
 
 def pod_deletion(world: World, step: DeletePod, ordinal: int) -> None:

@@ -51,7 +51,8 @@ def observe(world: World) -> Observation:
         etcd=view,
         statuses=statuses,
         alarms=tuple(etcd.alarms),
-        hashes=hashed if etcd.alarms else {},
+        hashes=hashed if any(one.kind == "CORRUPT" for one in etcd.alarms) else {},
+        snapshots=world.snapshots,
         foreign=world.foreign,
         operator_image=IMAGE,
         last_cluster_id=identity.from_hex(status) if status else None,
@@ -135,7 +136,8 @@ def _is_ready(world: World, ordinal: int) -> bool:
     alive = world.alive(data.cluster_id)
     etcd.elect(alive)
     votes = data.member_id in etcd.voters and data.member_id in alive
-    return bool(votes and etcd.leader and not etcd.alarms)
+    corrupt = any(one.kind == "CORRUPT" for one in etcd.alarms)
+    return bool(votes and etcd.leader and not corrupt)
 
 
 def _finding(world: World, ordinal: int) -> Finding:
@@ -175,7 +177,8 @@ def _status(world: World, ordinal: int, data: Data, etcd: Etcd) -> MemberStatus:
         term=etcd.term,
         applied_index=data.applied,
         learner=etcd.members[data.member_id].learner,
-        db_size=4096,
+        db_size=etcd.sizes.get(data.member_id, (4096, 4096))[0],
+        db_size_in_use=etcd.sizes.get(data.member_id, (4096, 4096))[1],
         storage_version=data.storage if tells else "",
         downgrade_target=etcd.downgrade if tells else "",
     )

@@ -44,6 +44,7 @@ from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
+from etcd_stateful.membership.finality import goes_by_objects
 from etcd_stateful.membership.observation import Pod
 from etcd_stateful.membership.records import dump_bootstrap, member_annotations
 from etcd_stateful.membership.steps import (
@@ -64,7 +65,6 @@ from etcd_stateful.membership.steps import (
     TouchStatefulSet,
     Write,
     WriteBootstrap,
-    goes_by_objects,
 )
 
 KEY_BYTES: Final = 32

@@ -16,6 +16,7 @@ from math import inf
 from typing import Final
 
 from etcd_operator.cluster.expansion import Expansion
+from etcd_operator.cluster.pauses import Pauses
 from etcd_operator.cluster.recovery import Recoveries
 from etcd_operator.cluster.stalls import Stalls
 from etcd_operator.cluster.sweep import Network, Shape, Sweep, shape_of
@@ -39,7 +40,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
 from etcd_operator.moments import created
-from etcd_operator.objects import reading
+from etcd_operator.objects import jobs, reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import EtcdRestore
@@ -122,6 +123,7 @@ class Observer:
         self._wall_clock = wall_clock
         self._clock = clock
         self._stalls = Stalls(clock)
+        self.pauses = Pauses(clock)
         self._sweeps: dict[Key, Sweep] = {}
         self._nodeless: dict[Key, dict[str, float]] = {}
         """By the pod's UID: since when its node is gone."""
@@ -130,6 +132,7 @@ class Observer:
         self._sweeps.pop(key, None)
         self._nodeless.pop(key, None)
         self._stalls.forget(key)
+        self.pauses.forget(key)
 
     def from_store(self, body: Json, cluster: EtcdCluster) -> Observation:
         """What is known without asking anyone; all that a paused cluster gets."""
@@ -160,7 +163,7 @@ class Observer:
         base = await self._recoveries.onto(base)
         base = await self._expansion.onto(base)
         key = cluster.key
-        base = self._stalls.onto(key, base)
+        base = self.pauses.onto(key, self._stalls.onto(key, base))
         now, shape, touch = self._clock(), shape_of(base), self._stalls.next(key)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at
@@ -287,6 +290,7 @@ class Observer:
             claims=tuple(sorted((one for one in read if one), key=lambda one: one.ordinal)),
             pods=self._pods(cluster, own.stateful_set, by_name),
             predecessors=self._predecessors(cluster, own.stateful_set),
+            snapshots=self._snapshots(cluster),
             foreign=foreign,
             made=created(body) or 0.0,
             operator_image=self._operator_image,
@@ -322,6 +326,10 @@ class Observer:
         self._nodeless[key] = since
         late = {uid for uid, at in since.items() if now - at >= GONE_SECONDS}
         return tuple(replace(pod, node_gone=pod.uid in late) for pod in pods)
+
+    def _snapshots(self, cluster: EtcdCluster) -> tuple[str, ...]:
+        pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
+        return tuple(one["metadata"]["name"] for one in pods if jobs.backs_up(one))
 
     def _predecessors(self, cluster: EtcdCluster, stateful_set: Json | None) -> tuple[str, ...]:
         """Pods that the StatefulSet before left and that will stop by themselves; no Job's."""

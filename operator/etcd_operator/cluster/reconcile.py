@@ -52,9 +52,11 @@ from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
 from etcd_stateful.conditions import Outcome
+from etcd_stateful.membership.finality import goes_by_objects, is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
+    Defragment,
     DeleteClaim,
     DeletePod,
     ExpandClaim,
@@ -65,8 +67,6 @@ from etcd_stateful.membership.steps import (
     Wait,
     Write,
     WriteBootstrap,
-    goes_by_objects,
-    is_final,
 )
 
 log = logging.getLogger(__name__)
@@ -236,6 +236,8 @@ class Reconciler:
             if confirmed is None:
                 return await self._applied(turn, step, Outdated("not so any more, on a fresh look"))
             turn, step = confirmed
+        if isinstance(step, Defragment):
+            self._observer.pauses.begin(turn.cluster.key, step.name)
         try:
             applied = await self._applier.apply(turn.cluster, step)
         except Rejected as error:

@@ -1,8 +1,9 @@
-"""Asks etcd for one change: of its members, its leader, its alarms, its version.
+"""Asks etcd for one change: of its members, its leader, its alarms, its version, one's database.
 
-The leader is asked, as that very member of that very cluster. No answer means that the change may
-have happened; etcd's own no means that it has not, and that asking again later may help. Where the
-leader believes itself to be cut off, the others are asked in turn: see etcd_stateful's `changes`.
+The leader is asked, or the member whose database it is, as that very member of that very cluster.
+No answer means that the change may have happened; etcd's own no means that it has not, and that
+asking again later may help. Where the leader believes itself to be cut off, the others are asked in
+turn: see etcd_stateful's `changes`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from etcd_operator.etcd.client import Denied, Endpoint, Etcd, Identity, NoAnswer
 from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
+    Defragment,
     DisarmAlarm,
     EnableDowngrade,
     EtcdChange,
@@ -40,7 +42,7 @@ async def change(
     etcd: Etcd, step: EtcdChange, identity: Identity | None = None
 ) -> Done | Outdated | Uncertain | Declined:
     """`identity`: what the operator shows etcd; None where it speaks plaintext."""
-    for asked in (step.leader, *_others(step)):
+    for asked in _asked(step):
         found = await outcome(_ask(etcd, endpoint(asked, identity), step))
         if found != Declined(CUT_OFF):
             return found
@@ -63,15 +65,19 @@ async def outcome(
         return Uncertain(f"whether it happened is unknown: {error}")
 
 
-def _others(step: EtcdChange) -> tuple[Voter, ...]:
-    """Those whose own view of their peers etcd goes by when it is asked for this."""
+def _asked(step: EtcdChange) -> tuple[Voter, ...]:
+    """Whom, one after the other: after the leader those whose own view of their peers etcd goes by
+    when it is asked for this."""
     match step:
+        case Defragment(member=member):
+            return (member,)
         case MemberAddLearner():
-            return step.leader.others
+            return step.leader, *step.leader.others
         case MemberRemove(member_id=leaves):
-            return tuple(one for one in step.leader.others if one.member_id != leaves)
+            others = (one for one in step.leader.others if one.member_id != leaves)
+            return step.leader, *others
         case _:
-            return ()
+            return (step.leader,)
 
 
 def endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
@@ -97,9 +103,12 @@ async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:
         case MoveLeader(member_id=member_id):
             await etcd.move_leader(at, member_id)
             done = f"made member {to_hex(member_id)} the leader"
-        case DisarmAlarm(member_id=member_id):
-            await etcd.disarm_corrupt(at, member_id)
-            done = f"took back the CORRUPT alarm of member {to_hex(member_id)}"
+        case DisarmAlarm(alarm=alarm):
+            await etcd.disarm(at, alarm)
+            done = f"took back the {alarm.kind} alarm of member {to_hex(alarm.member_id)}"
+        case Defragment(name=name):
+            await etcd.defragment(at)
+            done = f"defragmented {name}"
         case EnableDowngrade(minor=minor):
             await etcd.enable_downgrade(at, minor)
             done = f"told etcd that it goes down to {minor}"

@@ -42,6 +42,10 @@ CHANGE_SECONDS: Final = 2.0
 HASH_SECONDS: Final = 10.0
 """A member reads its whole database for it."""
 
+DEFRAGMENT_SECONDS: Final = 10.0
+"""How long a worker waits for it, which others need too. etcd goes on whether or not somebody does,
+and until it is done the member answers nobody, so the next look tells."""
+
 _OPTIONS: Final = (
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
@@ -57,6 +61,8 @@ _REFUSALS: Final = frozenset(
         rpc.StatusCode.RESOURCE_EXHAUSTED,
     }
 )
+
+_ALARMS: Final = {"CORRUPT": rpc.CORRUPT, "NOSPACE": rpc.NOSPACE}
 
 _ENABLE: Final = rpc.DowngradeRequest.ENABLE
 _CANCEL: Final = rpc.DowngradeRequest.CANCEL
@@ -153,7 +159,9 @@ class Etcd(Protocol):
 
     async def hash_kv(self, at: Endpoint, revision: int) -> Hash: ...
 
-    async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None: ...
+    async def disarm(self, at: Endpoint, alarm: Alarm) -> None: ...
+
+    async def defragment(self, at: Endpoint) -> None: ...
 
     async def enable_downgrade(self, at: Endpoint, minor: str) -> None: ...
 
@@ -197,6 +205,7 @@ class GrpcEtcd:
             applied_index=reply.raftAppliedIndex,
             learner=reply.isLearner,
             db_size=reply.dbSize,
+            db_size_in_use=reply.dbSizeInUse,
             errors=tuple(reply.errors),
             revision=reply.header.revision,
             storage_version=etcd_fields.storage_version(reply),
@@ -221,7 +230,7 @@ class GrpcEtcd:
         return tuple(
             Alarm("CORRUPT" if alarm.alarm == rpc.CORRUPT else "NOSPACE", alarm.memberID)
             for alarm in reply.alarms
-            if alarm.alarm in (rpc.CORRUPT, rpc.NOSPACE)
+            if alarm.alarm in _ALARMS.values()
         )
 
     async def revision(self, at: Endpoint) -> int:
@@ -259,11 +268,17 @@ class GrpcEtcd:
         request = rpc.MoveLeaderRequest(targetID=member_id)
         await self.change(at, call(rpc.MaintenanceStub, "MoveLeader", request, CHANGE_SECONDS))
 
-    async def disarm_corrupt(self, at: Endpoint, member_id: int) -> None:
+    async def disarm(self, at: Endpoint, alarm: Alarm) -> None:
         request = rpc.AlarmRequest(
-            action=rpc.AlarmRequest.DEACTIVATE, memberID=member_id, alarm=rpc.CORRUPT
+            action=rpc.AlarmRequest.DEACTIVATE,
+            memberID=alarm.member_id,
+            alarm=_ALARMS[alarm.kind],
         )
         await self.change(at, call(rpc.MaintenanceStub, "Alarm", request, CHANGE_SECONDS))
+
+    async def defragment(self, at: Endpoint) -> None:
+        request = rpc.DefragmentRequest()
+        await self.change(at, call(rpc.MaintenanceStub, "Defragment", request, DEFRAGMENT_SECONDS))
 
     async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
         """Tells the cluster that its members will run `minor`, one below what they do."""

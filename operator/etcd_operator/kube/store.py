@@ -48,7 +48,7 @@ class Owner(NamedTuple):
 
 
 def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
-    """What to look at when this object changes: itself, its schedule, its backup or its cluster."""
+    """What to look at when this object changes: itself, its schedule, its backup, its cluster."""
     metadata = obj["metadata"]
     namespace = metadata.get("namespace", "")
     if resource.group == naming.GROUP:
@@ -60,11 +60,13 @@ def owners_of(resource: Resource, obj: Json) -> tuple[Owner, ...]:
             return itself, Owner(ETCD_CLUSTERS, key_of(obj))  # it may be a word to that one
         return (itself,)
     notes = metadata.get("annotations") or {}
-    for resource_of, key in ((ETCD_BACKUPS, naming.BACKUP), (ETCD_RESTORES, naming.RESTORE)):
-        if name := notes.get(key):
-            return (Owner(resource_of, (namespace, name)),)
+    if name := notes.get(naming.RESTORE):
+        return (Owner(ETCD_RESTORES, (namespace, name)),)
     cluster = (metadata.get("labels") or {}).get(naming.LABEL_INSTANCE)
-    return (Owner(ETCD_CLUSTERS, (namespace, cluster)),) if cluster else ()
+    of_cluster = (Owner(ETCD_CLUSTERS, (namespace, cluster)),) if cluster else ()
+    if name := notes.get(naming.BACKUP):
+        return Owner(ETCD_BACKUPS, (namespace, name)), *of_cluster
+    return of_cluster
 
 
 def others(resource: Resource, obj: Json) -> tuple[Owner, ...]:

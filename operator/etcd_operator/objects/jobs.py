@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from etcd_operator.objects import reading
+from etcd_stateful import naming
+from etcd_stateful.manifests.backup_job import LABEL
 
 State = Literal["running", "complete", "failed"]
 
@@ -44,6 +46,13 @@ def message(pod: Mapping[str, Any], container: str) -> str:
         if one["name"] == container and ended:
             return str(ended.get("message") or "")
     return ""
+
+
+def backs_up(pod: Mapping[str, Any]) -> bool:
+    """Whether it runs for a backup, and may be reading a snapshot from a member now."""
+    labels = pod["metadata"].get("labels") or {}
+    runs = (pod.get("status") or {}).get("phase") == "Running"
+    return runs and labels.get(naming.LABEL_NAME) == LABEL
 
 
 def _conditions(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:

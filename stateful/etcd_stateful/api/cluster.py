@@ -109,6 +109,8 @@ class EtcdCluster:
     retained_claims: RetainedClaims
     recovery: Recovery | None = None
     access: Access = BY_DEFAULT
+    defragments: bool = True
+    """Whether the operator gives back the space that members keep."""
     auth: Auth | None = None
     """etcd's own users and roles; None where it is not to ask for any."""
     restore: Source | None = None
@@ -194,6 +196,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     auth = read_auth(spec)
     repository = _repository(spec)
     paused, tls = spec.flag("paused"), spec.object("TLS")
+    defragmentation = spec.choice("defragmentation", ("Automatic", "Never"), "Automatic")
     links, rotation = read_tls(tls), read_rotation(tls.object("rotation"))
     if spec.problems or version is None:
         raise RefusedCluster("InvalidSpec", tuple(spec.problems))
@@ -212,6 +215,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         retained_claims=retained,
         recovery=recovery,
         access=access,
+        defragments=defragmentation == "Automatic",
         auth=auth,
         restore=restore,
         version_declared=spec.has("version"),

@@ -67,6 +67,14 @@ class Reader:
             return ""
         return name
 
+    def choice(self, key: str, of: Sequence[str], default: str = "") -> str:
+        """One of these texts; the default where it is absent or something else."""
+        value = self.text(key) or default
+        if value and value not in of:
+            self.problem(key, f"must be one of {', '.join(of)}, found {value[:60]!r}")
+            return default
+        return value
+
     def flag(self, key: str) -> bool:
         value = self.raw.get(key)
         if value is None or isinstance(value, bool):

@@ -100,7 +100,7 @@ def read_store(
         spec.problem(SECTIONS[kind], f"is missing: say there where the backup lies, for {kind}")
         return None
     bucket, key = _place(inner, kind, stamped=stamped)
-    checksum = _checksum(inner) if kind == "S3" else ""
+    checksum = inner.choice("checksum", CHECKSUMS) if kind == "S3" else ""
     endpoint = _endpoint(inner) or (_OSS_ENDPOINT if kind == "OSS" else "")
     store = Store(
         kind=kind,
@@ -127,13 +127,6 @@ def _azure_account(inner: Reader) -> str:
     elif found and not _AZURE_ACCOUNT.fullmatch(found):
         wanted = "must be 3 to 24 lower-case letters and digits"
         inner.problem("storageAccount", f"{wanted}, found {found[:60]!r}")
-    return found
-
-
-def _checksum(inner: Reader) -> str:
-    found = inner.text("checksum")
-    if found and found not in CHECKSUMS:
-        inner.problem("checksum", f"must be one of {', '.join(CHECKSUMS)}, found {found[:60]!r}")
     return found
 
 

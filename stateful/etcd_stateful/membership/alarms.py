@@ -1,20 +1,29 @@
-"""Takes back a CORRUPT alarm once nothing is corrupt any more; until then etcd refuses writes."""
+"""Takes back an alarm once there is no reason for it any more; until then etcd refuses writes."""
 
 from __future__ import annotations
 
-from etcd_stateful.membership import changes, roster
+from etcd_stateful.membership import changes, roster, space
 from etcd_stateful.membership.identity import to_hex
-from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.observation import Alarm, Observation
 from etcd_stateful.membership.steps import DisarmAlarm, Step
 
 
 def disarm(seen: Observation) -> Step | None:
+    if seen.etcd is None or not seen.etcd.members:
+        return None
+    why = ((alarm, _why_over(seen, alarm)) for alarm in seen.alarms)
+    return next((_disarm(seen, alarm, words) for alarm, words in why if words), None)
+
+
+def _why_over(seen: Observation, alarm: Alarm) -> str:
+    """Empty while it is not. One that ran out of space is no reason for the others to take writes
+    once it is gone, if they have as little."""
+    if alarm.kind == "NOSPACE":
+        return "no member is near the quota any more" if space.has_room(seen) else ""
     listed = {member.member_id for member in (seen.etcd.members if seen.etcd else ())}
-    for alarm in seen.alarms:
-        over = alarm.member_id not in listed or _all_agree(seen)
-        if alarm.kind == "CORRUPT" and listed and over:
-            return _disarm(seen, alarm.member_id)
-    return None
+    if alarm.member_id not in listed:
+        return "it is no member any more"
+    return "all members agree again" if _all_agree(seen) else ""
 
 
 def _all_agree(seen: Observation) -> bool:
@@ -24,6 +33,6 @@ def _all_agree(seen: Observation) -> bool:
     return len(hashes) == len(voters) > 1 and len(set(hashes)) == 1
 
 
-def _disarm(seen: Observation, member_id: int) -> Step:
-    words = f"the CORRUPT alarm of member {to_hex(member_id)} is over: all members agree again"
-    return changes.ask(seen, lambda asked: DisarmAlarm(asked, member_id, words))
+def _disarm(seen: Observation, alarm: Alarm, why: str) -> Step:
+    words = f"the {alarm.kind} alarm of member {to_hex(alarm.member_id)} is over: {why}"
+    return changes.ask(seen, lambda asked: DisarmAlarm(asked, alarm, words))

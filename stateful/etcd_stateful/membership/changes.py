@@ -39,12 +39,13 @@ def leader(seen: Observation) -> Leader | None:
     if not terms:
         return None
     _, address, ordinal, status = max(terms, key=lambda one: one[0])
-    others = (_voter(seen, seat) for seat in voters if seat.serves and seat.ordinal != ordinal)
+    others = (voter(seen, seat) for seat in voters if seat.serves and seat.ordinal != ordinal)
     host = _host(seen, ordinal)
     return Leader(address, status.member_id, status.cluster_id, host, tuple(filter(None, others)))
 
 
-def _voter(seen: Observation, seat: Seat) -> Voter | None:
+def voter(seen: Observation, seat: Seat) -> Voter | None:
+    """The member of this seat, where it answers."""
     if seat.pod is None or seat.status is None:
         return None
     host = _host(seen, seat.ordinal)

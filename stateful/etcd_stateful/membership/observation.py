@@ -164,6 +164,8 @@ class MemberStatus:
     learner: bool
     db_size: int
     errors: tuple[str, ...] = ()
+    db_size_in_use: int = 0
+    """Bytes of `db_size` that hold something: the file keeps the rest. 0 where it does not say."""
     storage_version: str = ""
     """Minor of the format of its data, `3.6`; from etcd 3.6 on."""
     revision: int = 0
@@ -235,39 +237,29 @@ class Certificate:
     resource_version: str
     problem: str = ""
     """Which key of the Secret is wrong, and how; empty for one that is as needed."""
-
     begins: float = 0.0
     ends: float = 0.0
     """Seconds since 1970."""
-
     until: str = ""
     """`ends`, for people: RFC 3339."""
-
     turns: float = inf
     """When time alone changes `problem`: one of its files begins or ceases to be good."""
-
     authority: str = ""
     """Digest of the certificate of whoever signed it."""
-
     subject: str = ""
     """Its common name, which etcd takes for the name of a user once authentication is on."""
     trusts: tuple[str, ...] = ()
     """Digests of the authorities beside it. Of an authority: of those that should be beside each
     certificate that it has signed."""
-
     pinned: str = ""
     """The trust that its Secret has a file of its own for, if that is in force."""
-
     leaf: str = ""
     """Digest of the certificate itself."""
-
     written: float = 0.0
     """When the operator wrote it into its Secret, where it was issued by another; 0 where nothing
     says so."""
-
     stage: Stage = ""
     """Of an authority: how far its rotation is."""
-
     generation: int = 1
     """Of an authority: its number, from 1 on."""
 
@@ -330,6 +322,10 @@ class Observation:
     occupants: tuple[str, ...] = ()
     """Pods that are none of `pods` and may use the cluster's volumes: its Job's, strangers under
     names of ours. Asked for only while a recovery or a restore is under way."""
+    snapshots: tuple[str, ...] = ()
+    """Pods of backups of the cluster: each may be reading a snapshot from one of the members."""
+    defragmented: frozenset[str] = frozenset()
+    """Members that were asked to do so a moment ago, whatever came of it."""
     backup: Store | Awaited | None = None
     """Where the EtcdBackup has stored that the cluster is to be born from. None where that was not
     looked up, as nothing depends on it."""

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
 from etcd_stateful.membership.accounts import Change
-from etcd_stateful.membership.observation import Claim, Job, Observation, Pod
+from etcd_stateful.membership.observation import Alarm, Claim, Job, Observation, Pod
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
 
@@ -274,10 +274,19 @@ class MoveLeader:
 
 @dataclass(frozen=True, slots=True)
 class DisarmAlarm:
-    """Takes back a member's CORRUPT alarm, once it is gone or all agree again."""
+    """Takes back a member's alarm, once there is no reason for it any more."""
 
     leader: Leader
-    member_id: int
+    alarm: Alarm
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defragment:
+    """Lets a member write its database anew, without what is free. Until then it answers nobody."""
+
+    member: Voter
+    name: str
     reason: str
 
 
@@ -336,6 +345,7 @@ EtcdChange = (
     | MemberRemove
     | MoveLeader
     | DisarmAlarm
+    | Defragment
     | EnableDowngrade
     | CancelDowngrade
 )
@@ -358,38 +368,3 @@ Write = (
     | ChangeAuth
 )
 Step = Write | Wait | Hold | Settled
-
-_FINAL = (
-    DeleteClaim,
-    DeletePod,
-    CreateJob,
-    CreateSecret,
-    ExpandClaim,
-    MemberAddLearner,
-    MemberUpdate,
-    MemberPromote,
-    MemberRemove,
-    MoveLeader,
-    RotateAuthority,
-    ChangeAuth,
-)
-"""`ChangeAuth` too: whom an outdated spec lets in is in, until the next pass puts that right."""
-
-
-def is_final(step: Step) -> bool:
-    """Whether nothing undoes it: then it is chosen once more, from what is read just before."""
-    match step:
-        case ApplyChild(final=final) | WriteBootstrap(final=final) | TakeCertificate(final=final):
-            return final
-        case PushTicket(ticket=ticket):
-            return ticket.state == "existing"
-        case _:
-            return isinstance(step, _FINAL)
-
-
-def goes_by_objects(step: Step) -> bool:
-    """Whether it follows from the spec and what is there of it, whatever the members would say.
-
-    A StatefulSet's replicas and a budget follow the list of members.
-    """
-    return isinstance(step, ApplyChild) and step.kind in {"Service", "NetworkPolicy"}

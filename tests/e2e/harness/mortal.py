@@ -166,7 +166,8 @@ class MortalEtcd:
         "member_promote": "promote a learner",
         "member_remove": "remove a member",
         "move_leader": "move the leader",
-        "disarm_corrupt": "disarm an alarm",
+        "disarm": "disarm an alarm",
+        "defragment": "defragment a member",
         "enable_downgrade": "enable a downgrade",
         "cancel_downgrade": "cancel a downgrade",
     }

@@ -156,7 +156,7 @@ class TestAlarms:
         await raise_alarm(cluster.first[0], rpc.CORRUPT, 0xABC)
         await raise_alarm(cluster.first[0], rpc.NOSPACE, asked.member_id)
         assert corruption.is_raised([await etcd.status(at)])
-        await done(etcd, DisarmAlarm(asked, 0xABC, "is gone"))
+        await done(etcd, DisarmAlarm(asked, Alarm("CORRUPT", 0xABC), "is gone"))
         assert await etcd.alarms(at) == (Alarm("NOSPACE", asked.member_id),)
 
     async def test_a_member_without_a_leader_tells_of_no_alarm(self, cluster):

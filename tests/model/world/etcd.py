@@ -26,8 +26,8 @@ def change(world: World, step: steps.EtcdChange) -> None:
             remove(world, etcd, member)
         case steps.MoveLeader(member_id=member):
             _move(world, etcd, member)
-        case steps.DisarmAlarm(member_id=member):
-            alarms = tuple(one for one in etcd.alarms if one != member)
+        case steps.DisarmAlarm(alarm=alarm):
+            alarms = tuple(one for one in etcd.alarms if one != alarm.member_id)
             world.etcd = etcd._replace(alarms=alarms)
         case steps.EnableDowngrade(minor=minor):
             _enable(world, etcd, int(minor.rpartition(".")[2]))

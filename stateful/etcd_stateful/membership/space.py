@@ -1,0 +1,107 @@
+"""Gives back the space that etcd keeps: a member's file never shrinks by itself, and once it has
+reached the quota etcd takes no more writes, however much of it is free.
+
+    (MoveLeader ->) Defragment, one member after the other (-> DisarmAlarm)
+
+A member answers nobody while it is defragmented, and waits first for whoever reads a snapshot from
+it. So it is done to one at a time while all others serve, to the leader last and after it has
+handed over (I8), and not during a backup. With fewer than three members nobody would be served
+meanwhile: there it is left undone until etcd refuses writes anyway. One that was asked a moment ago
+is not asked again, whatever came of it: a disk that is full would be filled anew each time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from etcd_stateful.membership import changes, roll, roster
+from etcd_stateful.membership.observation import MemberStatus, Observation
+from etcd_stateful.membership.roster import Seat
+from etcd_stateful.membership.steps import Defragment, Hold, Step, Wait
+
+MIB: Final = 1024**2
+
+LEAST: Final = 100 * MIB
+WASTED: Final = 0.45
+"""A file of at least so many bytes, of which such a share is free, is worth it: the measure of
+OpenShift's operator for etcd (`defragcontroller.go`)."""
+
+LEAST_WHEN_FULL: Final = MIB
+WASTED_WHEN_FULL: Final = 0.1
+"""What is worth it where etcd refuses writes."""
+
+MOST: Final = 4096 * MIB
+"""Bytes in use, all of which are written anew. The kubelet gives a member a minute of silence
+before it kills it, and a slow disk writes no more in that time."""
+
+ROOM: Final = 0.9
+"""The share of the quota that a file may have for writes to be let in again: right below the quota
+they would be refused again at once."""
+
+
+def reclaim(seen: Observation) -> Step | None:
+    """Asked when all members serve, and nothing else is left to do."""
+    voters, full = roster.voters(seen), is_full(seen)
+    if not seen.cluster.defragments or not all(seat.serves for seat in voters):
+        return None
+    if len(voters) < roll.SPARING and not full:
+        return None
+    rested = [seat for seat in voters if seat.name not in seen.defragmented]
+    due = [seat for seat in rested if seat.status and _is_wasteful(seat.status, full=full)]
+    if not due:
+        return None
+    seat = min(due, key=lambda one: (one.leads, one.ordinal))
+    if seen.snapshots:
+        backups = ", ".join(seen.snapshots)
+        return Wait(f"the backup in pod {backups} to end, so that {seat.name} can be defragmented")
+    if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be defragmented")):
+        return step
+    return _defragment(seen, seat, full=full)
+
+
+def _is_wasteful(status: MemberStatus, *, full: bool) -> bool:
+    free = status.db_size - status.db_size_in_use
+    if not 0 < status.db_size_in_use <= MOST:
+        return False
+    if full:
+        return free >= max(LEAST_WHEN_FULL, WASTED_WHEN_FULL * status.db_size)
+    return status.db_size >= LEAST and free >= WASTED * status.db_size
+
+
+def _defragment(seen: Observation, seat: Seat, *, full: bool) -> Step | None:
+    member = changes.voter(seen, seat)
+    if member is None:
+        return None
+    why = "etcd refuses writes for want of space, and" if full else "so that its file shrinks:"
+    words = f"{seat.name} is defragmented, {why} much of it is free"
+    return Defragment(member, seat.name, words)
+
+
+def is_full(seen: Observation) -> bool:
+    """Whether etcd refuses writes because a member has reached the quota."""
+    return any(alarm.kind == "NOSPACE" for alarm in seen.alarms)
+
+
+def has_room(seen: Observation) -> bool:
+    """Whether every member that votes says that its file is well below the quota it runs with."""
+    voters = roster.voters(seen)
+    most = ROOM * seen.cluster.etcd.quota_bytes
+    sizes = [seat.status.db_size for seat in voters if seat.serves and seat.status]
+    return len(sizes) == len(voters) > 0 and max(sizes) <= most and roll.is_over(seen)
+
+
+def full(seen: Observation) -> Step | None:
+    """Nothing is left to give back."""
+    if not is_full(seen):
+        return None
+    then = (
+        "then the operator defragments the members and lets writes in again"
+        if seen.cluster.defragments
+        else "then defragment the members, one after the other (etcdctl defrag)"
+    )
+    return Hold(
+        "NoSpace",
+        "etcd refuses writes: a member's database has reached spec.etcd.quotaBackend "
+        f"({seen.cluster.etcd.quota_bytes // MIB} MiB). Raise it, if the volumes have the room; or "
+        f"delete keys and compact the history (etcdctl compact), {then}",
+    )

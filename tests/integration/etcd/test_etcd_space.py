@@ -1,0 +1,133 @@
+"""Space that a member keeps, and how it is given back, on real etcd."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+from aetcd import rpc
+from etcd_live import Cluster, Member, compact, eventually, put, put_all
+
+from etcd_operator.applied import Done, Uncertain
+from etcd_operator.etcd.changes import change
+from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, plaintext
+from etcd_stateful.membership import space
+from etcd_stateful.membership.observation import Alarm, MemberStatus
+from etcd_stateful.membership.space import MIB
+from etcd_stateful.membership.steps import Defragment, DisarmAlarm, Leader, Voter
+
+pytestmark = pytest.mark.integration
+
+KEYS = 40
+KEPT = 10
+LARGE = 256 * 1024
+
+
+async def overwrite(member: Member, times: int) -> int:
+    """Most of what is written is history in the end; the last revision."""
+    turns = ((turn, number) for turn in range(times) for number in range(KEYS))
+    return await put_all(member, ((b"key-%d" % n, bytes([turn]) * LARGE) for turn, n in turns))
+
+
+async def status(cluster: Cluster, etcd: GrpcEtcd) -> MemberStatus:
+    return await etcd.status(cluster.at(cluster.first[0]))
+
+
+async def freed(cluster: Cluster, etcd: GrpcEtcd) -> MemberStatus:
+    """Once the pages of what was compacted count as free: bbolt takes further commits for that, and
+    a deletion is one also at the quota."""
+    found, rest = list[MemberStatus](), iter(range(KEPT, KEYS))
+
+    async def much_is_free() -> bool:
+        await delete(cluster.first[0], b"key-%d" % next(rest))
+        await asyncio.sleep(0.2)  # etcd commits after 100 ms
+        found[:] = [await status(cluster, etcd)]
+        return found[0].db_size > 2 * found[0].db_size_in_use
+
+    await eventually(much_is_free)
+    return found[0]
+
+
+def step(said: MemberStatus, member: Member) -> Defragment:
+    asked = Voter(member.host, said.member_id, said.cluster_id)
+    return Defragment(asked, member.name, "its file is mostly free")
+
+
+async def delete(member: Member, key: bytes) -> None:
+    async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
+        await rpc.KVStub(channel).DeleteRange(rpc.DeleteRangeRequest(key=key), timeout=5)
+
+
+async def value(member: Member, key: bytes) -> bytes:
+    async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
+        reply = await rpc.KVStub(channel).Range(rpc.RangeRequest(key=key), timeout=5)
+        return bytes(reply.kvs[0].value)
+
+
+async def test_a_file_shrinks_to_what_is_in_use(cluster):
+    cluster.begin(1)
+    etcd, member = await cluster.ready(), cluster.first[0]
+    await compact(member, await overwrite(member, 4))
+    before = await freed(cluster, etcd)
+
+    assert await change(etcd, step(before, member)) == Done(f"defragmented {member.name}")
+
+    after = await status(cluster, etcd)
+    assert after.db_size < before.db_size / 2
+    assert after.db_size_in_use > space.WASTED * after.db_size
+    assert await value(member, b"key-7") == bytes([3]) * LARGE
+
+
+async def test_a_full_quota_ends_once_space_is_given_back(cluster):
+    cluster.begin(1, quota_backend_bytes=str(32 * MIB))
+    etcd, member = await cluster.ready(), cluster.first[0]
+    with pytest.raises(rpc.AioRpcError, match="database space exceeded"):
+        await overwrite(member, 10)
+    full = await status(cluster, etcd)
+    assert any("NOSPACE" in error for error in full.errors)
+    alarms = await etcd.alarms(cluster.at(member))
+    assert alarms == (Alarm("NOSPACE", full.member_id),)
+
+    await compact(member, full.revision)  # which etcd still takes
+    free = await freed(cluster, etcd)
+    assert isinstance(await change(etcd, step(free, member)), Done)
+    assert (await status(cluster, etcd)).db_size < space.ROOM * 32 * MIB
+    with pytest.raises(rpc.AioRpcError, match="database space exceeded"):
+        await put(member, b"a", b"b")
+    leader = Leader(member.host, full.member_id, full.cluster_id)
+    assert isinstance(await change(etcd, DisarmAlarm(leader, alarms[0], "x")), Done)
+
+    await put(member, b"a", b"b")
+    assert await etcd.alarms(cluster.at(member)) == ()
+
+
+async def test_a_member_stands_still_until_a_snapshot_of_it_has_been_read(cluster, monkeypatch):
+    """So none is defragmented during a backup; and nobody waits for the end of it."""
+    cluster.begin(1)
+    etcd, member = await cluster.ready(), cluster.first[0]
+    await compact(member, await overwrite(member, 4))
+    before = await freed(cluster, etcd)
+    monkeypatch.undo()  # from here on with the operator's own patience
+    monkeypatch.setattr("etcd_operator.etcd.client.DEFRAGMENT_SECONDS", 1.0)
+
+    async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
+        stream = rpc.MaintenanceStub(channel).Snapshot(rpc.SnapshotRequest())
+        await stream.read()
+        assert isinstance(await change(etcd, step(before, member)), Uncertain)
+        with pytest.raises(NoAnswer):
+            await status(cluster, etcd)
+        await asyncio.wait_for(_read_all(stream), 30)
+
+    await eventually(lambda: _is_smaller(cluster, etcd, before.db_size))
+    assert await value(member, b"key-7") == bytes([3]) * LARGE
+
+
+async def _read_all(stream: Any) -> None:
+    while await stream.read() is not grpc.aio.EOF:
+        pass
+
+
+async def _is_smaller(cluster: Cluster, etcd: GrpcEtcd, before: int) -> bool:
+    return (await status(cluster, etcd)).db_size < before / 2

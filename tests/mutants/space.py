@@ -1,0 +1,139 @@
+"""Faults in giving back space that members keep."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.mutant import Mutant
+
+_SPACE = "membership/space.py"
+_PAUSES = "operator/etcd_operator/cluster/pauses.py"
+
+MUTANTS: Final = [
+    Mutant(
+        _SPACE,
+        "not seen.cluster.defragments or ",
+        "",
+        "members are defragmented although the spec forbids it",
+    ),
+    Mutant(
+        _SPACE,
+        " or not all(seat.serves for seat in voters):\n        return None\n    if len",
+        ":\n        return None\n    if len",
+        "a member is defragmented while another is away (I1)",
+    ),
+    Mutant(
+        _SPACE,
+        "len(voters) < roll.SPARING and not full",
+        "False",
+        "a cluster of one stands still for the sake of its disk",
+    ),
+    Mutant(
+        _SPACE,
+        "key=lambda one: (one.leads, one.ordinal)",
+        "key=lambda one: (not one.leads, one.ordinal)",
+        "the leader is defragmented first",
+    ),
+    Mutant(
+        _SPACE,
+        "    if seat.leads and (step := changes.hand_over(",
+        "    if False and (step := changes.hand_over(",
+        "the leader is defragmented before it has handed over (I8)",
+    ),
+    Mutant(
+        _SPACE,
+        "    if seen.snapshots:\n",
+        "    if False:\n",
+        "a member stands still until a backup has ended",
+    ),
+    Mutant(
+        _SPACE,
+        "if seat.name not in seen.defragmented",
+        "",
+        "a member whose disk is full is defragmented in vain without a pause",
+    ),
+    Mutant(
+        _SPACE,
+        "0 < status.db_size_in_use <= MOST",
+        "0 <= status.db_size_in_use <= MOST",
+        "a member that says nothing of its use is defragmented for ever",
+    ),
+    Mutant(
+        _SPACE,
+        "<= MOST:\n        return False",
+        ":\n        return False",
+        "the kubelet kills a member that takes too long, again and again",
+    ),
+    Mutant(
+        _SPACE,
+        "status.db_size >= LEAST and ",
+        "",
+        "small files are defragmented at each deletion",
+    ),
+    Mutant(
+        _SPACE,
+        "max(LEAST_WHEN_FULL, WASTED_WHEN_FULL * status.db_size)",
+        "WASTED * status.db_size",
+        "etcd goes on refusing writes although there is space to give back",
+    ),
+    Mutant(
+        _SPACE,
+        "most = ROOM * seen",
+        "most = seen",
+        "F30: writes are let in right below the quota, and refused again at once",
+    ),
+    Mutant(
+        _SPACE,
+        "len(sizes) == len(voters) > 0 and ",
+        "",
+        "writes are let in while a member that says nothing may be full",
+    ),
+    Mutant(
+        _SPACE,
+        " and roll.is_over(seen)",
+        "",
+        "writes are let in by a quota that no member has yet",
+    ),
+    Mutant(
+        _SPACE,
+        "    if not is_full(seen):\n        return None\n    then",
+        "    then",
+        "every cluster is said to be full",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    space.full,\n",
+        "",
+        "a cluster that takes no writes is called as declared",
+    ),
+    Mutant(
+        _PAUSES,
+        "if at > oldest",
+        "if False",
+        "a member is asked again at once",
+    ),
+    Mutant(
+        _PAUSES,
+        "if at > oldest",
+        "if True",
+        "a member is never asked again",
+    ),
+    Mutant(
+        "operator/etcd_operator/cluster/reconcile.py",
+        "            self._observer.pauses.begin(turn.cluster.key, step.name)\n",
+        "            pass\n",
+        "nobody remembers that a member was asked",
+    ),
+    Mutant(
+        "operator/etcd_operator/objects/jobs.py",
+        "    return runs and labels",
+        "    return labels",
+        "a backup that has ended is waited for, for ever",
+    ),
+    Mutant(
+        "operator/etcd_operator/etcd/changes.py",
+        "            return (member,)\n",
+        '            return (replace(member, address=""),)\n',
+        "nobody is asked to defragment",
+    ),
+]

@@ -1,0 +1,30 @@
+"""Clusters whose members' files are larger than what they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worlds import World, formed
+
+from etcd_stateful.membership.observation import Alarm
+from etcd_stateful.membership.space import MIB
+
+QUOTA = 2048 * MIB
+"""etcd's own, which a spec that does not speak of it leaves."""
+
+
+def sized(size: int, *files: tuple[int, int], **spec: Any) -> World:
+    """A settled cluster; of each ordinal the MiB of its file, and how many of them are in use."""
+    world = formed(size, **spec)
+    by_ordinal = {world.seat(one): one for one in world.etcd.members}
+    for ordinal, (file, used) in enumerate(files):
+        world.etcd.sizes[by_ordinal[ordinal]] = (file * MIB, used * MIB)
+    world.history.clear()
+    return world
+
+
+def full(size: int, *files: tuple[int, int], **spec: Any) -> World:
+    """One that has reached the quota."""
+    world = sized(size, *(files or ((2048, 500),) * size), **spec)
+    world.etcd.alarms = [Alarm("NOSPACE", min(world.etcd.members))]
+    return world

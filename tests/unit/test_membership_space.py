@@ -1,0 +1,209 @@
+"""Space that members keep is given back, one after the other, and writes are let in again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from space_world import full, sized
+from views import seat, without_status
+from worlds import Conflict, World, drive, labels
+
+from etcd_stateful.membership import space
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.space import MIB
+from etcd_stateful.membership.steps import Defragment, DisarmAlarm, Hold, MoveLeader, Settled, Wait
+
+WASTEFUL = (1000, 300)
+TIDY = (300, 290)
+
+
+def leader(world: World) -> int:
+    seen = world.observe()
+    return next(one for one in range(world.cluster.size) if seat(seen, one).leads)
+
+
+def defragmented(world: World) -> list[str]:
+    return [step.name for step in world.history if isinstance(step, Defragment)]
+
+
+def test_each_member_is_defragmented_once_the_leader_last_and_after_it_has_handed_over() -> None:
+    world = sized(3, WASTEFUL, WASTEFUL, WASTEFUL)
+    led = leader(world)
+
+    assert drive(world) == Settled()
+
+    assert defragmented(world) == [*(f"c-{one}" for one in range(3) if one != led), f"c-{led}"]
+    assert labels(world.history)[2].startswith("lead c-")
+    assert [file for file, _ in world.etcd.sizes.values()] == [300 * MIB] * 3
+
+
+@pytest.mark.parametrize(
+    ("file", "worth"),
+    [
+        ((100, 55), True),
+        ((99, 10), False),
+        ((1000, 550), True),
+        ((1000, 551), False),
+        ((20_000, 4096), True),
+        ((20_000, 4097), False),
+        ((1000, 0), False),
+    ],
+    ids=str,
+)
+def test_what_is_worth_it(file: tuple[int, int], worth: bool) -> None:
+    """Not a small file, nor a full one, nor one that would take longer than the kubelet waits; and
+    a member that does not say what it uses is left alone."""
+    world = sized(3, TIDY, file, TIDY)
+
+    drive(world)
+
+    assert defragmented(world) == (["c-1"] if worth else [])
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_fewer_than_three_are_left_alone_as_nobody_would_be_served(size: int) -> None:
+    world = sized(size, *[WASTEFUL] * size)
+
+    assert drive(world) == Settled()
+    assert world.history == []
+
+
+def test_never_where_the_spec_says_so() -> None:
+    world = sized(3, WASTEFUL, WASTEFUL, WASTEFUL, defragmentation="Never")
+
+    assert drive(world) == Settled()
+    assert world.history == []
+
+
+def test_not_while_a_member_is_away() -> None:
+    world = sized(3, WASTEFUL, WASTEFUL, WASTEFUL)
+    seen = world.observe()
+
+    assert space.reclaim(without_status(seen, 2)) is None
+    assert isinstance(decide(without_status(seen, 2)), Wait)
+
+
+def test_the_rest_of_the_spec_comes_first() -> None:
+    world = sized(3, WASTEFUL, WASTEFUL, WASTEFUL)
+    world.edit(size=5)
+
+    drive(world)
+
+    first = next(n for n, step in enumerate(world.history) if isinstance(step, Defragment))
+    assert len(world.etcd.voters) == 5
+    assert "promote c-4" in labels(world.history[:first])
+
+
+def test_a_backup_is_let_finish() -> None:
+    """bbolt waits for whoever reads before it closes the old file, and the member with it."""
+    world = sized(3, WASTEFUL, TIDY, TIDY)
+    world.snapshots = ("nightly-backup-x",)
+
+    rest = drive(world)
+
+    assert isinstance(rest, Wait)
+    assert "nightly-backup-x" in rest.reason
+    assert world.history == []
+    world.snapshots = ()
+    assert drive(world) == Settled()
+    assert defragmented(world) == ["c-0"]
+
+
+def test_the_leader_hands_over_also_where_it_alone_is_defragmented() -> None:
+    """I8: nobody writes while the leader does not answer."""
+    world = sized(3, TIDY, TIDY, TIDY)
+    world.etcd.sizes[world.etcd.leader] = (1000 * MIB, 300 * MIB)
+    led = leader(world)
+
+    assert isinstance(decide(world.observe()), MoveLeader)
+    assert drive(world) == Settled()
+    assert defragmented(world) == [f"c-{led}"]
+
+
+def test_a_member_that_has_changed_places_is_not_defragmented() -> None:
+    """The step names the member that it is asked of."""
+    world = sized(3, TIDY, WASTEFUL, TIDY)
+    step = decide(world.observe())
+    assert isinstance(step, Defragment)
+
+    with pytest.raises(Conflict, match="another member"):
+        world.apply(replace(step, member=replace(step.member, member_id=0x77)))
+
+
+class TestAtTheQuota:
+    @pytest.mark.parametrize("size", [1, 2, 3, 5])
+    def test_space_is_given_back_and_writes_are_let_in_again(self, size: int) -> None:
+        world = full(size)
+
+        assert drive(world) == Settled()
+
+        assert sorted(set(defragmented(world))) == [f"c-{one}" for one in range(size)]
+        assert world.etcd.alarms == []
+        assert isinstance(world.history[-1], DisarmAlarm)
+        assert "NOSPACE" in world.history[-1].reason
+
+    @pytest.mark.parametrize(
+        ("file", "tried"),
+        [((2048, 1843), True), ((2048, 1844), False), ((2048, 2048), False)],
+        ids=str,
+    )
+    def test_a_tenth_is_worth_it(self, file: tuple[int, int], tried: bool) -> None:
+        world = full(3, file, (1000, 990), (1000, 990))
+
+        drive(world)
+
+        assert defragmented(world) == (["c-0"] if tried else [])
+
+    def test_without_anything_to_give_back_a_human_is_told_the_ways_out(self) -> None:
+        world = full(3, *[(2048, 2000)] * 3)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "NoSpace"
+        for words in ("2048 MiB", "spec.etcd.quotaBackend", "compact", "the operator defragments"):
+            assert words in rest.message
+        assert world.history == []
+        assert len(world.etcd.alarms) == 1
+
+    def test_where_the_operator_may_not_the_human_is_told_to(self) -> None:
+        world = full(3, defragmentation="Never")
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert "etcdctl defrag" in rest.message
+        assert world.history == []
+
+    def test_what_was_defragmented_by_hand_is_let_in_again(self) -> None:
+        world = full(3, defragmentation="Never")
+        world.etcd.sizes = dict.fromkeys(world.etcd.members, (500 * MIB, 490 * MIB))
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == ["DisarmAlarm"]
+
+    @pytest.mark.parametrize(("file", "over"), [(1843, True), (1844, False)])
+    def test_right_below_the_quota_they_would_be_refused_again(self, file: int, over: bool) -> None:
+        world = full(3, (500, 490), (file, file), (500, 490))
+
+        drive(world)
+
+        assert (world.etcd.alarms == []) == over
+
+    def test_a_member_that_does_not_say_its_size_may_be_full(self) -> None:
+        seen = full(3, *[(500, 490)] * 3).observe()
+
+        assert space.has_room(seen)
+        assert not space.has_room(without_status(seen, 1))
+
+    def test_a_quota_that_is_raised_counts_once_every_member_runs_with_it(self) -> None:
+        world = full(3, *[(2048, 2000)] * 3)
+        world.edit(etcd={"quotaBackend": "4Gi"})
+
+        assert drive(world) == Settled()
+
+        restarts = [n for n, one in enumerate(labels(world.history)) if one.startswith("restart")]
+        disarmed = labels(world.history).index("DisarmAlarm")
+        assert len(restarts) == 3
+        assert disarmed > max(restarts)

@@ -1,0 +1,120 @@
+"""Passes over a cluster whose members have space to give back: who is asked, and how often."""
+
+from __future__ import annotations
+
+import pytest
+from reconcile_bench import KEY, Bench
+
+from etcd_operator.cluster.pauses import PAUSE_SECONDS
+from etcd_operator.etcd.client import Endpoint, NoAnswer
+from etcd_operator.kube.api import PODS
+from etcd_stateful import naming
+from etcd_stateful.manifests.backup_job import LABEL
+from etcd_stateful.membership.observation import Alarm
+from etcd_stateful.membership.space import MIB
+
+WASTEFUL = (1000 * MIB, 300 * MIB)
+
+
+@pytest.fixture
+async def bench() -> Bench:
+    """A formed cluster of three that has long been settled."""
+    bench = Bench()
+    bench.declare()
+    await bench.run()
+    await bench.rest(60)
+    bench.forget()
+    return bench
+
+
+def waste(bench: Bench) -> None:
+    bench.etcd.files = dict.fromkeys(bench.etcd.members, WASTEFUL)
+
+
+def asked(bench: Bench) -> list[str]:
+    return [change for change in bench.etcd.changes if change.startswith("defragment")]
+
+
+async def test_each_is_asked_once_and_users_read_of_it(bench):
+    waste(bench)
+
+    await bench.rest(120)
+
+    assert len(asked(bench)) == len(set(asked(bench))) == 3
+    assert bench.events.reasons().count("Defragmented") == 3
+    assert bench.condition("Progressing")["reason"] == "AsDeclared"
+
+
+async def test_a_disk_without_room_is_not_filled_anew_each_time(bench, monkeypatch):
+    """etcd writes a second file before it gives up the first."""
+    tried = list[str]()
+
+    async def fails(at: Endpoint) -> None:
+        tried.append(at.address)
+        raise NoAnswer(f"{at.target}: UNKNOWN: write: no space left on device")
+
+    monkeypatch.setattr(bench.etcd, "defragment", fails)
+    waste(bench)
+
+    await bench.rest(PAUSE_SECONDS - 60)
+
+    assert sorted(tried) == sorted(bench.etcd.members)
+
+
+async def test_it_is_tried_again_later(bench):
+    bench.etcd.files = dict.fromkeys(sorted(bench.etcd.members)[-1:], WASTEFUL)
+    bench.etcd.answers = [NoAnswer("deadline")]
+
+    await bench.rest(PAUSE_SECONDS + 120)
+
+    assert len(asked(bench)) == 2
+    assert bench.condition("Progressing")["reason"] == "AsDeclared"
+
+
+async def test_a_backup_of_the_cluster_is_let_finish(bench):
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "nightly-backup-1-x",
+            "namespace": KEY[0],
+            "labels": naming.ours(KEY[1]) | {naming.LABEL_NAME: LABEL},
+            "annotations": {naming.BACKUP: "nightly"},
+        },
+        "status": {"phase": "Running"},
+    }
+    bench.kube.put(PODS, pod)
+    waste(bench)
+
+    await bench.rest(60)
+
+    assert not asked(bench)
+    assert "nightly-backup-1-x" in bench.status["plan"]
+    live = bench.kube.live(PODS, "nightly-backup-1-x")
+    bench.kube.put(PODS, live | {"status": {"phase": "Succeeded"}})
+    await bench.rest(60)
+    assert len(asked(bench)) == 3
+
+
+async def test_at_the_quota_writes_are_let_in_again(bench):
+    waste(bench)
+    bench.etcd.raised = (Alarm("NOSPACE", min(bench.etcd.listed)),)
+
+    await bench.rest(120)
+
+    assert not bench.etcd.raised
+    assert len(asked(bench)) == 3
+    assert "AlarmDisarmed" in bench.events.reasons()
+    assert bench.condition("Degraded")["reason"] == "AllMembersServe"
+
+
+async def test_at_the_quota_without_space_to_give_back_a_human_is_told(bench):
+    bench.etcd.files = dict.fromkeys(bench.etcd.members, (2048 * MIB, 2000 * MIB))
+    bench.etcd.raised = (Alarm("NOSPACE", min(bench.etcd.listed)),)
+
+    await bench.rest(120)
+
+    assert bench.etcd.raised
+    assert not asked(bench)
+    assert bench.condition("Blocked")["reason"] == "NoSpace"
+    assert bench.events.reasons().count("NoSpace") == 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from etcd_stateful import naming
-from etcd_stateful.membership import identity, roster
+from etcd_stateful import identity, naming
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Member, MemberStatus, Observation, recorded
 
 Entry = dict[str, Any]

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from etcd_stateful.backup.restores import DONE, FAILED, HELD, WORKING
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import inplace, replacement
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
-
-HELD: Final = "Held"
-FAILED: Final = "Failed"
-WORKING: Final = "Working"
-DONE: Final = "Done"
 
 LONGEST: Final = 1024
 

@@ -21,10 +21,10 @@ from etcd_stateful.api import stores
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.manifest import Manifest
-from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.start import VolumeFacts
 from etcd_stateful.start_config import BadSettings, Settings, parse_settings
 from etcd_stateful.untrusted import loads
+from etcd_stateful.versions import parse_version
 
 FOLDER: Final = "restore"
 SNAPSHOT: Final = f"{FOLDER}/snapshot.db"

@@ -17,7 +17,7 @@ import grpc
 from aetcd import rpc
 from aetcd.rpc import rpc_pb2_grpc
 
-from etcd_stateful.membership import identity
+from etcd_stateful import identity
 
 TERM = 2
 INDEX = 20

@@ -348,13 +348,13 @@ MUTANTS: Final = [
         "a log that disagrees with its claim is adopted",
     ),
     Mutant(
-        "membership/identity.py",
+        "identity.py",
         'return _hash("".join(sorted(peer_urls)).encode() + token.encode())',
         'return _hash("".join(peer_urls).encode() + token.encode())',
         "a member with two URLs is foretold wrongly",
     ),
     Mutant(
-        "membership/identity.py",
+        "identity.py",
         'member.to_bytes(8, "big") for member in sorted(member_ids)',
         'member.to_bytes(8, "big") for member in member_ids',
         "the cluster's ID is foretold wrongly: split brain for ever",

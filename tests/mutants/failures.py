@@ -277,7 +277,7 @@ MUTANTS: Final = [
         "F27: a pod that fails on the old template keeps the new one from everybody",
     ),
     Mutant(
-        "membership/versions.py",
+        "versions.py",
         "Version(3, 5, 32)",
         "Version(3, 5, 0)",
         "F28: a 3.5 that 3.6 finds zombie members in",

@@ -33,10 +33,9 @@ from etcd_operator.kube.api import (
     Resource,
 )
 from etcd_operator.kube.store import Store
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import levels_in
-from etcd_stateful.membership import identity
 from etcd_stateful.membership.observation import (
     Alarm,
     EtcdView,

@@ -17,11 +17,11 @@ from world_etcd import Conflict, Data, Etcd
 from world_rules import rule
 from worlds import body, drive, is_write
 
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
 from etcd_stateful.backup.named import stored_last
 from etcd_stateful.manifests.recovery_job import SURVIVOR
-from etcd_stateful.membership import identity, inplace
+from etcd_stateful.membership import inplace
 from etcd_stateful.membership.observation import Job, Member, Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import Bootstrap

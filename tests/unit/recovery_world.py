@@ -17,9 +17,9 @@ from world_etcd import minor
 from world_rules import rule
 from worlds import Conflict, World, body, drive
 
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.manifests.recovery_job import SURVIVOR
-from etcd_stateful.membership import identity, survivor
+from etcd_stateful.membership import survivor
 from etcd_stateful.membership.observation import Job, Member, Observation
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import (

@@ -11,7 +11,7 @@ from worlds import UID, body
 
 from etcd_stateful.api.cluster import EtcdCluster, PodPolicy, RetainedClaims, parse_cluster
 from etcd_stateful.api.options import EtcdOptions
-from etcd_stateful.membership.versions import Version
+from etcd_stateful.versions import Version
 
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -19,7 +19,7 @@ from worlds import body
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.options import EtcdOptions, configuration
 from etcd_stateful.manifests.statefulset import stateful_set
-from etcd_stateful.membership.versions import parse_version
+from etcd_stateful.versions import parse_version
 
 NUMBER, FLAG, TIME = ("7", 7), ("true", True), ("1h30m", 5_400_000_000_000)
 

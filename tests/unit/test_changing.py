@@ -15,8 +15,8 @@ from etcd_stateful.conditions import all_conditions
 from etcd_stateful.membership import records, roster
 from etcd_stateful.membership.observation import Alarm, Observation, recorded
 from etcd_stateful.membership.steps import Hold, Step, Wait
-from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.outcome import Condition, Outcome
+from etcd_stateful.versions import parse_version
 
 CATCH_UP = Wait("learner c-3 to catch up", soon=True)
 PAUSED = Hold("Paused", "spec.paused is true: nothing is written until it is false")

@@ -16,8 +16,8 @@ from recovery_world import RecoveryWorld
 from restore_world import FIRST, backup, place
 from worlds import UID, Data, drive, is_write, labels, until
 
-from etcd_stateful import naming
-from etcd_stateful.membership import identity, inplace, replicas
+from etcd_stateful import identity, naming
+from etcd_stateful.membership import inplace, replicas
 from etcd_stateful.membership.observation import Job
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import BadRecord, dump_bootstrap, load_bootstrap

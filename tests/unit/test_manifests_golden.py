@@ -24,8 +24,8 @@ from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.membership import records
-from etcd_stateful.membership.versions import Version
 from etcd_stateful.start_config import own_entry, parse_settings
+from etcd_stateful.versions import Version
 
 GOLDEN = Path(__file__).parent / "golden"
 IMAGE = "registry.example/etcd-operator:0.1.0"

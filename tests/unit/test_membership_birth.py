@@ -25,7 +25,8 @@ from worlds import (
     until,
 )
 
-from etcd_stateful.membership import blocked, identity
+from etcd_stateful import identity
+from etcd_stateful.membership import blocked
 from etcd_stateful.membership.observation import StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (

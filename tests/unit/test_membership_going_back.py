@@ -15,7 +15,7 @@ from etcd_stateful.membership import going_back
 from etcd_stateful.membership.observation import Job, Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, WriteBootstrap
-from etcd_stateful.membership.versions import parse_version
+from etcd_stateful.versions import parse_version
 
 MISSING = "3.7.9"
 

@@ -8,8 +8,8 @@ import pytest
 from views import with_members, with_pod, with_status, without_status
 from worlds import formed
 
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import labels
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Observation
 
 

@@ -14,8 +14,8 @@ from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership import records
-from etcd_stateful.membership.versions import Version
 from etcd_stateful.start import FOUND_DATA
+from etcd_stateful.versions import Version
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 RECORD = records.MemberRecord("uid-a", "uid-claim", 0xABC, 0xDEF)

@@ -13,8 +13,8 @@ from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import MemberStatus
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.status import render
+from etcd_stateful.versions import parse_version
 
 IDS = tuple(f"{member.member_id:016x}" for member in formed(3).record.members)
 ROLES = ("leader", "voter", "voter")

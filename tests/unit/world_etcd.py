@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from etcd_stateful.membership import identity
+from etcd_stateful import identity
 from etcd_stateful.membership.observation import Alarm, Member
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from world_api import Json
 from world_etcd import Data, Etcd, minor
 
-from etcd_stateful import naming
-from etcd_stateful.membership import authentication, identity, links, records
+from etcd_stateful import identity, naming
+from etcd_stateful.membership import authentication, links, records
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.observation import (
     Claim,
@@ -20,8 +20,8 @@ from etcd_stateful.membership.observation import (
     Secret,
     StartAnswer,
 )
-from etcd_stateful.membership.versions import parse_version
 from etcd_stateful.ticket import Finding
+from etcd_stateful.versions import parse_version
 
 if TYPE_CHECKING:
     from world_core import World

@@ -24,7 +24,7 @@ from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
-from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.identity import to_hex
 
 log = logging.getLogger(__name__)
 

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, STATEFUL_SETS, Json
 from etcd_operator.kube.store import Store
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.backup import recorded
 from etcd_stateful.backup.plan import Target
 from etcd_stateful.certificates import operator_secret
 from etcd_stateful.manifests.statefulset import levels_in, links_of
-from etcd_stateful.membership import identity
 
 
 def target_of(store: Store, backup: EtcdBackup) -> Target | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from etcd_operator.applied import Declined, Done, Outdated, Uncertain
 from etcd_operator.etcd.client import Denied, Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
-from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
     Defragment,

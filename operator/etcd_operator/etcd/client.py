@@ -27,7 +27,7 @@ from aetcd import rpc
 from etcd_operator.etcd import fields as etcd_fields
 from etcd_operator.etcd.denial import is_denial
 from etcd_stateful import naming
-from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership.observation import Alarm, EtcdView, Member, MemberStatus
 
 READ_SECONDS: Final = 1.0

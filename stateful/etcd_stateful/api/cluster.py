@@ -23,7 +23,7 @@ from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
 from etcd_stateful.api.tls import AS_MADE, DEFAULT, UNSAID, Links, Trust, Wishes, read_tls
-from etcd_stateful.membership.versions import (
+from etcd_stateful.versions import (
     DEFAULT_VERSION,
     Version,
     is_supported,

@@ -17,7 +17,7 @@ from typing import Final
 
 from etcd_stateful.api.quantity import parse_quantity
 from etcd_stateful.api.reading import Reader
-from etcd_stateful.membership.versions import Version
+from etcd_stateful.versions import Version
 
 OptionValue = str | int | bool
 

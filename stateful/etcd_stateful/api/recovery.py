@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.api.reading import Reader
-from etcd_stateful.membership import identity
 
 LAST_EPOCH = 1_000_000_000
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from etcd_stateful import identity
 from etcd_stateful.api.backup import EtcdBackup, JobPod, Policy, read_job_pod
 from etcd_stateful.api.reading import Reader, RefusedObject
 from etcd_stateful.api.source import Source, read_source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.membership import identity
 from etcd_stateful.naming import RESTORE_KIND
 
 

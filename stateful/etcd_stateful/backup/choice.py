@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from etcd_stateful.membership.identity import to_hex
+from etcd_stateful.identity import to_hex
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,18 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import Awaited, resolved
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by
-from etcd_stateful.membership.identity import to_hex
-from etcd_stateful.progress import DONE, FAILED, HELD
+from etcd_stateful.identity import to_hex
 
 LOOK_SECONDS: Final = 2.0
 AWAIT_SECONDS: Final = 10.0
 """Until an EtcdBackup that is awaited is looked at again."""
 SLOW_SECONDS: Final = 30.0
+
+HELD: Final = "Held"
+FAILED: Final = "Failed"
+WORKING: Final = "Working"
+DONE: Final = "Done"
+"""The states in a cluster's `status.restore`, which `progress.py` writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from etcd_stateful.certificates import (
     SERVER_FILES,
     Need,
 )
-from etcd_stateful.membership.versions import parse_version
+from etcd_stateful.versions import parse_version
 
 FOLDER: Final = "/var/etcd-trial"
 SNAPSHOT: Final = "snapshot.db"

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.common import Manifest, job_spec, metadata
 from etcd_stateful.manifests.statefulset import (
     CONFINED,
@@ -29,7 +30,6 @@ from etcd_stateful.manifests.statefulset import (
     resources,
     start_settings,
 )
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
 

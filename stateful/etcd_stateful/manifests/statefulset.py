@@ -19,8 +19,8 @@ from etcd_stateful.api.tls import NO_TLS, Level, Levels, Links, dump_links, load
 from etcd_stateful.manifests import tls
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.membership.records import FIRST_EPOCH
-from etcd_stateful.membership.versions import Version, parse_version
 from etcd_stateful.untrusted import loads
+from etcd_stateful.versions import Version, parse_version
 
 USER: Final = 65532
 """Distroless images' `nonroot`; upstream's image runs as root unless told otherwise."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import changes, roster, space
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Alarm, Observation
 from etcd_stateful.membership.steps import DisarmAlarm, Step
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import identity, ledger, origin, records, remembered, roster
+from etcd_stateful.membership import ledger, origin, records, remembered, roster
 from etcd_stateful.membership.observation import (
     Member,
     Observation,
@@ -30,8 +30,8 @@ from etcd_stateful.membership.steps import (
     Step,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, parse_version
 from etcd_stateful.ticket import ClusterState, Finding, Ticket
+from etcd_stateful.versions import Version, parse_version
 
 GATHERING_SECONDS: Final = 10.0
 """How long first tickets wait for the slowest pod. Members that start together resolve each other's

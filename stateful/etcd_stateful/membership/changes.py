@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import links, roster
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat

@@ -27,7 +27,7 @@ from etcd_stateful.membership.upgrade import (
     version_before,
     write,
 )
-from etcd_stateful.membership.versions import Version
+from etcd_stateful.versions import Version
 
 FAILS: Final = "VersionFails"
 """Reason of the Hold that takes a Wait's place: what is waited for may still come by itself."""

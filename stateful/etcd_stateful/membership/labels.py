@@ -7,8 +7,8 @@ at once, and not at the next tick of its probe (1.36.3, `UpdatePodStatus` of its
 
 from __future__ import annotations
 
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import roster
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Observation, Pod
 
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
 
+from etcd_stateful import versions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import AS_MADE, Levels, Trust
 from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership import versions
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
-from etcd_stateful.membership.versions import Version
 from etcd_stateful.ticket import Finding
+from etcd_stateful.versions import Version
 
 Live = Mapping[str, Any]
 """An object as the API server stores it."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from etcd_stateful import naming
+from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import network_policy
@@ -49,7 +50,6 @@ from etcd_stateful.membership import (
     switch,
     upgrade,
 )
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import (
     Foreign,
     Live,

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.api.tls import NO_TLS, Links, links_as_json, load_links
 from etcd_stateful.backup.named import Chosen, chosen_as_json, load_chosen
-from etcd_stateful.membership import identity, made
+from etcd_stateful.membership import made
 from etcd_stateful.membership import successor as successors
 from etcd_stateful.membership.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership.successor import Successor

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from etcd_stateful import naming
+from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import records, replicas
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.records import Bootstrap
-from etcd_stateful.membership.versions import Version
+from etcd_stateful.versions import Version
 
 
 def record(seen: Observation, cluster_id: int) -> Bootstrap:

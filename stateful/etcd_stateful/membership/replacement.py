@@ -21,6 +21,7 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import resolved
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import (
     authentication,
     filling,
@@ -30,7 +31,6 @@ from etcd_stateful.membership import (
     takeover,
 )
 from etcd_stateful.membership.filling import Failed, Filling
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     DeleteClaim,

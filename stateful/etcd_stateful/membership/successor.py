@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.api import stores
 from etcd_stateful.api.source import BackupRef, Source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.membership import identity
 from etcd_stateful.restore import BUMP
 from etcd_stateful.untrusted import whole
 

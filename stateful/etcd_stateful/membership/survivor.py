@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
+from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import inplace, roster
-from etcd_stateful.membership.identity import to_hex
 from etcd_stateful.membership.observation import Claim, Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 

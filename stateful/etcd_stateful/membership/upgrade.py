@@ -32,7 +32,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.membership.versions import Version, parse_version, reported_version
+from etcd_stateful.versions import Version, parse_version, reported_version
 
 _V3_ONLY: Final = (3, 6)
 """The first minor that writes no entries of the v2 store into its log."""

@@ -17,7 +17,7 @@ from addresses import own_address
 from aetcd import rpc
 
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
-from etcd_stateful.membership import identity
+from etcd_stateful import identity
 from etcd_stateful.naming import CLIENT_PORT, PEER_PORT
 
 BINARIES = Path(__file__).parents[3] / "build" / "bin"

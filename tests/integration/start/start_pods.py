@@ -29,8 +29,7 @@ from start_helpers import KEY, Operator, listening
 from start_tls import Tls
 
 from etcd_operator.start.process import Place
-from etcd_stateful import marker, naming, ticket, wal
-from etcd_stateful.membership import identity
+from etcd_stateful import identity, marker, naming, ticket, wal
 from etcd_stateful.start_config import Settings
 
 ROOT = Path(__file__).parents[3]

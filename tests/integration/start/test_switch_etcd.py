@@ -21,7 +21,7 @@ from start_pods import PATIENCE, NoReply, Pod, World, eventually
 from start_tls import Tls
 
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused
-from etcd_stateful.membership import identity
+from etcd_stateful import identity
 from etcd_stateful.membership.observation import EtcdView
 
 pytestmark = pytest.mark.integration

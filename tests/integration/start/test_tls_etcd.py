@@ -14,9 +14,8 @@ from start_pods import PATIENCE, NoReply, Pod, World, eventually
 from start_tls import CLUSTER, NEEDS, Tls
 
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd, Identity, NoAnswer
-from etcd_stateful import naming
+from etcd_stateful import identity, naming
 from etcd_stateful.manifests import tls as manifests
-from etcd_stateful.membership import identity
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from etcd_stateful.membership.versions import Version
+from etcd_stateful.versions import Version
 from model.world import faults_recovery, tables
 from model.world.etcd import Refused, remove
 from model.world.moves import run_etcd, run_start

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from etcd_stateful.membership import replicas
 from etcd_stateful.membership.steps import DeletePod, Hold, Settled, Step, Wait
-from etcd_stateful.membership.versions import parse_version
+from etcd_stateful.versions import parse_version
 from model.world import goal_recovery, tables
 from model.world.state import (
     CRASH,

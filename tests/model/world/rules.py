@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from etcd_stateful.membership import steps, versions
+from etcd_stateful import versions
+from etcd_stateful.membership import steps
 from etcd_stateful.membership.steps import Step
 from model.world import rules_recovery, tables
 from model.world.moves import Broken

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etcd_stateful.membership import identity
+from etcd_stateful import identity
 
 URLS = [f"http://c-{ordinal}.c.ns.svc:2380" for ordinal in range(3)]
 TOKEN = "4be0f3a2-0b0e-4d8c-9a55-2f6f0a1c7d11-1"

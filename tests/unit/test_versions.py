@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etcd_stateful.membership.versions import (
+from etcd_stateful.versions import (
     DEFAULT_VERSION,
     FLOORS,
     Version,

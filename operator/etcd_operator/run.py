@@ -22,7 +22,7 @@ from prometheus_client import disable_created_metrics
 from etcd_operator.backups.backup import Backups
 from etcd_operator.backups.restore import Restores
 from etcd_operator.backups.schedule import Schedules
-from etcd_operator.cluster.reconcile import Reconciler
+from etcd_operator.cluster.assembly import make_reconciler
 from etcd_operator.kube import lease
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
@@ -68,7 +68,7 @@ MakeWork = Callable[[Kubernetes, Store, Metrics, Settings, Mark], Work]
 def make_work(
     kube: Kubernetes, store: Store, metrics: Metrics, settings: Settings, mark: Mark
 ) -> Work:
-    reconciler = Reconciler(kube, store, metrics, settings, mark=mark)
+    reconciler = make_reconciler(kube, store, metrics, settings, mark=mark)
     events = Events(kube, instance=settings.identity)
     backups = Backups(kube, store, events, operator_image=settings.operator_image)
     restores = Restores(kube, store, events, operator_image=settings.operator_image)

@@ -27,6 +27,7 @@ from etcd_operator.kube.api import (
     STATEFUL_SETS,
     Conflict,
     Json,
+    Key,
     Listing,
     Propagation,
     Rejected,
@@ -610,6 +611,15 @@ class NoLook:
 
     def since(self, _cluster: EtcdCluster) -> float:
         return float("-inf")
+
+    def forget(self, _key: Key) -> None:
+        """Nothing to forget."""
+
+
+def no_looks() -> dict[str, Any]:
+    """For an Observer of objects, `start` and etcd alone."""
+    names = ("recoveries", "certificates", "passwords", "expansion")
+    return {name: NoLook() for name in names}
 
 
 def running(container: str, address: str) -> Json:

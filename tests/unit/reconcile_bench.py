@@ -7,7 +7,7 @@ from typing import Any, Literal
 from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body
 
-from etcd_operator.cluster.reconcile import Reconciler
+from etcd_operator.cluster.assembly import make_reconciler
 from etcd_operator.kube.api import ETCD_CLUSTERS, Json, Key, Resource, Unavailable
 from etcd_operator.kube.store import Store
 from etcd_operator.settings import Settings
@@ -50,7 +50,7 @@ class Bench:
         for name in self.kube.objects:
             self.kube.publish(name)
         self.metrics = Metrics()
-        self.reconciler = Reconciler(
+        self.reconciler = make_reconciler(
             self.kube,
             self.store,
             self.metrics,

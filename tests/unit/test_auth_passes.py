@@ -331,6 +331,6 @@ async def test_no_password_is_in_a_log_a_status_an_event_or_a_write(bench, caplo
 async def test_nothing_is_remembered_of_a_cluster_that_is_gone(on):
     on.kube.remove(ETCD_CLUSTERS, "default", "a")
     await on.once()
-    look = on.reconciler._passwords
+    look = on.reconciler._observer._passwords
     assert not look._found
     assert not look._secrets._reads

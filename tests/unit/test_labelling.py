@@ -9,7 +9,7 @@ import pytest
 from reconcile_bench import KEY, Bench
 
 from etcd_operator.cluster.labelling import REFUSED_SECONDS
-from etcd_operator.kube.api import PODS, Rejected, Unavailable
+from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, Rejected, Unavailable
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership.observation import Observation
@@ -102,6 +102,17 @@ async def test_refused_pods_were_remembered_long_after_they_were_gone(bench, mon
     labelling.write(Observation(parse_cluster(body), None, None, None, None))
 
     assert not labelling._refused
+
+
+async def test_a_cluster_that_was_deleted_was_remembered_for_its_refused_pods(bench, monkeypatch):
+    refuse(bench, monkeypatch, Rejected("no, 403", status=403))
+    bench.declare()
+    await bench.run()
+    bench.kube.remove(ETCD_CLUSTERS, *KEY)
+
+    await bench.once()
+
+    assert not bench.reconciler._labels._refused
 
 
 async def test_a_pod_that_is_gone_is_nothing_to_warn_of(bench, monkeypatch, caplog):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, NoLook, cluster_body
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body, no_looks
 
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.observe import Observer
@@ -44,9 +44,9 @@ class World:
         self.observer = Observer(
             self.store,
             self.finder,
-            Network(self.start, self.etcd, self.clock),
-            "operator:1",
-            *(NoLook(), NoLook(), NoLook(), NoLook()),
+            network=Network(self.start, self.etcd, self.clock),
+            operator_image="operator:1",
+            **no_looks(),
             operator=OperatorPods("operators", {"app": "etcd-operator"}),
             wall_clock=self.clock,
             clock=self.clock,

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, NoLook
+from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, no_looks
 from reconcile_bench import Bench
 from restore_world import FIELD, FIRST, LATER, RESTORE, backup, named, place
 from worlds import body
@@ -29,9 +29,14 @@ class TestTheLook:
         shelves = kube.store = Shelves()
         network = Network(FakeStart(clock), FakeEtcd(), clock)
         finder = Finder(kube, shelves, clock)
-        looks = (NoLook(), NoLook(), NoLook(), NoLook())
         observer = Observer(
-            shelves, finder, network, "operator:1", *looks, wall_clock=clock, clock=clock
+            shelves,
+            finder,
+            network=network,
+            operator_image="operator:1",
+            **no_looks(),
+            wall_clock=clock,
+            clock=clock,
         )
         return kube, observer, clock
 

@@ -545,7 +545,7 @@ async def test_what_is_remembered_of_a_cluster_goes_with_it(bench):
     await bench.run()
     bench.kube.remove(ETCD_CLUSTERS, *KEY)
     await bench.once()
-    look = bench.reconciler._certificates
+    look = bench.reconciler._observer._certificates
     assert not [
         memory for memory in (look._secrets._reads, look._examined, look._identities) if memory
     ]

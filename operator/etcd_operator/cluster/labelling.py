@@ -36,7 +36,7 @@ class Labels:
 
     def write(self, seen: Observation) -> None:
         """One patch for each pod that needs it and has none under way."""
-        key = (seen.cluster.namespace, seen.cluster.name)
+        key = seen.cluster.key
         busy = self._still_refused(key, seen.pods).union(self._under_way.values())
         for pod, member in labels.due(seen):
             if pod.uid not in busy:
@@ -50,6 +50,9 @@ class Labels:
             self._refused[cluster] = left
         now = self._clock()
         return {uid for uid, again in left.items() if now < again}
+
+    def forget(self, cluster: Key) -> None:
+        self._refused.pop(cluster, None)
 
     async def drain(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)

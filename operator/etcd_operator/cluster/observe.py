@@ -100,14 +100,14 @@ class Observer:
         self,
         store: Store,
         finder: Finder,
+        *,
         network: Network,
         operator_image: str,
+        operator: OperatorPods | None = None,
         recoveries: Recoveries,
         certificates: CertificateLook,
         passwords: PasswordLook,
         expansion: Expansion,
-        *,
-        operator: OperatorPods | None = None,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -133,6 +133,8 @@ class Observer:
         self._nodeless.pop(key, None)
         self._stalls.forget(key)
         self.pauses.forget(key)
+        self._certificates.forget(key)
+        self._passwords.forget(key)
 
     def from_store(self, body: Json, cluster: EtcdCluster) -> Observation:
         """What is known without asking anyone; all that a paused cluster gets."""

@@ -7,13 +7,11 @@ per cluster (polls, failures, writes that come undone) may be lost at any moment
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Uncertain
 from etcd_operator.cluster.apply import Applier
-from etcd_operator.cluster.expansion import Expansion
 from etcd_operator.cluster.labelling import Labels
 from etcd_operator.cluster.news import news_of
 from etcd_operator.cluster.observe import Observer, Seen
@@ -24,30 +22,18 @@ from etcd_operator.cluster.patience import (
     patience,
     why_braked,
 )
-from etcd_operator.cluster.recovery import Recoveries
 from etcd_operator.cluster.report import Reporter
-from etcd_operator.cluster.sweep import Network
-from etcd_operator.cluster.tickets import Start, TcpStart
-from etcd_operator.credentials.certificates import CertificateLook
-from etcd_operator.credentials.passwords import PasswordLook
-from etcd_operator.etcd.accounts import Accounts, GrpcAccounts
-from etcd_operator.etcd.client import Etcd, GrpcEtcd
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     Json,
     Key,
     KubeError,
-    Kubernetes,
     Rejected,
     Unavailable,
     namespace_ends,
 )
-from etcd_operator.kube.events import Events
-from etcd_operator.kube.finder import Finder
-from etcd_operator.kube.name_changes import Mark, unheard
 from etcd_operator.kube.store import Store
 from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
-from etcd_operator.settings import Settings
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
@@ -87,61 +73,22 @@ class _Turn:
 class Reconciler:
     def __init__(
         self,
-        kube: Kubernetes,
         store: Store,
         metrics: Metrics,
-        settings: Settings,
-        *,
-        start: Start | None = None,
-        etcd: Etcd | None = None,
-        accounts: Accounts | None = None,
-        events: Events | None = None,
-        mark: Mark = unheard,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
+        observer: Observer,
+        applier: Applier,
+        reporter: Reporter,
+        labels: Labels,
+        clock: Callable[[], float],
     ) -> None:
-        calls = GrpcEtcd()
-        start, etcd, accounts = start or TcpStart(), etcd or calls, accounts or GrpcAccounts(calls)
-        finder = Finder(kube, store, clock)
         self._store = store
         self._metrics = metrics
         self._delay = StepDelay(metrics.registry)
+        self._observer = observer
+        self._applier = applier
+        self._reporter = reporter
+        self._labels = labels
         self._clock = clock
-        self._certificates = CertificateLook(
-            kube, finder, wall_clock=wall_clock, clock=clock, mark=mark
-        )
-        self._passwords = PasswordLook(kube, clock=clock, mark=mark)
-        self._observer = Observer(
-            store,
-            finder,
-            Network(start, etcd, clock, accounts),
-            settings.operator_image,
-            Recoveries(kube, store, wall_clock),
-            self._certificates,
-            self._passwords,
-            Expansion(kube, clock),
-            operator=settings.operator_pods,
-            wall_clock=wall_clock,
-            clock=clock,
-        )
-        self._applier = Applier(
-            kube,
-            finder,
-            start,
-            etcd,
-            wall_clock,
-            self._certificates.identity,
-            (accounts, self._passwords),
-        )
-        self._reporter = Reporter(
-            kube,
-            finder,
-            events or Events(kube, instance=settings.identity),
-            metrics,
-            wall_clock=wall_clock,
-            clock=clock,
-        )
-        self._labels = Labels(kube, finder, clock)
         self._memories: dict[Key, Memory] = {}
 
     async def drain(self) -> None:
@@ -365,9 +312,8 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         if self._memories.pop(key, None) is not None:
             self._observer.forget(key)
-            self._certificates.forget(key)
-            self._passwords.forget(key)
             self._reporter.forget(key)
+            self._labels.forget(key)
 
 
 def _in_words(step: Wait | Hold | Settled) -> str:

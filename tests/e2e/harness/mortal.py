@@ -20,7 +20,7 @@ from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client.configuration import Configuration
 from urllib3.exceptions import HTTPError
 
-from etcd_operator.cluster.reconcile import Reconciler
+from etcd_operator.cluster.assembly import make_reconciler
 from etcd_operator.cluster.tickets import TcpStart
 from etcd_operator.etcd.client import GrpcEtcd
 from etcd_operator.kube import api as operator_kube
@@ -249,7 +249,7 @@ class Process:
         self._mirror = mirror
         self._store = Store()
         self._position = 0
-        self._reconciler = Reconciler(
+        self._reconciler = make_reconciler(
             MortalKube(client, fate),
             self._store,
             Metrics(),

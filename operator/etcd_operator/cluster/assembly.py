@@ -1,0 +1,77 @@
+"""What passes over clusters are made of, put together once.
+
+Tests hand in fakes of what lies beyond the API server: `start`, etcd, Events and the two clocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from etcd_operator.cluster.apply import Applier
+from etcd_operator.cluster.expansion import Expansion
+from etcd_operator.cluster.labelling import Labels
+from etcd_operator.cluster.observe import Observer
+from etcd_operator.cluster.reconcile import Reconciler
+from etcd_operator.cluster.recovery import Recoveries
+from etcd_operator.cluster.report import Reporter
+from etcd_operator.cluster.sweep import Network
+from etcd_operator.cluster.tickets import Start, TcpStart
+from etcd_operator.credentials.certificates import CertificateLook
+from etcd_operator.credentials.passwords import PasswordLook
+from etcd_operator.etcd.accounts import Accounts, GrpcAccounts
+from etcd_operator.etcd.client import Etcd, GrpcEtcd
+from etcd_operator.kube.api import Kubernetes
+from etcd_operator.kube.events import Events
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.name_changes import Mark, unheard
+from etcd_operator.kube.store import Store
+from etcd_operator.settings import Settings
+from etcd_operator.telemetry.metrics import Metrics
+
+
+def make_reconciler(
+    kube: Kubernetes,
+    store: Store,
+    metrics: Metrics,
+    settings: Settings,
+    *,
+    start: Start | None = None,
+    etcd: Etcd | None = None,
+    accounts: Accounts | None = None,
+    events: Events | None = None,
+    mark: Mark = unheard,
+    clock: Callable[[], float] = time.monotonic,
+    wall_clock: Callable[[], float] = time.time,
+) -> Reconciler:
+    calls = GrpcEtcd()
+    start, etcd, accounts = start or TcpStart(), etcd or calls, accounts or GrpcAccounts(calls)
+    events = events or Events(kube, instance=settings.identity)
+    finder = Finder(kube, store, clock)
+    certificates = CertificateLook(kube, finder, wall_clock=wall_clock, clock=clock, mark=mark)
+    passwords = PasswordLook(kube, clock=clock, mark=mark)
+    observer = Observer(
+        store,
+        finder,
+        network=Network(start, etcd, clock, accounts),
+        operator_image=settings.operator_image,
+        operator=settings.operator_pods,
+        recoveries=Recoveries(kube, store, wall_clock),
+        certificates=certificates,
+        passwords=passwords,
+        expansion=Expansion(kube, clock),
+        wall_clock=wall_clock,
+        clock=clock,
+    )
+    applier = Applier(
+        kube,
+        finder,
+        start,
+        etcd,
+        wall_clock,
+        identity=certificates.identity,
+        auth=(accounts, passwords),
+    )
+    reporter = Reporter(kube, finder, events, metrics, wall_clock=wall_clock, clock=clock)
+    labels = Labels(kube, finder, clock)
+    return Reconciler(store, metrics, observer, applier, reporter, labels, clock)

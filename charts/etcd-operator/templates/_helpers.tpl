@@ -61,7 +61,7 @@ chart's: said twice, it would be no object at all. */}}
 
 {{- define "etcd-operator.noImage" -}}
 image.repository is not set, as no image is published yet. Build one from the project's
-Dockerfile and push it to where your nodes can pull it from (README.md, "Install it in your cluster"),
+Dockerfile and push it to where your nodes can pull it from (README.md, "Install"),
 then say --set image.repository=registry.example.com/etcd-operator
 {{- end }}
 

@@ -49,7 +49,7 @@ def _role(seen: Observation, member: Member) -> str:
 
 def _without_list(seen: Observation, known: Mapping[str, Entry]) -> list[Entry]:
     entries = dict(known)
-    if seen.secret is None or seen.secret.bootstrap is None:
+    if seen.bootstrap is None:
         return list(entries.values())
     for ordinal, status in seen.statuses.items():
         if status.cluster_id == recorded(seen).cluster_id:

@@ -44,8 +44,8 @@ class Outcome:
     def has_formed(self) -> bool:
         """By the record; where there is none, by what was said before: nothing says otherwise."""
         seen = self.observation
-        if seen and seen.secret and seen.secret.bootstrap:
-            return seen.secret.bootstrap.latched
+        if seen and seen.bootstrap:
+            return seen.bootstrap.latched
         return self.stored.get("phase") == "Running"
 
     def was(self, kind: str) -> bool:

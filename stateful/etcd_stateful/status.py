@@ -60,7 +60,7 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
 
 
 def _of_restore(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, Any]:
-    if seen is None or seen.secret is None or seen.secret.bootstrap is None:
+    if seen is None or seen.bootstrap is None:
         return {"restore": stored["restore"]} if "restore" in stored else {}
     told = restoring(seen)
     return {"restore": told} if told else {}
@@ -118,9 +118,9 @@ def _certificates(seen: Observation) -> dict[str, Any]:
 
 def _auth(seen: Observation) -> dict[str, Any]:
     """Whether it is on, and what was made for `spec.auth`."""
-    if seen.auth is None or seen.secret is None or seen.secret.bootstrap is None:
+    if seen.auth is None or seen.bootstrap is None:
         return {}
-    made = seen.secret.bootstrap.accounts
+    made = seen.bootstrap.accounts
     return {
         "auth": {
             "enabled": seen.auth.enabled,
@@ -149,7 +149,7 @@ def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, A
     told |= {"epoch": stored["epoch"]} if "epoch" in stored else {}
     if seen is None:
         return told
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     if record and record.latched:
         told["clusterID"] = identity.to_hex(record.cluster_id)
         told["epoch"] = record.epoch

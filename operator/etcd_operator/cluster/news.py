@@ -114,7 +114,7 @@ def _of_step(step: Write, seen: Observation) -> str | None:
 
 
 def _of_record(step: WriteBootstrap, seen: Observation) -> str | None:
-    before = seen.secret.bootstrap if seen.secret else None
+    before = seen.bootstrap
     if step.record.latched and not is_latched(seen):
         return "Formed"
     if before is not None and before.version != step.record.version:

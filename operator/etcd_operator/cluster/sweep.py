@@ -259,7 +259,7 @@ def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, 
     Without a record of the cluster's ID nobody is asked: there would be no telling who answers.
     Without a certificate to show no member is that serves TLS alone.
     """
-    bootstrap = base.secret.bootstrap if base.secret else None
+    bootstrap = base.bootstrap
     if bootstrap is None:
         return {}
     places: dict[int, Endpoint] = {}
@@ -326,7 +326,7 @@ def _list_order(statuses: Mapping[int, MemberStatus]) -> list[int]:
 
 
 def shape_of(base: Observation) -> Shape:
-    cluster_id = base.secret.bootstrap.cluster_id if base.secret and base.secret.bootstrap else None
+    cluster_id = base.bootstrap.cluster_id if base.bootstrap else None
     pods = tuple(replace(pod, resource_version="", age=0.0) for pod in base.pods)
     return (base.cluster.uid, base.cluster.generation, cluster_id, pods)
 

@@ -98,7 +98,7 @@ def _begin(seen: Observation, name: str) -> Step:
 
 def running_version(seen: Observation) -> Version:
     """What pods run or would run next; only a version change, step by step, may move it (I9)."""
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     noted = parse_version(record.version) if record else None
     live = version_of(seen.stateful_set) if seen.stateful_set else None
     return noted or live or seen.cluster.version

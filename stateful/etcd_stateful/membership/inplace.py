@@ -66,7 +66,7 @@ def is_strange(seen: Observation, claim: Claim) -> bool:
 
 def ordinals(seen: Observation) -> frozenset[int]:
     """That a successor has or will have its first volume at."""
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     if record and record.successor:
         return frozenset({record.successor.ordinal})
     return frozenset({free_ordinal(seen)} if asked(seen) else ())
@@ -83,7 +83,7 @@ def sought(seen: Observation) -> str:
 
 def current(seen: Observation) -> Successor | None:
     """The successor on record, if it is still the one that is asked for."""
-    restore, record = asked(seen), seen.secret.bootstrap if seen.secret else None
+    restore, record = asked(seen), seen.bootstrap
     taking = record.successor if record else None
     if restore is None or taking is None or taking.restore != restore.uid:
         return None

@@ -24,7 +24,7 @@ def settled(seen: Observation) -> Observation:
 
 
 def _links(seen: Observation) -> Links:
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     if record is not None and record.cluster_uid == seen.cluster.uid:
         return record.links
     rendered = _rendered(seen.stateful_set) if seen.stateful_set else None

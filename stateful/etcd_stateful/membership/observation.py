@@ -21,7 +21,6 @@ from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Finding
-from etcd_stateful.versions import Version
 
 Live = Mapping[str, Any]
 """An object as the API server stores it."""
@@ -35,7 +34,6 @@ class Secret:
     bootstrap: Bootstrap | None
     damage: str = ""
     """Why it cannot be used, in words; empty for a sound one."""
-
     newer: bool = False
     """It is damaged for this operator alone: a newer one wrote it."""
 
@@ -136,7 +134,7 @@ class Pod:
         return bool(self.trouble) and not self.tried_again
 
     @property
-    def made_for(self) -> Version | None:
+    def made_for(self) -> versions.Version | None:
         """The version that it was made to run, whatever admission made of its image."""
         return versions.made_for(self.spec_hash, self.image)
 
@@ -335,14 +333,11 @@ class Observation:
     """None where they were not looked at: nothing is done for a paused cluster."""
     denied: str = ""
     """What etcd said to the operator where it did not let it look; empty where it did."""
-
     auth: AuthView | None = None
     """etcd's users and roles. None where nobody asked for any, or no quorum answered."""
-
     passwords: Mapping[str, str] = field(default_factory=dict)
     """By the user's name, what is wrong with the password in the Secret that the spec names; empty
     for a usable one."""
-
     made: float = 0.0
     """When the resource was created, seconds since 1970; 0 where that is not known."""
     stalled: bool = False
@@ -352,8 +347,13 @@ class Observation:
     """None where it runs outside the cluster, or makes no network policies."""
     last_cluster_id: int | None = None
     """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
-    last_version: Version | None = None
+    last_version: versions.Version | None = None
     """The oldest that members ran, by the resource's status, which others may have wiped."""
+
+    @property
+    def bootstrap(self) -> Bootstrap | None:
+        """The bootstrap record; None where no Secret is there that one can be read from."""
+        return self.secret.bootstrap if self.secret else None
 
     def pod(self, ordinal: int) -> Pod | None:
         return next((pod for pod in self.pods if pod.ordinal == ordinal), None)
@@ -386,11 +386,11 @@ class Observation:
 
 def is_latched(seen: Observation) -> bool:
     """Whether it is on record that the cluster has formed."""
-    return bool(seen.secret and seen.secret.bootstrap and seen.secret.bootstrap.latched)
+    return seen.bootstrap is not None and seen.bootstrap.latched
 
 
 def recorded(seen: Observation) -> Bootstrap:
     """The bootstrap record; `bootstrap.secret` has made sure that there is one."""
-    if seen.secret is None or seen.secret.bootstrap is None:
+    if seen.bootstrap is None:
         raise LookupError("the bootstrap record is asked for before the Secret is there")
-    return seen.secret.bootstrap
+    return seen.bootstrap

@@ -25,7 +25,7 @@ def wanted(seen: Observation) -> int:
         return 0
     if (listed := _by_list(seen)) is not None:
         return listed
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     begun = on_record(record) if record else 0
     if record and record.latched and seen.stateful_set is not None:
         # Of claims some may be of members that a shrink has just taken off the list.
@@ -45,7 +45,7 @@ def keep(seen: Observation) -> Step | None:
 
 def _by_list(seen: Observation) -> int | None:
     """None where no list of the cluster that is on record is at hand."""
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     if not (record and record.latched and seen.etcd and seen.etcd.cluster_id == record.cluster_id):
         return None
     listed = (roster.ordinal_of(seen, member) for member in seen.etcd.members)

@@ -43,7 +43,7 @@ def accepted(seen: Observation) -> Recovery | None:
 def halted(seen: Observation) -> bool:
     """Whether no pod of the cluster may run: a recovery is to begin, or is not over; or a backup is
     being restored, or is to take the cluster's place."""
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     if record is None or not record.latched:
         return bool(record and record.restoring)
     return bool(record.survivor) or inplace.halted(seen) or accepted(seen) is not None
@@ -51,7 +51,7 @@ def halted(seen: Observation) -> bool:
 
 def is_looked_at(seen: Observation) -> bool:
     """Whether the Job and strangers in the pods' places matter."""
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     if record is None or not record.latched:
         return bool(record and record.restoring)
     if record.survivor or record.successor:
@@ -62,7 +62,7 @@ def is_looked_at(seen: Observation) -> bool:
 
 def job_name(seen: Observation) -> str:
     """Of the Job that is looked at."""
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     restores = record and not record.survivor and (record.restoring or record.successor)
     name = seen.cluster.name
     return naming.restore_job(name) if restores else naming.recovery_job(name)

@@ -28,8 +28,6 @@ from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.outcome import Condition, Outcome
 from etcd_stateful.serving import expected, not_serving, serving
 
-__all__ = ["Condition", "Outcome", "all_conditions", "as_stored", "at_rest", "why_plaintext"]
-
 LONGEST: Final = 1024
 PAUSED: Final = "spec.paused is true: nothing is written until it is false"
 

@@ -430,7 +430,7 @@ class TestMessages:
         assert manifest.parse(manifest.serialise(given)) == given
         other = manifest.serialise(given).replace(b'"none"', b'"zstd"')
         with pytest.raises(BadManifest, match="did not come to its end"):
-            manifest.parse(manifest.UNDECIDED)
+            manifest.parse(manifest.undecided())
         with pytest.raises(BadManifest, match="zstd"):
             manifest.parse(other)
         for text in (b"", b"[]", b"{}", b"\xff"):

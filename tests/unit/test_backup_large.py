@@ -151,7 +151,7 @@ class TestAManifestThatIsTooLarge:
     async def test_a_backup_that_takes_its_place_withdraws_it(self, folder: Folder) -> None:
         await Backup(ORDER, folder.sink, Meter())._withdraw(KEY)
         found = (folder.root / names.manifest_of(KEY)).read_bytes()
-        assert found == manifest.UNDECIDED
+        assert found == manifest.undecided()
 
     async def test_an_etcd_restore_says_so(self, folder: Folder) -> None:
         said = await describe(replace(ORDER, action="describe"), folder.sink)

@@ -130,7 +130,7 @@ async def test_one_about_to_take_the_place_of_anothers_may_be_that_ones(
 ) -> None:
     folder.put("etcd", "uid-other")
     if not beside:
-        (folder.root / "etcd.manifest.json").write_bytes(manifest.UNDECIDED)
+        (folder.root / "etcd.manifest.json").write_bytes(manifest.undecided())
     await Backup(ORDER, folder.sink, Meter())._withdraw("etcd")
 
     assert await folder.remove() == Removed(0)

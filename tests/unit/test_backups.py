@@ -11,7 +11,6 @@ from outages import fail_until_told
 from worlds import body as cluster_body
 
 from etcd_operator.backups.backup import Backups
-from etcd_operator.cluster.patience import REJECTED_SECONDS
 from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_BACKUPS,
@@ -19,6 +18,7 @@ from etcd_operator.kube.api import (
     EVENTS,
     JOBS,
     PODS,
+    REJECTED_SECONDS,
     STATEFUL_SETS,
     Json,
     Rejected,

@@ -129,7 +129,7 @@ def test_every_reason_of_a_condition_is_explained() -> None:
 
     table = OPERATIONS.partition("| condition | True means")[2].partition("\n\n")[0]
     types = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
-    others = {"True", "False", "Unknown", "Condition", "Outcome"}
+    others = {"True", "False", "Unknown"}
 
     assert explained - found == {"InvalidSpec", "UnsupportedVersion"}
     assert found - explained - types == others

@@ -15,6 +15,7 @@ from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     NETWORK_POLICIES,
     PODS,
+    REJECTED_SECONDS,
     SECRETS,
     SERVICES,
     STATEFUL_SETS,
@@ -52,14 +53,14 @@ class TestRejected:
         error = Rejected("spec.template: Invalid value", status=422)
         bench.kube.failures["apply StatefulSet"] = [error, error]
         for _ in range(10):
-            if (delay := await bench.once()) == patience.REJECTED_SECONDS:
+            if (delay := await bench.once()) == REJECTED_SECONDS:
                 break
-        assert delay == patience.REJECTED_SECONDS
+        assert delay == REJECTED_SECONDS
         assert "spec.template: Invalid value" in bench.condition("Progressing")["message"]
         warned = [reason for kind, reason, _ in bench.events.posted if kind == "Warning"]
         assert warned.count("StepFailed") == 1
 
-        assert await bench.once() == patience.REJECTED_SECONDS
+        assert await bench.once() == REJECTED_SECONDS
         await bench.run()
         assert bench.status["phase"] == "Running"
         assert "Invalid" not in str(bench.status)
@@ -68,7 +69,7 @@ class TestRejected:
         """A Role made by hand, and an operator that needs one right more than the one before."""
         error = Rejected('networkpolicies "a" is forbidden: cannot get', status=403)
         bench.kube.failures["get NetworkPolicy"] = [error] * 3
-        assert [await bench.once() for _ in range(3)] == [patience.REJECTED_SECONDS] * 3
+        assert [await bench.once() for _ in range(3)] == [REJECTED_SECONDS] * 3
 
         assert "networkpolicies" in bench.condition("Progressing")["message"]
         assert "StepFailed" in bench.events.reasons()
@@ -89,8 +90,8 @@ class TestRejected:
     async def test_because_the_namespace_goes_is_no_trouble(self, bench, caplog, error):
         bench.kube.failures["create Secret"] = [error] * 3
         for _ in range(3):
-            assert await bench.once() == patience.REJECTED_SECONDS
-            bench.clock.now += patience.REJECTED_SECONDS
+            assert await bench.once() == REJECTED_SECONDS
+            bench.clock.now += REJECTED_SECONDS
         assert bench.events.posted == []
         assert not bench.status
         assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
@@ -114,7 +115,7 @@ class TestRejected:
                 delay = await bench.once()
                 bench.clock.now += 0.1
 
-        assert 0 < delay <= patience.REJECTED_SECONDS
+        assert 0 < delay <= REJECTED_SECONDS
         assert sum(bench.kube.writes().values()) == 1
         [said] = [one.getMessage() for one in caplog.records if one.name.endswith("report")]
         assert "the namespace to be gone" in said

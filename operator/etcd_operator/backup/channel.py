@@ -18,7 +18,7 @@ from grpc.experimental import ChannelOptions
 from etcd_stateful.api.backup import split_endpoint
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Failure
+from etcd_stateful.backup.outcome import Failed, Failure
 
 _OPTIONS: Final = (
     ("grpc.enable_retries", 0),
@@ -49,12 +49,8 @@ class Silent(grpc.RpcError):  # type: ignore[misc]
         return self._words
 
 
-class NoChannel(Exception):
-    """The Secret for etcd lacks something; `failure` says what."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
+class NoChannel(Failed):
+    """The Secret for etcd lacks something."""
 
 
 def open_channel(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER) -> Any:

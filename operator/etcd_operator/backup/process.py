@@ -23,7 +23,7 @@ from etcd_stateful.backup.integrity import Checked, Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Failure, Stored
+from etcd_stateful.backup.outcome import Failed, Failure, Stored
 from etcd_stateful.identity import to_hex
 
 log = logging.getLogger(__name__)
@@ -34,12 +34,8 @@ STOP_SECONDS = 5.0
 LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep it yourself"
 
 
-class Stopped(Exception):
-    """It has to end unfinished; `failure` says why."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
+class Stopped(Failed):
+    """It has to end unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ class Backup:
             await asyncio.wait([work])
         try:
             stored = work.result()
-        except (Unusable, StoreFailed, Stopped) as error:
+        except Failed as error:
             return error.failure
         except asyncio.CancelledError:
             return self._stop.result()

@@ -27,7 +27,7 @@ from etcd_stateful.backup import names, trouble
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.credentials import Access, BadSecret, access, authorities
 from etcd_stateful.backup.others import File
-from etcd_stateful.backup.outcome import Failure
+from etcd_stateful.backup.outcome import Failed, Failure
 
 log = logging.getLogger(__name__)
 
@@ -62,16 +62,11 @@ Errors: Final = (BaseError, OSError, ValueError)
 """What the client raises."""
 
 
-class StoreFailed(Exception):
+class StoreFailed(Failed):
     def __init__(self, failure: Failure, *, forbidden: bool = False) -> None:
-        """What is told of it, and why it was refused.
-
-        Args:
-            forbidden: the store knows who asks, and does not let it do just this.
-        """
-        super().__init__(failure.message)
-        self.failure = failure
+        super().__init__(failure)
         self.forbidden = forbidden
+        """The store knows who asks, and does not let it do just this."""
 
 
 class TooLarge(Exception):

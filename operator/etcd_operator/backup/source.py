@@ -29,7 +29,7 @@ from etcd_operator.etcd.denial import is_denial
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import CLUSTER_FIELD, Order
-from etcd_stateful.backup.outcome import Failure
+from etcd_stateful.backup.outcome import Failed, Failure
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +40,8 @@ PIECE: Final = 2 * 1024 * 1024
 """etcd sends 32 KiB at a time; what is passed on in fewer pieces costs less."""
 
 
-class Unusable(Exception):
-    """etcd cannot be backed up from here; `failure` says why."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
+class Unusable(Failed):
+    """etcd cannot be backed up from here."""
 
 
 @dataclass(frozen=True, slots=True)

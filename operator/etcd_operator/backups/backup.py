@@ -14,11 +14,11 @@ from typing import Any
 
 from etcd_operator.backups.cluster import recorded_of, target_of
 from etcd_operator.backups.jobs import AskProgress, BackupJobs, ask_progress
-from etcd_operator.cluster.patience import REJECTED_SECONDS
 from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_BACKUPS,
     JOBS,
+    REJECTED_SECONDS,
     Conflict,
     Json,
     Key,

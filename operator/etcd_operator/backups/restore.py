@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from etcd_operator.backups.jobs import BackupJobs
-from etcd_operator.cluster.patience import REJECTED_SECONDS
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
     JOBS,
+    REJECTED_SECONDS,
     SECRETS,
     Conflict,
     Json,

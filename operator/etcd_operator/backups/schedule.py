@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Final
 
 from etcd_operator.backups.cron import Calendar, calendar_of
-from etcd_operator.cluster.patience import REJECTED_SECONDS
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_SCHEDULES,
+    REJECTED_SECONDS,
     Conflict,
     Json,
     Key,

@@ -32,7 +32,6 @@ within milliseconds."""
 DECLINED_TRIES: Final = 28
 """At that pace: longer than the five seconds for which etcd wants its members connected."""
 
-REJECTED_SECONDS: Final = 30.0
 LAST_FAILURE: Final = 60.0
 
 

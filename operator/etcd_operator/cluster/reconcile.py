@@ -16,7 +16,6 @@ from etcd_operator.cluster.labelling import Labels
 from etcd_operator.cluster.news import news_of
 from etcd_operator.cluster.observe import Observer, Seen
 from etcd_operator.cluster.patience import (
-    REJECTED_SECONDS,
     WAIT_SECONDS,
     Memory,
     patience,
@@ -25,6 +24,7 @@ from etcd_operator.cluster.patience import (
 from etcd_operator.cluster.report import Reporter
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
+    REJECTED_SECONDS,
     Json,
     Key,
     KubeError,
@@ -37,7 +37,6 @@ from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
-from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.finality import goes_by_objects, is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -54,6 +53,7 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
+from etcd_stateful.outcome import Outcome
 
 log = logging.getLogger(__name__)
 

@@ -13,17 +13,23 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Literal
 
-from etcd_operator.cluster.patience import REJECTED_SECONDS
-from etcd_operator.kube.api import ETCD_CLUSTERS, Json, Key, Kubernetes, Rejected
+from etcd_operator.kube.api import (
+    ETCD_CLUSTERS,
+    REJECTED_SECONDS,
+    Json,
+    Key,
+    Kubernetes,
+    Rejected,
+)
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import timeless, write_status
 from etcd_operator.kube.store import key_of
 from etcd_operator.moments import rfc3339
 from etcd_operator.telemetry.metrics import Metrics
-from etcd_stateful.conditions import Outcome
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+from etcd_stateful.outcome import Outcome
 from etcd_stateful.status import render
 
 log = logging.getLogger(__name__)

@@ -29,6 +29,9 @@ WATCH_SECONDS = 300
 FIELD_MANAGER = "etcd-operator"
 STATUS_FIELD_MANAGER = "etcd-operator-status"
 
+REJECTED_SECONDS = 30.0
+"""What was rejected is tried again after this long: a right, a quota or a policy may be another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:

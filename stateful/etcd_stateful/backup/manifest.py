@@ -30,9 +30,6 @@ def undecided(owner_uid: str = "") -> bytes:
     return json.dumps({"format": FORMAT, "undecided": True} | owner).encode() + b"\n"
 
 
-UNDECIDED: Final = undecided()
-
-
 class BadManifest(ValueError):
     """Not a manifest that this version can read."""
 

@@ -103,6 +103,14 @@ class Failure:
     """Whether another try would only meet it again."""
 
 
+class Failed(Exception):
+    """What ends a try, or a part of one; `failure` is what is told of it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far it is; the size is what etcd announced."""

@@ -33,13 +33,13 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
         ("Accepted", "False", "InvalidSpec", problem),
         ("Scheduled", "False", "InvalidSpec", "the spec is not accepted"),
     ]
-    return status.of_schedule(body, _kept(body), said, now)
+    return status.of_schedule(body, status.kept(body, _KEPT), said, now)
 
 
 def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
     """Of a step that the API server refused, or could not do."""
     said = [_accepted(), ("Scheduled", "False", reason, words)]
-    return status.of_schedule(body, _kept(body), said, now)
+    return status.of_schedule(body, status.kept(body, _KEPT), said, now)
 
 
 def render(
@@ -70,11 +70,6 @@ def render(
         told["lastSuccessfulTime"] = succeeded
     said = [_accepted(), _scheduled(seen, written), *_last(record, newest, miss)]
     return status.of_schedule(body, told, [*said, _retained(seen)], now)
-
-
-def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
-    stored: Mapping[str, Any] = body.get("status") or {}
-    return {key: stored[key] for key in _KEPT if key in stored}
 
 
 def others(body: Mapping[str, Any], newest: list[Made]) -> dict[str, Any]:

@@ -41,13 +41,13 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
         _condition("Accepted", "False", "InvalidSpec", problem),
         _condition("Complete", "False", "InvalidSpec", "the spec is not accepted"),
     ]
-    return _with(body, _kept(body), conditions, now)
+    return _with(body, kept(body, _KEPT), conditions, now)
 
 
 def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
     """Of a step that the API server refused, or could not do."""
     conditions = [_accepted(), _condition("Complete", "False", reason, words)]
-    return _with(body, _kept(body), conditions, now)
+    return _with(body, kept(body, _KEPT), conditions, now)
 
 
 def render(
@@ -60,7 +60,7 @@ def render(
         began: when the run began, RFC 3339; empty unless it is over.
         now: RFC 3339.
     """
-    status = _kept(body)
+    status = kept(body, _KEPT)
     if job:
         status["job"] = job
     if run and said.over:
@@ -98,9 +98,10 @@ def of_schedule(
     return _with(body, status, [_condition(*one) for one in said], now)
 
 
-def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
+def kept(body: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+    """What the status says of these fields, where it says anything."""
     stored: Mapping[str, Any] = body.get("status") or {}
-    return {key: stored[key] for key in _KEPT if key in stored}
+    return {key: stored[key] for key in fields if key in stored}
 
 
 def _stored(stored: Stored, proven: Proven | None, now: str) -> dict[str, Any]:

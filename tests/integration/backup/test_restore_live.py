@@ -390,7 +390,7 @@ async def test_one_whose_manifest_was_withdrawn_is_restored_by_etcds_own_hash(
     source: tuple[Cluster, Path], tmp_path: Path
 ) -> None:
     """A backup was to take its place, and its Job died."""
-    (source[1] / "etcd.db.manifest.json").write_bytes(manifest.UNDECIDED)
+    (source[1] / "etcd.db.manifest.json").write_bytes(manifest.undecided())
 
     assert await target(source, tmp_path).container("fetch") == 0
 

@@ -202,7 +202,7 @@ async def test_what_is_not_what_was_stored_is_not_tried(
     elif damage == "gone":
         beside.unlink()
     else:
-        beside.write_bytes(manifest.UNDECIDED)
+        beside.write_bytes(manifest.undecided())
 
     failure = await pod.bring()
 

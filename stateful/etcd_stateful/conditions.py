@@ -23,13 +23,13 @@ from etcd_stateful.disruptions import drains_blocked
 from etcd_stateful.membership import issued, links, switch
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.planner import PAUSED
 from etcd_stateful.membership.rotation import under_way
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 from etcd_stateful.outcome import Condition, Outcome
 from etcd_stateful.serving import expected, not_serving, serving
 
 LONGEST: Final = 1024
-PAUSED: Final = "spec.paused is true: nothing is written until it is false"
 
 
 def accepted(outcome: Outcome) -> Condition:

@@ -98,7 +98,7 @@ def _stop(running: Job) -> Step:
         words += plan.held_by(running)
         return Tell("Deleting", words, after=plan.PROGRESS_SECONDS)
     why = "its EtcdBackup is being deleted"
-    return DeleteJob(running.name, running.uid, running.resource_version, why)
+    return DeleteJob.of(running, why)
 
 
 def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
@@ -108,7 +108,7 @@ def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
         return off
     if job.state == "failed" and now - job.created >= AGAIN_SECONDS:
         why = "it could not delete what is stored, and is tried again"
-        return DeleteJob(job.name, job.uid, job.resource_version, why)
+        return DeleteJob.of(job, why)
     return _held(job)
 
 

@@ -102,6 +102,10 @@ class DeleteJob:
     resource_version: str
     why: str
 
+    @classmethod
+    def of(cls, job: Job, why: str) -> DeleteJob:
+        return cls(job.name, job.uid, job.resource_version, why)
+
 
 @dataclass(frozen=True, slots=True)
 class Tell:
@@ -218,15 +222,13 @@ def _end(job: Job) -> Step:
         words = f"the pod of Job {job.name} of before is to end first{held_by(job)}"
         return Tell("Starting", words, after=PROGRESS_SECONDS)
     why = "the spec was changed while it ran"
-    return DeleteJob(job.name, job.uid, job.resource_version, why)
+    return DeleteJob.of(job, why)
 
 
 def _complete(seen: Seen, run: Run, job: Job) -> Step:
     stored = job.said.stored
     if stored is None:
-        return DeleteJob(
-            job.name, job.uid, job.resource_version, "its pod is gone, and with it what it stored"
-        )
+        return DeleteJob.of(job, "its pod is gone, and with it what it stored")
     if seen.backup.verify == "Restore":
         return _try(seen, run, job, stored)
     return _made(job, stored)
@@ -259,7 +261,7 @@ def _of_trial(seen: Seen, job: Job, stored: Stored, tried: Job) -> Step:
             return _made(job, stored, tried.said.proven)
         case "complete":
             why = "its pod is gone, and with it what it found"
-            return DeleteJob(tried.name, tried.uid, tried.resource_version, why)
+            return DeleteJob.of(tried, why)
         case "failed":
             return replace(_failed(seen, tried), began=job.created, unproven=stored)
         case _:

@@ -231,8 +231,7 @@ def _describe(seen: Seen) -> Step:
         store = job.store if isinstance(source, BackupRef) else source
         return _create(seen.restore, job.said.described, store) if store else _unreadable(job)
     if job.state == "complete":
-        why = "its pod is gone, and with it what it read"
-        return DeleteJob(job.name, job.uid, job.resource_version, why)
+        return DeleteJob.of(job, "its pod is gone, and with it what it read")
     return _reading(job)
 
 

@@ -100,19 +100,20 @@ def _nothing_to_adopt(seen: Observation) -> Step | None:
 def _ways_on(old: tuple[Claim, ...]) -> Hold:
     uids = sorted({claim.record.cluster_uid for claim in old if claim.record})
     names = ", ".join(claim.name for claim in old)
-    hold = (
-        f"claims {names} hold the data of a deleted cluster of this name (UID {', '.join(uids)}). "
-        "To go on with that data set spec.version to the one that it ran, or another patch of that "
-        f'minor, and spec.retainedClaims.adopt to "{uids[0]}"; to delete it for good and start '
-        f'empty set spec.retainedClaims.discard to "{uids[0]}"'
-    )
     if len(uids) > 1:
-        hold = (
+        return Hold(
+            "RetainedClaims",
             f"claims {names} hold the data of {len(uids)} deleted clusters of this name (UIDs "
             f"{', '.join(uids)}). Only one can be adopted: set spec.retainedClaims.discard to the "
-            "UID of one that is to be deleted for good, and go on with the other when it is gone"
+            "UID of one that is to be deleted for good, and go on with the other when it is gone",
         )
-    return Hold("RetainedClaims", hold)
+    return Hold(
+        "RetainedClaims",
+        f"claims {names} hold the data of a deleted cluster of this name (UID {uids[0]}). To go on "
+        "with that data set spec.version to the one that it ran, or another patch of that minor, "
+        f'and spec.retainedClaims.adopt to "{uids[0]}"; to delete it for good and start empty set '
+        f'spec.retainedClaims.discard to "{uids[0]}"',
+    )
 
 
 def damaged(seen: Observation) -> Step | None:

@@ -72,6 +72,8 @@ class _Starts:
         return self.ask(seen)
 
 
+PAUSED: Final = "spec.paused is true: nothing is written until it is false"
+
 _LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
 
@@ -100,7 +102,7 @@ def _deleting(seen: Observation) -> Step | None:
 
 def _paused(seen: Observation) -> Step | None:
     if seen.cluster.paused:
-        return Hold("Paused", "spec.paused is true: nothing is written until it is false")
+        return Hold("Paused", PAUSED)
     return None
 
 
@@ -221,12 +223,12 @@ def _child(live: Live | None, manifest: Manifest) -> Step | None:
         # Of this very version: an old view must not undo what came after it, replicas least of all.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         reason = f"{kind} {name} differs at {where}"
-        return ApplyChild(kind, name, manifest, reason, _takes(live, manifest))
+        return ApplyChild(kind, name, manifest, reason, _takes_away(live, manifest))
     return None
 
 
-def _takes(live: Live, manifest: Manifest) -> bool:
-    """Whether pods go by it, or may go by others' hands, or come back with another version."""
+def _takes_away(live: Live, manifest: Manifest) -> bool:
+    """Whether it ends pods, lets others end them, or has them come back with another version."""
     match manifest["kind"]:
         case "StatefulSet":
             fewer = manifest["spec"]["replicas"] < live["spec"]["replicas"]

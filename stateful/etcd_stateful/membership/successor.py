@@ -49,10 +49,17 @@ class Successor:
 
 
 def successor(
-    *, cluster_uid: str, restore: str, epoch: int, first: tuple[str, str], bump: int, store: Store,
+    *,
+    cluster_uid: str,
+    restore: str,
+    epoch: int,
+    first: tuple[str, str],
+    bump: int,
+    store: Store,
     backup: str = "",
-) -> Successor:  # fmt: skip
-    """
+) -> Successor:
+    """One whose IDs follow from the restore and the epoch.
+
     Args:
         epoch: the one that it will begin.
         first: name and peer URL of its first member.

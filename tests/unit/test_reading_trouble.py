@@ -134,8 +134,9 @@ def claim(phase="Pending", **spec):
 def test_no_storage_class_at_all():
     words = said(UNSCHEDULABLE, claim())
     assert words == (
-        "claim data-a-0 has no storage class and the cluster has no default one: set "
-        "persistentVolumeClaimSpec.storageClassName or mark a default"
+        "claim data-a-0 has no storage class and Kubernetes has no default one: mark a "
+        "StorageClass as the default, or delete the EtcdCluster and its claims, and declare it "
+        "with spec.pod.persistentVolumeClaimSpec.storageClassName"
     )
 
 

@@ -168,8 +168,9 @@ def _claim(claim: Object | None, unscheduled: str) -> str:
     chosen = (claim.get("spec") or {}).get("storageClassName")
     if phase == "Pending" and chosen is None:
         return (
-            f"claim {name} has no storage class and the cluster has no default one: set "
-            "persistentVolumeClaimSpec.storageClassName or mark a default"
+            f"claim {name} has no storage class and Kubernetes has no default one: mark a "
+            "StorageClass as the default, or delete the EtcdCluster and its claims, and declare it "
+            "with spec.pod.persistentVolumeClaimSpec.storageClassName"
         )
     if phase == "Pending" and "unbound immediate" in unscheduled:
         whose = f"of storage class {chosen}" if chosen else "that was made by hand"

@@ -95,7 +95,9 @@ class Applier:
         etcd: Etcd,
         wall_clock: Callable[[], float] = time.time,
         identity: Callable[[EtcdCluster], Identity | None] = lambda _: None,
-        auth: tuple[Accounts, PasswordLook] | None = None,
+        *,
+        accounts: Accounts | None = None,
+        passwords: PasswordLook | None = None,
     ) -> None:
         self._kube = kube
         self._finder = finder
@@ -103,7 +105,8 @@ class Applier:
         self._etcd = etcd
         self._wall_clock = wall_clock
         self._identity = identity
-        self._auth = auth
+        self._accounts = accounts
+        self._passwords = passwords
 
     async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
         match step:
@@ -129,11 +132,10 @@ class Applier:
         return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
 
     async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> Applied:
-        if self._auth is None:
+        if self._accounts is None or self._passwords is None:
             return Outdated("nobody here changes users and roles")
-        asked, look = self._auth
-        identity = self._identity(cluster)
-        return await accounts.change(asked, step, identity, partial(look.unchanged, cluster))
+        identity, unchanged = self._identity(cluster), partial(self._passwords.unchanged, cluster)
+        return await accounts.change(self._accounts, step, identity, unchanged)
 
     async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> Applied:
         if isinstance(step, ChangeAuth):

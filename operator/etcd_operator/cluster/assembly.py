@@ -70,7 +70,8 @@ def make_reconciler(
         etcd,
         wall_clock,
         identity=certificates.identity,
-        auth=(accounts, passwords),
+        accounts=accounts,
+        passwords=passwords,
     )
     reporter = Reporter(kube, finder, events, metrics, wall_clock=wall_clock, clock=clock)
     labels = Labels(kube, finder, clock)

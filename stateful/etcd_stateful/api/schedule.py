@@ -151,8 +151,11 @@ def _template(spec: Reader) -> dict[str, Any]:
     policy = spec.object("backupPolicy")
     for key in _NO_FIELDS:
         if policy.has(key):
-            policy.problem(key, "is for an EtcdBackup of its own: here spec.schedule says when, "
-                           "and spec.retention how many are kept")  # fmt: skip
+            policy.problem(
+                key,
+                "is for an EtcdBackup of its own: here spec.schedule says when, "
+                "and spec.retention how many are kept",
+            )
     kind = spec.text("storageType")
     if not (name := SECTIONS.get(kind, "")):
         spec.problem("storageType", f"is missing, or no kind of store: found {kind[:60]!r}")

@@ -169,8 +169,11 @@ def read_tls(tls: Reader) -> Wishes:
             "operator could not talk to the members; set both or neither",
         )
     if tls.has("static") and not (peer_secret or server_secret or operator_secret):
-        static.problem("", "names no Secret; set member.peerSecret, or member.serverSecret and "
-                           "operatorSecret, or leave it out")  # fmt: skip
+        static.problem(
+            "",
+            "names no Secret; set member.peerSecret, or member.serverSecret and "
+            "operatorSecret, or leave it out",
+        )
     peer, client = _choice(tls, "peer"), _choice(tls, "client")
     both = tls.flag("allowPlaintextClients")
     for key, chosen, secret in (("peer", peer, peer_secret), ("client", client, server_secret)):

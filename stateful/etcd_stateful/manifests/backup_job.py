@@ -29,6 +29,7 @@ from etcd_stateful.manifests.common import (
     authorities_volume,
     identity_labels,
     job_spec,
+    owner_reference,
     unexpanded,
 )
 from etcd_stateful.manifests.statefulset import CONFINED, RESTRICTED
@@ -117,7 +118,7 @@ def job(
             "name": job_name(backup, run),
             "namespace": backup.namespace,
             **described,
-            "ownerReferences": [_owner(backup)],
+            "ownerReferences": [owner_reference(backup.kind, backup.name, backup.uid)],
         },
         "spec": {
             **job_spec(FINAL_EXIT, CONTAINER),
@@ -173,16 +174,6 @@ def _labelled(backup: EtcdBackup, told: Order) -> dict[str, dict[str, str]]:
         }
         | of_cluster,
         "annotations": {backup.annotation: backup.name},
-    }
-
-
-def _owner(backup: EtcdBackup) -> Manifest:
-    return {
-        "apiVersion": naming.API_VERSION,
-        "kind": backup.kind,
-        "name": backup.name,
-        "uid": backup.uid,
-        "controller": True,
     }
 
 

@@ -54,16 +54,17 @@ def metadata(cluster: EtcdCluster, name: str) -> Manifest:
         "name": name,
         "namespace": cluster.namespace,
         "labels": naming.labels(cluster.name),
-        "ownerReferences": [owner_reference(cluster)],
+        "ownerReferences": [owner_reference(naming.CLUSTER_KIND, cluster.name, cluster.uid)],
     }
 
 
-def owner_reference(cluster: EtcdCluster) -> Manifest:
+def owner_reference(kind: str, name: str, uid: str) -> Manifest:
+    """Of one of our custom resources."""
     return {
         "apiVersion": naming.API_VERSION,
-        "kind": naming.CLUSTER_KIND,
-        "name": cluster.name,
-        "uid": cluster.uid,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
         "controller": True,
     }
 

@@ -38,7 +38,7 @@ def children(seen: Observation) -> Step | None:
         seen.client_service,
         seen.disruption_budget,
     )
-    record = seen.secret.bootstrap if seen.secret else None
+    record = seen.bootstrap
     key = (
         *(id(one) for one in lives),
         replicas.wanted(seen),

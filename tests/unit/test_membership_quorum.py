@@ -79,6 +79,37 @@ class TestMayComeBack:
 
         assert isinstance(decide(seen), Wait)
 
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    @pytest.mark.parametrize(("size", "grown"), [(1, 2), (1, 3), (2, 5), (3, 7)])
+    def test_members_that_were_down_during_growth_were_called_lost(
+        self, size: int, grown: int, storage: dict
+    ) -> None:
+        """A recovery was held out, and would have given up writes that only the others had."""
+        world = formed(size, **storage)
+        world.edit(size=grown)
+        until(world, f"add c-{size}")
+        for ordinal in range(size):
+            world.pods[ordinal].silent = world.pods[ordinal].crashing = True
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        assert rest.reason.startswith("a quorum to answer: c-0 does not answer")
+        assert f"c-{grown - 1}" not in rest.reason
+
+    def test_lost_members_are_told_from_those_that_wait_to_be_grown(self) -> None:
+        world = formed(3)
+        world.edit(size=7)
+        until(world, "add c-3")
+        for ordinal in (0, 2):
+            world.empty(ordinal)
+        world.turn()
+
+        rest = decide(world.observe())
+
+        assert isinstance(rest, Hold)
+        assert rest.message.startswith("the data of c-0, c-2 is lost")
+
     def test_a_pod_that_is_ready_yet_without_a_leader_proves_nothing(self) -> None:
         world = wiped(3, 0, 1)
         seen = with_pod(world.observe(), 2, ready=True)

@@ -21,8 +21,19 @@ def least(seen: Observation) -> int:
     """Without a list of its members nothing about a cluster's budget is known to be wrong."""
     if seen.etcd is not None and seen.etcd.cluster_id == recorded(seen).cluster_id:
         return roster.quorum(len(seen.etcd.members))
-    asked = least_of(dict(seen.disruption_budget)) if seen.disruption_budget else None
+    asked = _asked(seen)
     return asked or roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))
+
+
+def most(seen: Observation) -> int:
+    """How many members there may have been when a list of them was last at hand; 0 where nothing
+    tells."""
+    asked = _asked(seen)
+    return 2 * asked - 1 if asked else 0
+
+
+def _asked(seen: Observation) -> int | None:
+    return least_of(dict(seen.disruption_budget)) if seen.disruption_budget else None
 
 
 def is_lowered(live: Live, wanted: Manifest) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from etcd_stateful.membership import replicas, roster, survivor
+from etcd_stateful.membership import budget, replicas, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.records import FIRST_EPOCH
 from etcd_stateful.membership.roster import Seat
@@ -29,6 +29,8 @@ def missing(seen: Observation) -> Step | None:
         return None
     size = replicas.wanted(seen)
     every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
+    to_grow = _to_grow(seen, every)
+    every, size = [seat for seat in every if seat not in to_grow], size - len(to_grow)
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if _is_lost(seat)]
     words = "; ".join((*(_why(seat) for seat in silent), *_of_the_version(seen)))
@@ -40,6 +42,15 @@ def missing(seen: Observation) -> Step | None:
         f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
         f"Nothing is replaced without one. {survivor.ways_out(seen)}. {words}",
     )
+
+
+def _to_grow(seen: Observation, every: list[Seat]) -> list[Seat]:
+    """Those that never were members: where there are more ordinals than the budget knew members of,
+    the highest of the empty ones that no record names. A lost member's claim may be as new."""
+    most = budget.most(seen)
+    spare = len(every) - most if most else 0
+    waiting = [seat for seat in every if seat.waits_empty and seat.record is None]
+    return waiting[-spare:] if spare > 0 else []
 
 
 def _of_the_version(seen: Observation) -> Iterator[str]:

@@ -289,8 +289,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/roster.py",
-        "if ordinal is not None and ordinal < naming.MAX_SIZE:",
-        "if ordinal is not None:",
+        "ordinal is not None and ordinal < naming.MAX_SIZE and",
+        "ordinal is not None and",
         "a member that calls itself c-999999999 makes as many pods",
     ),
     Mutant(

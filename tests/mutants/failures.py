@@ -151,7 +151,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROSTER,
-        "    return _ordinal_in(seen.cluster.name, member.peer_urls)\n",
+        "    return _ordinal_in(seen.cluster.name, seen.cluster.namespace, member.peer_urls)\n",
         "    return naming.ordinal_of(seen.cluster.name, member.name)\n",
         "F10: members are told apart by what they call themselves",
     ),

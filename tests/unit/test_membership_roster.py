@@ -54,6 +54,10 @@ class TestByUrl:
             ("", None),
             ("http://C-1.c.ns.svc:2380/", 1),
             ("http://c-1:2380", 1),
+            ("http://c-1.c.ns.svc", 1),
+            ("http://c-1.c.ns2.svc:2380", None),
+            ("http://c-1.old.ns.svc:2380", None),
+            ("http://c-1.example.com:2380", None),
         ],
     )
     def test_the_ordinal_of_a_url(self, seen: Observation, text: str, ordinal: int | None) -> None:
@@ -105,6 +109,20 @@ class TestUnknownMembers:
 
     def test_none_without_a_list(self, seen: Observation) -> None:
         assert roster.unknown_members(replace(seen, etcd=None)) == ()
+
+    @pytest.mark.parametrize("ordinal", [1, 3])
+    def test_one_of_a_like_name_elsewhere_was_taken_for_a_pod_of_ours(self, ordinal: int) -> None:
+        """It was removed as one too many; or our own was called the stranger that is to go."""
+        world, where = formed(3), f"https://c-{ordinal}.c.elsewhere.svc:2380"
+        stranger = member(1, where, f"c-{ordinal}")
+        world.etcd.members = {1: stranger, **world.etcd.members}
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.message.startswith(f"on the member list is 0000000000000001 at {where}, which")
+        assert 1 in world.etcd.members
+        assert world.objects["StatefulSet", "c"]["spec"]["replicas"] == 3
 
     @pytest.mark.parametrize("where", ["http://10.1.2.3:2380", "http://c-1.c.ns.svc:2380"])
     def test_hold_the_membership_as_it_is_and_are_named(self, where: str) -> None:

@@ -128,16 +128,22 @@ def _seats(this: _This) -> tuple[Seat, ...]:
 
 def ordinal_of(seen: Observation, member: Member) -> int | None:
     """The ordinal whose host a peer URL of the member names; None for a member that is no pod's."""
-    return _ordinal_in(seen.cluster.name, member.peer_urls)
+    return _ordinal_in(seen.cluster.name, seen.cluster.namespace, member.peer_urls)
 
 
 @lru_cache(maxsize=8192)
-def _ordinal_in(cluster: str, peer_urls: tuple[str, ...]) -> int | None:
-    """Cached, as one look at a cluster of seven asks some 150 times, which took a fifth of it."""
+def _ordinal_in(cluster: str, namespace: str, peer_urls: tuple[str, ...]) -> int | None:
+    """Cached, as one look at a cluster of seven asks some 150 times, which took a fifth of it.
+
+    Whatever domain of the Kubernetes cluster the host ends with; but a pod of another namespace may
+    have the same first name, as members do that somebody adds to move a cluster.
+    """
     for url in peer_urls:
         host = naming.split_url(url)[1].partition(":")[0]
-        ordinal = naming.ordinal_of(cluster, host.partition(".")[0].lower())
-        if ordinal is not None and ordinal < naming.MAX_SIZE:
+        name, _, place = host.lower().partition(".")
+        ordinal = naming.ordinal_of(cluster, name)
+        ours = f"{place}.".startswith(f"{naming.headless_service(cluster)}.{namespace}.svc.")
+        if ordinal is not None and ordinal < naming.MAX_SIZE and (ours or not place):
             return ordinal
     return None
 

@@ -70,8 +70,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
-        "if not seen.cluster.durable:",
-        "if False:",
+        "if not seen.cluster.durable:\n        return (",
+        "if False:\n        return (",
         "the only copy of the data goes with its pod",
     ),
     Mutant(

@@ -193,6 +193,18 @@ class TestLost:
         assert world.etcd.members == members
         assert not [one for one in labels(world.history) if one.startswith(("remove", "delete"))]
 
+    @pytest.mark.parametrize("lost", [[1, 2], [0, 1, 2]])
+    def test_ways_out_were_held_out_that_emptydirs_do_not_have(self, lost: list[int]) -> None:
+        """No data was said to be left, though a member had its own; nor can a volume be brought
+        back, or a backup be restored in place."""
+        rest = drive(wiped(3, *lost, **EMPTY_DIR))
+
+        assert isinstance(rest, Hold)
+        assert "No member's data is left" not in rest.message
+        assert "bring a volume back" not in rest.message
+        assert ("There is data in c-0:" in rest.message) is (0 not in lost)
+        assert "restore a backup into a new cluster with claims" in rest.message
+
     def test_an_edited_size_makes_no_quorum(self) -> None:
         """Members that were never added are none that may come back."""
         world = wiped(3, 0, 1)

@@ -123,6 +123,8 @@ def candidates(seen: Observation) -> list[Seat]:
 
 def ways_out(seen: Observation) -> str:
     """What to put into the spec, and which choice it stands for."""
+    if not seen.cluster.durable:
+        return _of_pods(seen)
     able = candidates(seen)
     if not able:
         return _without_any_data(seen)
@@ -138,6 +140,19 @@ def ways_out(seen: Observation) -> str:
     )
 
 
+def _of_pods(seen: Observation) -> str:
+    """Nothing lasts beyond its pod there, and neither a recovery nor a restore can use it."""
+    left = [seat for seat in roster.seats(seen) if seat.status]
+    kept = (
+        f"There is data in {roster.in_words(left)}: as long as a pod lives, etcdctl snapshot save "
+        "in it makes a backup. "
+    )
+    return (
+        f"{kept if left else ''}Data in emptyDir volumes is not recovered: restore a backup into a "
+        "new cluster with claims, or delete the EtcdCluster and create it again to begin empty"
+    )
+
+
 def _without_any_data(seen: Observation) -> str:
     """A Secret that was lost before the cluster had formed leaves claims with records, which may as
     well be of one that had: only a human knows."""
@@ -146,10 +161,9 @@ def _without_any_data(seen: Observation) -> str:
     empty = all(seat.waits_empty for seat in roster.seats(seen))
     if not (taken_on and empty and seen.last_version is None):
         return f"No member's data is left here: {ways}"
-    what = "the EtcdCluster and its claims" if seen.cluster.durable else "the EtcdCluster"
     return (
         "No member's data is left here, and nothing tells that there ever was any. If the cluster "
-        f"has never served, delete {what}, and create it again; else {ways}"
+        f"has never served, delete the EtcdCluster and its claims, and create it again; else {ways}"
     )
 
 

@@ -412,6 +412,24 @@ class TestWhatFails:
         assert drive(world, idle=8, limit=MOST) == Settled()
         assert not data_of(world, old)
 
+    def test_a_quorum_that_was_lost_since_was_told_as_one_that_has_yet_to_serve(self) -> None:
+        """For as long as a claim of before did not go, as on a node that is dead."""
+        world = running()
+        kept, old = world.claims[2].annotations, world.record.cluster_id
+        world.ask()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+        world.secret = (world.secret[0], replace(world.record, retired=(old,)))
+        world.claims[2].annotations = kept | {naming.CLAIM_UID: world.claims[2].uid}
+        world.claims[2].deleting = world.pods[2].deleting = True
+
+        for ordinal in (0, 1):
+            world.claims[ordinal].data = None
+            world.run_start(ordinal)
+        step = decide(world.observe())
+
+        assert isinstance(step, Hold)
+        assert step.reason == "QuorumLost"
+
     def test_users_of_the_backup_that_lock_the_operator_out_are_told(self) -> None:
         """It was said to be about to serve, for ever, and the way out was said nowhere."""
         world = running()

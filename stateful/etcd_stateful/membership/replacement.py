@@ -207,6 +207,8 @@ def settle(seen: Observation) -> Step | None:
     if not record.retired or not is_latched(seen):
         return None
     if seen.etcd is None:
+        if _was_joined(seen):
+            return None  # it has served, and may have lost its quorum since
         return authentication.denied(seen) or _until_it_serves(seen)
     old = [claim for claim in seen.claims if _is_of_before(seen, claim)]
     for claim in old:
@@ -236,6 +238,12 @@ def _until_it_serves(seen: Observation) -> Step:
     name = naming.pod(seen.cluster.name, first[0].ordinal)
     until = f"; until then {keeps}" if keeps else ""
     return Wait(f"{name} to serve what was restored{why}{until}", soon=True)
+
+
+def _was_joined(seen: Observation) -> bool:
+    """Its first member had no ticket, and others get theirs once it serves."""
+    held = [claim.record for claim in seen.claims if _is_of_now(seen, claim)]
+    return any(one and recorded(seen).challenge(one.member_id) is not None for one in held)
 
 
 def _is_of_now(seen: Observation, claim: Claim) -> bool:

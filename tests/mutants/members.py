@@ -206,8 +206,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _GROW,
-        "return _add(seen, able[0])",
-        "return _add(seen, able[-1])",
+        "return _add(seen, due[0])",
+        "return _add(seen, due[-1])",
         "the highest is added first, and goes again when the size does",
     ),
     Mutant(

@@ -112,7 +112,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        " and pod.age > CRASH_SECONDS\n",
+        " and pod.age > patience\n",
         "\n",
         "a pod that fails is deleted again and again, without pause",
     ),

@@ -513,3 +513,14 @@ def test_pods_that_differ_in_nothing_that_counts_are_equal():
     assert replace(one, resource_version="", age=0.0) == replace(
         other, resource_version="", age=0.0, trouble=""
     )
+
+
+def test_since_when_conditions_are_true():
+    def said(kind, status, since):
+        return {"type": kind, "status": status, "lastTransitionTime": since}
+
+    conditions = [said("Scaling", "True", rfc3339(NOW - 90)), said("Degraded", "False", "")]
+
+    assert reading.true_for({"status": {"conditions": conditions}}, NOW) == {"Scaling": 90.0}
+    assert reading.true_for({}, NOW) == {}
+    assert reading.true_for({"status": {"conditions": [{"status": "True"}]}}, NOW) == {"None": 0.0}

@@ -299,6 +299,7 @@ class Observer:
             operator=self._operator,
             last_cluster_id=reading.last_cluster_id(body),
             last_version=reading.last_version(body),
+            true_for=reading.true_for(body, self._wall_clock()),
             restore=self._restore(cluster),
         )
         return links.settled(seen)

@@ -212,6 +212,16 @@ def last_version(body: Object) -> Version | None:
     return parse_version(text) if isinstance(text, str) else None
 
 
+def true_for(body: Object, now: float) -> Mapping[str, float]:
+    """Since how many seconds each condition is true that the custom resource's status has."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return {
+        str(one.get("type")): seconds_since(one.get("lastTransitionTime"), now)
+        for one in conditions
+        if one.get("status") == "True"
+    }
+
+
 def _member_record(metadata: Object) -> tuple[records.MemberRecord | None, str]:
     try:
         return records.load_member(metadata.get("annotations") or {}), ""

@@ -6,7 +6,7 @@ replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, 
 
 from __future__ import annotations
 
-from etcd_stateful.membership import changes, larger, links, roll, roster, upgrade
+from etcd_stateful.membership import changes, larger, links, retries, roll, roster, upgrade
 from etcd_stateful.membership.observation import Observation, Pod
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
@@ -14,9 +14,21 @@ from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
 
 def lowest(seen: Observation) -> Step | None:
     if able := _able(seen):
-        return _add(seen, able[0])
+        due = [seat for seat in able if _is_due(seen, seat)]
+        return _add(seen, due[0]) if due else _rests(able[0])
     tight = (seat.claim for seat in _vacant(seen) if larger.lacks_room(seen, seat.claim))
     return next((larger.to_grow(seen, claim) for claim in tight if claim), None)
+
+
+def _is_due(seen: Observation, seat: Seat) -> bool:
+    """Not at once where members before it may have failed at that: each costs a volume, and copies
+    all data anew. One that waits since growth began has waited long enough."""
+    return seat.pod is not None and seat.pod.age >= retries.apart(seen, "Scaling", "Recovering")
+
+
+def _rests(seat: Seat) -> Wait:
+    words = "members have been missing for long, and what fails is tried ever more rarely"
+    return Wait(f"a pause before {seat.name} is added: {words}")
 
 
 def is_possible(seen: Observation) -> bool:

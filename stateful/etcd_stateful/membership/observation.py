@@ -342,6 +342,8 @@ class Observation:
     """When the resource was created, seconds since 1970; 0 where that is not known."""
     stalled: bool = False
     """Pods are missing for longer than their controller takes to make them."""
+    true_for: Mapping[str, float] = field(default_factory=dict)
+    """By condition that the resource's status calls true, since how many seconds."""
     operator_image: str = ""
     operator: OperatorPods | None = None
     """None where it runs outside the cluster, or makes no network policies."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.membership import changes, going_back, roster
+from etcd_stateful.membership import changes, going_back, retries, roster
 from etcd_stateful.membership.bootstrap import as_running, is_of_before
 from etcd_stateful.membership.observation import Observation, Pod, is_latched
 from etcd_stateful.membership.roster import Seat
@@ -97,14 +97,15 @@ def crashing(seen: Observation) -> Step | None:
     for seat in roster.seats(seen):
         pod = seat.pod
         meant = seat.is_voter or not is_latched(seen)
-        if meant and pod and _keeps_failing(pod) and _may_go(seat, pod):
+        if meant and pod and _keeps_failing(seen, pod) and _may_go(seat, pod):
             return _restart(pod, "etcd keeps failing in it")
     return None
 
 
-def _keeps_failing(pod: Pod) -> bool:
+def _keeps_failing(seen: Observation, pod: Pod) -> bool:
     """For a cause that is not known yet: etcd itself says that the data is damaged."""
-    return pod.crashing and not pod.damage and pod.age > CRASH_SECONDS
+    patience = max(CRASH_SECONDS, retries.apart(seen, "Degraded"))
+    return pod.crashing and not pod.damage and pod.age > patience
 
 
 def is_over(seen: Observation) -> bool:

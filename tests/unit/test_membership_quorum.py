@@ -133,6 +133,10 @@ class TestMayComeBack:
         ("change", "words"),
         [
             ({"deleting": True}, "c-0 is stopping"),
+            (
+                {"deleting": True, "overdue": True},
+                "c-0 (nobody confirms that it has stopped; if its node is off for good, delete ",
+            ),
             ({"trouble": "image x cannot be had"}, "c-0: image x cannot be had"),
         ],
     )

@@ -361,12 +361,16 @@ class TestPods:
         assert labels(world.history)[:2] == ["remove c-1", "force c-1"]
 
     def test_one_that_is_still_a_member_never_is(self) -> None:
+        """It was said to be about to stop, for ever; what to do about a dead node was not."""
         world = formed(3)
         world.pods[1].deleting = world.pods[1].overdue = True
         world.pods[1].silent = True
         world.history.clear()
 
-        assert drive(world) == Wait("pod c-1 to stop; the StatefulSet then makes it again")
+        assert drive(world) == Wait(
+            "pod c-1 (nobody confirms that it has stopped; if its node is off for good, delete the "
+            "Node, or the pod by force) to stop; the StatefulSet then makes it again"
+        )
         assert world.history == []
 
     @pytest.mark.parametrize("overdue", [True, False])

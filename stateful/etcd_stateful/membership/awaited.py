@@ -52,7 +52,7 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
         owner = f"StatefulSet {seen.cluster.name}"
         return f"pod {name} to be made; the Events of {owner} say what keeps it"
     if pod.deleting:
-        return f"pod {name} to stop; the StatefulSet then makes it again"
+        return f"pod {roster.stopping(pod)} to stop; the StatefulSet then makes it again"
     if pod.trouble:
         return f"pod {name}: {pod.trouble}"
     if pod.etcd_started and seen.etcd is None:

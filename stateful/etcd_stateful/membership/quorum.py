@@ -93,7 +93,7 @@ def _why(seat: Seat) -> str:
     if pod is None:
         return f"{seat.name} has no pod"
     if pod.deleting:
-        return f"{seat.name} is stopping"
+        return f"{roster.stopping(pod)} is stopping"
     if pod.trouble:
         return f"{seat.name}: {pod.trouble}"
     if seat.found:

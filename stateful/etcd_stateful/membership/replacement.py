@@ -27,6 +27,7 @@ from etcd_stateful.membership import (
     filling,
     inplace,
     leftovers,
+    roster,
     survivor,
     takeover,
 )
@@ -152,7 +153,7 @@ def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Clai
 
 def _take_over(seen: Observation, taking: Successor) -> Step:
     """Not before nobody can run the volumes of before any more."""
-    stopping = [_stopping(pod.name, overdue=pod.overdue) for pod in seen.pods]
+    stopping = [roster.stopping(pod) for pod in seen.pods]
     if stopping or seen.occupants:
         names = ", ".join((*stopping, *seen.occupants))
         return Wait(f"pods {names} to stop, before what is restored takes their place", soon=True)
@@ -162,15 +163,6 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
         f"it begins with {taking.name}, and from here on it cannot be called off"
     )
     return WriteBootstrap.of(seen, record, words, final=True)
-
-
-def _stopping(name: str, *, overdue: bool) -> str:
-    if not overdue:
-        return name
-    return (
-        f"{name} (nobody confirms that it has stopped; if its node is off for good, delete the "
-        "Node, or the pod by force)"
-    )
 
 
 def _call_off(seen: Observation, taking: Successor) -> Step:

@@ -229,5 +229,15 @@ def not_serving(some: Sequence[Seat]) -> str:
     return in_words([seat for seat in some if not seat.serves]) or "the others"
 
 
+def stopping(pod: Pod) -> str:
+    """Its name, and what to do where its node may never say that it has stopped."""
+    if not pod.overdue:
+        return pod.name
+    return (
+        f"{pod.name} (nobody confirms that it has stopped; if its node is off for good, delete the "
+        "Node, or the pod by force)"
+    )
+
+
 def in_words(some: Sequence[Seat]) -> str:
     return ", ".join(seat.name for seat in some)

@@ -49,10 +49,12 @@ class Finder:
 
     async def read(self, resource: Resource, namespace: str, name: str) -> Json | None:
         """The object from the API server, which the store is told of."""
-        asked = self._clock()
+        asked, before = self._clock(), self.known(resource, namespace, name)
         found = await self._kube.get(resource, namespace, name)
         if found is None:
-            self._forget_dead(resource, namespace, name)
+            # Not one that was made, and told of, while the answer was on its way.
+            if before is not None:
+                self._store.remove(resource, namespace, name, before["metadata"]["uid"])
             self._remember_absent((resource, namespace, name), asked)
         else:
             self.take(resource, found)
@@ -94,10 +96,6 @@ class Finder:
     def take_all(self, resource: Resource, namespace: str, listing: Listing) -> None:
         """Tells the store of all of ours in a namespace, of a resource that is not watched."""
         self._store.replace(resource, namespace, listing.items, listing.version)
-
-    def _forget_dead(self, resource: Resource, namespace: str, name: str) -> None:
-        if (known := self.known(resource, namespace, name)) is not None:
-            self._store.remove(resource, namespace, name, known["metadata"]["uid"])
 
     def _is_absent(self, name: Name, seconds: float) -> bool:
         return self._clock() - self._absent.get(name, float("-inf")) < seconds

@@ -1,0 +1,61 @@
+"""What was read by name, and what the watch tells meanwhile."""
+
+from __future__ import annotations
+
+from fakes import FakeClock, FakeKube, cluster_body
+
+from etcd_operator.kube.api import ETCD_CLUSTERS
+from etcd_operator.kube.finder import Finder
+from etcd_operator.kube.store import Store
+
+NAME = (ETCD_CLUSTERS, "default", "a")
+
+
+class Late(FakeKube):
+    """Answers a read as of when it was asked; meanwhile something happens."""
+
+    meanwhile = staticmethod(lambda: None)
+
+    async def get(self, resource, namespace, name):
+        found = await super().get(resource, namespace, name)
+        self.meanwhile()
+        return found
+
+
+def begin() -> tuple[Late, Finder]:
+    kube = Late(FakeClock())
+    kube.store = Store()
+    return kube, Finder(kube, kube.store, kube.clock)
+
+
+async def test_a_cluster_made_again_during_a_read_was_forgotten_and_never_worked_on():
+    kube, finder = begin()
+    kube.put(ETCD_CLUSTERS, cluster_body())
+    kube.watching = False
+    kube.remove(*NAME)
+    kube.watching = True
+    kube.meanwhile = lambda: kube.put(ETCD_CLUSTERS, cluster_body())
+
+    assert await finder.read(*NAME) is None
+
+    known = kube.store.get(*NAME)
+    assert known is not None
+    assert known["metadata"]["uid"] == "uid-2"
+
+
+async def test_what_is_made_while_its_name_is_looked_up_is_not_forgotten():
+    kube, finder = begin()
+    kube.meanwhile = lambda: kube.put(ETCD_CLUSTERS, cluster_body())
+
+    assert await finder.find(*NAME) is None
+    assert await finder.find(*NAME) is not None
+
+
+async def test_what_is_gone_is_forgotten_however_new_it_was():
+    kube, finder = begin()
+    kube.put(ETCD_CLUSTERS, cluster_body())
+    kube.watching = False
+    kube.remove(*NAME)
+
+    assert await finder.read(*NAME) is None
+    assert kube.store.get(*NAME) is None

@@ -26,6 +26,7 @@ class FakeTables:
         self.begun = []
         self.open = {}
         self.refusals = []
+        self.refused_watch = None
         self.lists = 0
 
     async def version(self, resource, namespace):
@@ -38,6 +39,8 @@ class FakeTables:
 
     async def changes(self, resource, namespace, since):
         self.begun.append((namespace, since))
+        if self.refused_watch:
+            raise self.refused_watch
         if self.refusals:
             raise self.refusals.pop(0)
         queue = self.open[namespace, resource] = asyncio.Queue()
@@ -205,3 +208,15 @@ async def test_a_namespace_that_nobody_asks_about_is_let_go_and_can_be_asked_abo
         assert changes.mark(SECRETS, A, "s") is None
         await asyncio.sleep(0.01)
         assert changes.mark(SECRETS, A, "s") is not None
+
+
+@jumping
+async def test_a_list_that_is_allowed_and_a_watch_that_is_not_were_asked_for_every_second(tables):
+    tables.refused_watch = Rejected("may not watch secrets", status=403)
+    async with listening(tables) as changes:
+        for _ in range(60):
+            changes.mark(SECRETS, A, "s")
+            await asyncio.sleep(10)
+        assert len(tables.begun) <= 20
+        assert tables.lists <= 20
+        assert len(changes.looked) <= 20

@@ -70,6 +70,9 @@ class _Place:
     asked: float
     hears: bool = False
     told: bool = False
+    delay: float = FIRST_DELAY
+    """After which it is tried again; the first one again once a watch has begun."""
+
     marks: dict[str, int] = field(default_factory=dict)
     waiting: dict[str, set[Key]] = field(default_factory=dict)
     """By name: the clusters to look at when it changes."""
@@ -117,16 +120,15 @@ class NameChanges:
                 group.create_task(self._listen(place), name=what)
 
     async def _listen(self, place: _Place) -> None:
-        delay = FIRST_DELAY
         while self._is_asked_for(place):
             try:
                 await self._hear(place)
             except KubeError as error:
                 _tell(place, error)
-            delay = FIRST_DELAY if place.hears else min(2 * delay, LAST_DELAY)
             place.hears = False
             place.marks.clear()
-            await asyncio.sleep(delay)
+            await asyncio.sleep(place.delay)
+            place.delay = min(2 * place.delay, LAST_DELAY)
         del self._places[place.resource, place.namespace]
 
     async def _hear(self, place: _Place) -> None:
@@ -138,8 +140,9 @@ class NameChanges:
             watch = self._tables.changes(place.resource, place.namespace, since)
             async with contextlib.aclosing(watch):
                 async for change in watch:
-                    since, place.told = change.version, False
+                    since, place.told, place.delay = change.version, False, FIRST_DELAY
                     self._changed(place, change.name)
+            place.delay = FIRST_DELAY
             await asyncio.sleep(AGAIN_SECONDS)
 
     def _changed(self, place: _Place, name: str) -> None:

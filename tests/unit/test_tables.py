@@ -111,6 +111,18 @@ async def test_a_watch_that_is_over_is_no_error_and_what_it_told_stands(
     assert await told(client) == [Change("s", 20)]
 
 
+async def test_a_secret_whose_type_is_longer_than_a_line_may_be_ended_the_whole_operator(
+    client, server
+):
+    table = {"metadata": {"resourceVersion": "21"}, "rows": [{"cells": ["t", "x" * 600_000]}]}
+    long = json.dumps({"type": "ADDED", "object": table}) + "\n"
+    server.parts = [event("ADDED", "s", 20), long]
+
+    # Not as the end of a watch, after which the next one would begin right before this line.
+    with pytest.raises(Unavailable, match="watch /api/v1/namespaces/ns/secrets: "):
+        await told(client)
+
+
 async def test_one_that_cannot_go_on_from_there_says_so(client, server):
     server.parts = [json.dumps({"type": "ERROR", "object": EXPIRED}) + "\n"]
 

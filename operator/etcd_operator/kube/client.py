@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Self
 
 import aiohttp
+from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
@@ -201,6 +202,9 @@ class Client:
                 begun = True
                 async for line in response.content:
                     yield tables.change(call, line)
+        except LineTooLong:
+            # The next watch must not begin right before it: what follows would never be told.
+            raise Unavailable(f"{call}: a line is too long") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # What was told so far stands, and the next watch goes on from there.
             if not begun:

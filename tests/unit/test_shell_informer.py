@@ -527,6 +527,22 @@ async def test_a_namespace_that_may_not_be_read_keeps_no_other_waiting(make, kub
 
 
 @jumping
+async def test_a_namespace_whose_role_went_after_a_list_of_kopfs_was_listed_and_told_of_for_ever(
+    make, kube, caplog
+):
+    informer = make(watch_namespaces=("x", "gone"), resync_seconds=600)
+    async with running(informer):
+        await asyncio.sleep(5)
+        kube.trouble["gone"] = FORBIDDEN
+        informer.on_listed(Scope(PODS, "gone"))
+        kube.asked.clear()
+        await asyncio.sleep(500)
+        assert len(kube.asked) == 1
+        [said] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+        assert "left out until it is" in said
+
+
+@jumping
 async def test_where_nothing_at_all_may_be_read_it_waits(make, kube):
     informer = make(watch_namespaces=("x", "y"))
     kube.trouble["x"] = kube.trouble["y"] = FORBIDDEN

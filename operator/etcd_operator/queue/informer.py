@@ -260,7 +260,7 @@ class Informer:
             due, self._due = self._due, set()
             for scope in due:
                 try:
-                    await self._list(scope)
+                    await self._list_if_allowed(scope)
                 except KubeError as error:
                     log.warning("cannot list %s: %s", scope.path, error)
                     self._due.add(scope)

@@ -8,7 +8,7 @@ import logging
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.cluster.labelling import REFUSED_SECONDS
+from etcd_operator.cluster.labelling import REFUSED_SECONDS, UNANSWERED_SECONDS
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, Rejected, Unavailable
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
@@ -129,10 +129,23 @@ async def test_no_answer_is_made_up_for_by_a_later_pass(bench, monkeypatch):
         bench.declare()
         await bench.run()
         await bench.reconciler.drain()
+    bench.clock.now += UNANSWERED_SECONDS
     await bench.once()
     await bench.reconciler.drain()
 
     assert all(labels(bench).values())
+
+
+async def test_while_a_webhook_was_down_every_pass_asked_for_every_label(bench, monkeypatch):
+    bench.declare()
+    await bench.run()
+    without_labels(bench)
+    asked = refuse(bench, monkeypatch, Unavailable("failed calling webhook", status=500))
+    for _ in range(60):
+        await bench.once()
+        bench.clock.now += 1
+
+    assert len(asked) == 3 * 60 / UNANSWERED_SECONDS
 
 
 def without_labels(bench: Bench) -> None:

@@ -1,6 +1,6 @@
 """Writes onto each pod which member serves in it, beside the passes: no step waits for it.
 
-Whatever becomes of such a write, the next pass sees what is still to be written.
+Whatever becomes of such a write, a later pass sees what is still to be written.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 REFUSED_SECONDS: Final = 600.0
 """A policy that allows no label now may be mended, and nothing tells of that."""
 
+UNANSWERED_SECONDS: Final = 10.0
+"""Passes may follow each other within milliseconds, and a webhook be down for hours."""
+
 
 class Labels:
     def __init__(
@@ -34,9 +37,19 @@ class Labels:
         self._refused: dict[Key, dict[str, float]] = {}
         """By cluster and its pods' UIDs, as long as they are there: when to try again."""
 
+        self._unanswered: dict[Key, float] = {}
+        """When to try again, of clusters with a write that was not answered."""
+
+    def forget(self, cluster: Key) -> None:
+        self._refused.pop(cluster, None)
+        self._unanswered.pop(cluster, None)
+
     def write(self, seen: Observation) -> None:
         """One patch for each pod that needs it and has none under way."""
         key = seen.cluster.key
+        if self._clock() < self._unanswered.get(key, float("-inf")):
+            return
+        self._unanswered.pop(key, None)
         busy = self._still_refused(key, seen.pods).union(self._under_way.values())
         for pod, member in labels.due(seen):
             if pod.uid not in busy:
@@ -62,8 +75,10 @@ class Labels:
         try:
             written = await self._kube.merge_patch(PODS, cluster[0], pod.name, patch)
             self._finder.take(PODS, written)
-        except (Conflict, Unavailable):
-            return  # the pod is another one by now, or is still to be labelled at the next pass
+        except Conflict:
+            return  # the pod is another one by now
+        except Unavailable:
+            self._unanswered[cluster] = self._clock() + UNANSWERED_SECONDS
         except Rejected as error:
             if error.not_found:
                 return

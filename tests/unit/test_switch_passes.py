@@ -91,6 +91,22 @@ async def test_on_and_off_again(bench):
     assert not bench.kube.writes(), "and stays"
 
 
+async def test_an_alarm_went_off_over_certificates_of_a_cluster_that_has_none_any_more(bench):
+    ends = [f"etcd_cluster_{one}_expiry_timestamp_seconds" for one in ("certificate", "authority")]
+    labels = {"namespace": "default", "cluster": "a"}
+
+    def told():
+        return [bench.metrics.registry.get_sample_value(name, labels) for name in ends]
+
+    edit(bench, TLS=MANAGED)
+    await rest(bench)
+    assert all(told())
+    edit(bench, TLS=PLAINTEXT)
+    await rest(bench)
+
+    assert told() == [None, None]
+
+
 async def test_conditions_say_what_is_so_at_each_moment(bench):
     """No pass says that traffic is encrypted while some pod listens without."""
     edit(bench, TLS=MANAGED)

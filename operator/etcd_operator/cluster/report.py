@@ -168,12 +168,15 @@ class Reporter:
         self._measure_certificates(key, seen)
 
     def _measure_certificates(self, key: Key, seen: Observation) -> None:
-        secrets = seen.certificates.secrets.values() if seen.certificates else ()
+        if seen.certificates is None:
+            return  # nobody has looked
+        secrets = seen.certificates.secrets.values()
         every = [(role, one.ends) for found in secrets for role, one in found.items() if one.ends]
-        if every:
-            self._metrics.certificates(key, min(ends for _, ends in every))
-        if authorities := [ends for role, ends in every if role == "authority"]:
-            self._metrics.authorities(key, min(authorities))
+        self._metrics.certificates(
+            key,
+            certificate=min((ends for _, ends in every), default=None),
+            authority=min((ends for role, ends in every if role == "authority"), default=None),
+        )
 
 
 def _newly_bare(before: Json, status: Json) -> str:

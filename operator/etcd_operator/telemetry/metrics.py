@@ -155,11 +155,10 @@ class Metrics:
     def request(self, verb: str, resource: Resource, status: int, seconds: float) -> None:
         self.requests.labels(verb, resource.plural, str(status)).observe(seconds)
 
-    def certificates(self, key: Key, ends: float) -> None:
-        self.certificate_ends.labels(*key).set(ends)
-
-    def authorities(self, key: Key, ends: float) -> None:
-        self.authority_ends.labels(*key).set(ends)
+    def certificates(self, key: Key, *, certificate: float | None, authority: float | None) -> None:
+        """When the first of each ends. Where there is none there is no series."""
+        _put(self.certificate_ends, key, certificate)
+        _put(self.authority_ends, key, authority)
 
     def cluster(
         self, key: Key, *, size: int | None, members: int | None, ready: int, available: bool

@@ -34,6 +34,18 @@ def test_text_is_level_time_cluster_message(written):
     )
 
 
+def test_what_a_webhook_said_in_several_lines_looked_like_lines_of_the_operator(written):
+    logs.setup("INFO", "text", written)
+    forged = "denied:\r\nERROR   2026-01-01T00:00:00.000Z cluster=ns/b \x1b[31mall is lost\u2028"
+    logging.getLogger("x").warning("%s", forged, extra={"reason": "two\nlines"})
+
+    [line] = written.getvalue().splitlines()
+    assert line.endswith(
+        r"reason=two\nlines denied:\r\nERROR   2026-01-01T00:00:00.000Z cluster=ns/b "
+        r"\x1b[31mall is lost\u2028"
+    )
+
+
 def test_json_is_one_object_per_line(written):
     logs.setup("INFO", "json", written)
     with logs.about(cluster="ns/a"):

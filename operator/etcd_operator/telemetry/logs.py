@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ _about: ContextVar[dict[str, str] | None] = ContextVar("about", default=None)
 SELDOM_SECONDS = 30.0
 
 _STANDARD = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NOISY = ("kopf", "kubernetes", "aiohttp", "asyncio", "grpc")
 
 
@@ -91,12 +93,18 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
 
 
+def _in_one_line(words: str) -> str:
+    """What others say must not look like lines of ours, nor steer a terminal."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), words)
+
+
 class _Text(logging.Formatter):
     """`INFO 2026-11-21T05:46:00.123Z cluster=default/a member 3 is promoted`"""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f"{name}={value} " for name, value in _fields(record).items())
-        line = f"{record.levelname:<7} {time_of(record)} {fields}{record.getMessage()}"
+        said = _in_one_line(f"{fields}{record.getMessage()}")
+        line = f"{record.levelname:<7} {time_of(record)} {said}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

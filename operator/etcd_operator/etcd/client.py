@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
@@ -29,6 +30,9 @@ from etcd_operator.etcd.denial import is_denial
 from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership.observation import Alarm, EtcdView, Member, MemberStatus
+
+# Of a reply that it cannot read it tells with a traceback, and then gives None.
+logging.getLogger("grpc._common").setLevel(logging.CRITICAL)
 
 READ_SECONDS: Final = 1.0
 """Status is answered from memory; more than this is as good as dead."""
@@ -292,7 +296,7 @@ class GrpcEtcd:
 
     async def read(self, at: Endpoint, ask: Ask) -> Any:
         async with self._channel(at) as channel:
-            reply = await ask(channel)
+            reply = await _ask(at, ask, channel)
         _check_speaker(at, reply.header)
         return reply
 
@@ -302,8 +306,8 @@ class GrpcEtcd:
         Afterwards would be too late; and the reply to MoveLeader has no header.
         """
         async with self._channel(at) as channel:
-            _check_speaker(at, (await _ask_status(READ_SECONDS)(channel)).header)
-            return await ask(channel)
+            _check_speaker(at, (await _ask(at, _ask_status(READ_SECONDS), channel)).header)
+            return await _ask(at, ask, channel)
 
     @contextlib.asynccontextmanager
     async def _channel(self, at: Endpoint) -> AsyncIterator[Any]:
@@ -320,6 +324,13 @@ class GrpcEtcd:
 def call(stub: Callable[[Any], Any], method: str, request: Any, seconds: float) -> Ask:
     """One question, to whoever is at the other end of a channel."""
     return lambda channel: getattr(stub(channel), method)(request, timeout=seconds)
+
+
+async def _ask(at: Endpoint, ask: Ask, channel: Any) -> Any:
+    """The reply, which is None to gRPC where it is none: whoever is there may say anything."""
+    if (reply := await ask(channel)) is None:
+        raise NoAnswer(f"{at.target} answered with no message of etcd")
+    return reply
 
 
 def _ask_status(seconds: float) -> Ask:

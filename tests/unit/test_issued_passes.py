@@ -548,3 +548,13 @@ async def test_what_has_changed_since_it_was_looked_at_is_not_taken(settled):
 async def test_a_cluster_that_goes_is_forgotten(settled):
     settled.kube.remove(ETCD_CLUSTERS, *KEY)
     assert await settled.once() is None
+
+
+async def test_certificates_of_clusters_that_are_gone_were_kept_for_ever(settled):
+    assert settled.store.keys(CERTIFICATES)
+    for name in made(settled, CERTIFICATES):
+        settled.kube.remove(CERTIFICATES, KEY[0], name)
+    settled.kube.remove(ETCD_CLUSTERS, *KEY)
+    await settled.once()
+
+    assert not settled.store.keys(CERTIFICATES)

@@ -80,7 +80,11 @@ class IssuedLook:
 
     def forget(self, key: Key) -> None:
         self._calm.discard(key)
-        self._marks.pop(key, None)
+        if self._marks.pop(key, None) is None or any(key[0] == one for one, _ in self._marks):
+            return
+        # The last one of its namespace: nobody would list there again, and see what is gone.
+        self._listed.pop(key[0], None)
+        self._finder.drop_all(CERTIFICATES, key[0])
 
     async def look(self, cluster: EtcdCluster) -> Look:
         needs = [as_issued(need) for need in issued(cluster)]

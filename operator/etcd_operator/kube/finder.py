@@ -97,6 +97,10 @@ class Finder:
         """Tells the store of all of ours in a namespace, of a resource that is not watched."""
         self._store.replace(resource, namespace, listing.items, listing.version)
 
+    def drop_all(self, resource: Resource, namespace: str) -> None:
+        """Has the store forget what `take_all` told it of."""
+        self._store.drop(resource, namespace)
+
     def _is_absent(self, name: Name, seconds: float) -> bool:
         return self._clock() - self._absent.get(name, float("-inf")) < seconds
 

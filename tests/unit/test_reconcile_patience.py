@@ -13,6 +13,7 @@ from etcd_operator.cluster.patience import (
     DECLINED_TRIES,
     FIRST_POLL,
     LAST_POLL,
+    MANY_POLLS,
     WAIT_SECONDS,
     Memory,
     patience,
@@ -57,6 +58,13 @@ def test_what_may_end_without_an_event_is_polled():
     assert found[0] == FIRST_POLL
     assert found == sorted(found)
     assert found[-1] == LAST_POLL
+
+
+def test_members_that_stayed_silent_were_asked_every_second_for_as_long_as_it_lasted():
+    found = delays(Wait("a quorum to answer", soon=True), seen(pod()), times=1000)
+    assert set(found[10:MANY_POLLS]) == {LAST_POLL}
+    assert found == sorted(found)
+    assert found[-1] == WAIT_SECONDS
 
 
 def test_what_ends_with_an_event_is_not():

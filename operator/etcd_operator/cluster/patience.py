@@ -19,6 +19,10 @@ from etcd_stateful.membership.steps import Hold, Settled, Step, Wait, Write
 
 FIRST_POLL: Final = 0.05
 LAST_POLL: Final = 1.0
+MANY_POLLS: Final = 60
+"""At that pace: members that have been silent for so long may be silent for days, and each question
+to them keeps a worker from other clusters until its deadline."""
+
 WAIT_SECONDS: Final = 5.0
 """Waits end with an event. This is for what only time changes: a grace that is over."""
 
@@ -80,9 +84,10 @@ class Memory:
         return self.doubted
 
     def next_poll(self) -> float:
-        delay = min(FIRST_POLL * 1.5**self.polls, LAST_POLL)
-        self.polls = min(self.polls + 1, 20)
-        return delay
+        early = min(FIRST_POLL * 1.5 ** min(self.polls, 20), LAST_POLL)
+        late = LAST_POLL * (self.polls // MANY_POLLS)
+        self.polls += 1
+        return min(max(early, late), WAIT_SECONDS)
 
     def next_retry(self) -> float:
         delay = min(FIRST_POLL * 1.5**self.retries, WAIT_SECONDS)

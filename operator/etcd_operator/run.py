@@ -148,7 +148,7 @@ class Operator:
         asked = stopping.done()
         _say_why(parts, asked=asked)
         if asked:
-            await self._finish(working, work)
+            await self._finish(working, election, work)
         # No pass may begin or go on once the Lease is given up.
         await _cancel(working, election)
         await self.lock.release()
@@ -164,16 +164,20 @@ class Operator:
             for resource, queue in self.queues.items():
                 group.create_task(queue.run(work.workers[resource]))
 
-    async def _finish(self, working: asyncio.Task[None], work: Work) -> None:
-        """Let the passes in progress end, and what they left running, within the grace."""
+    async def _finish(
+        self, working: asyncio.Task[None], election: asyncio.Task[None], work: Work
+    ) -> None:
+        """Let the passes in progress end, and what they left running, within the grace, and only
+        as long as the Lease is held."""
         if not self.lock.held:
             return
         for queue in self.queues.values():
             queue.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_SECONDS):
-                await asyncio.wait([working])
-                await work.drain()
+                await asyncio.wait([working, election], return_when=asyncio.FIRST_COMPLETED)
+                if not election.done():
+                    await work.drain()
 
 
 class CannotStart(Exception):

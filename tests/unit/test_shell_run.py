@@ -260,6 +260,24 @@ async def test_without_the_lease_no_pass_goes_on_and_the_process_ends(parts):
 
 
 @jumping
+async def test_passes_went_on_beside_the_next_leader_s_when_the_lease_was_lost_while_stopping(
+    parts,
+):
+    parts.pass_seconds = 1e6
+    async with operating(parts) as task:
+        parts.enqueue(ETCD_CLUSTERS, KEY)
+        await asyncio.sleep(1)
+        task.stop()
+        await asyncio.sleep(1)
+        parts.lose.set()
+        began = asyncio.get_running_loop().time()
+
+        assert await task == 0
+        assert asyncio.get_running_loop().time() == began
+    assert parts.log[-3:] == ["pass cut short", "released", "informer ended"]
+
+
+@jumping
 async def test_a_part_that_dies_ends_the_process_and_says_why(parts, caplog):
     async with operating(parts) as task:
         parts.die.set()

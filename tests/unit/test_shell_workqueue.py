@@ -8,7 +8,7 @@ import pytest
 from shell_clock import jumping
 
 from etcd_operator.kube.api import Rejected, Unavailable
-from etcd_operator.queue.workqueue import LAST_DELAY, WorkQueue
+from etcd_operator.queue.workqueue import LAST_DELAY, LONGEST_PATIENCE, WorkQueue
 from etcd_operator.telemetry.latency import asked_at
 from etcd_operator.telemetry.metrics import Metrics
 
@@ -226,6 +226,16 @@ async def test_the_server_may_ask_for_more_patience(queue):
         await asyncio.sleep(60)
 
     assert passes.times == [0, 17]
+
+
+@jumping
+async def test_what_stands_before_the_server_put_a_pass_off_for_a_day(queue):
+    passes = Passes(answers=[Unavailable("maintenance", status=503, retry_after=86400)])
+    queue.add(A)
+    async with working(queue, passes):
+        await asyncio.sleep(3600)
+
+    assert passes.times == [0, LONGEST_PATIENCE]
 
 
 @jumping

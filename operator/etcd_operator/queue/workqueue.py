@@ -28,6 +28,9 @@ Worker = Callable[[Key], Awaitable[float | None]]
 
 FIRST_DELAY = 0.2
 LAST_DELAY = 60.0
+LONGEST_PATIENCE = 300.0
+"""What stands before the API server, and answers for it while it is away, may ask for any."""
+
 PASS_SECONDS = 120.0
 """A pass bounds each of its calls; this bounds their sum, so that no worker is lost for good."""
 
@@ -179,7 +182,7 @@ class WorkQueue:
         delay = min(FIRST_DELAY * 2.0 ** min(failures - 1, 16), LAST_DELAY)
         delay *= 0.8 + 0.4 * self._jitter()
         if isinstance(error, Unavailable) and error.retry_after is not None:
-            delay = max(delay, error.retry_after)
+            delay = max(delay, min(error.retry_after, LONGEST_PATIENCE))
         self._metrics.retries.inc()
         self._log(key, error, failures, delay)
         return delay

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 from aetcd import rpc
-from reconcile_bench import Bench
+from reconcile_bench import KEY, Bench
 
 from etcd_operator.etcd.accounts import GrpcAccounts
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, _meaning
@@ -334,3 +334,13 @@ async def test_nothing_is_remembered_of_a_cluster_that_is_gone(on):
     look = on.reconciler._observer._passwords
     assert not look._found
     assert not look._secrets._reads
+
+
+async def test_a_secret_that_is_named_no_more_was_held_whole_until_the_cluster_was_gone(on):
+    put_password(on, "other", "web-secret-1", "pw")
+    web = {**AUTH["users"][0], "secret": {"name": "other", "key": "pw"}}
+    spec = on.body["spec"] | {"auth": AUTH | {"users": [web]}}
+    on.kube.put(ETCD_CLUSTERS, on.body | {"spec": spec})
+    await on.run()
+
+    assert set(on.reconciler._passwords._secrets._reads[KEY]) == {"root", "other"}

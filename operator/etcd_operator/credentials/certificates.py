@@ -74,6 +74,7 @@ class CertificateLook:
         look = await self._issued.look(cluster)
         # Those of users are looked at before anything is made to need them.
         theirs = (*now_theirs, *(one for one in needed_of_users(to_come) if one not in now_theirs))
+        self._secrets.keep(cluster, {need.secret for need in theirs})
         taken = await self._taken(
             cluster, [one for one in managed(to_come.cluster) if one not in ours]
         )

@@ -74,6 +74,7 @@ class PasswordLook:
             self.forget(key)
             return base
         names = sorted({user.secret.name for user in auth.users})
+        self._secrets.keep(cluster, names)
         raws = await asyncio.gather(*(self._secrets.read(cluster, name) for name in names))
         by_name = dict(zip(names, raws, strict=True))
         found: dict[str, str] = {}

@@ -7,7 +7,7 @@ changed or they have, as far as that is heard of (`name_changes.py`); otherwise 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,6 +44,12 @@ class ProvidedSecrets:
 
     def forget(self, key: Key) -> None:
         self._reads.pop(key, None)
+
+    def keep(self, cluster: EtcdCluster, names: Container[str]) -> None:
+        """Forgets what the cluster names no more: keys and passwords of others' making."""
+        reads = self._reads.get(cluster.key, {})
+        for name in [one for one in reads if one not in names]:
+            del reads[name]
 
     async def read(self, cluster: EtcdCluster, name: str) -> Json | None:
         key = cluster.key

@@ -9,7 +9,13 @@ import pytest
 from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
 
-from etcd_operator.cluster.sweep import LIST_TRIES, YOUNG_PATIENCE, Network, endpoints
+from etcd_operator.cluster.sweep import (
+    AGAIN_SECONDS,
+    LIST_TRIES,
+    YOUNG_PATIENCE,
+    Network,
+    endpoints,
+)
 from etcd_operator.etcd.client import READ_SECONDS, Hash, Identity
 from etcd_operator.etcd.corruption import SECONDS_BETWEEN
 from etcd_stateful import identity
@@ -89,8 +95,13 @@ def etcd():
 
 
 @pytest.fixture
-def network(start, etcd):
-    return Network(start, etcd, FakeClock())
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def network(start, etcd, clock):
+    return Network(start, etcd, clock)
 
 
 class TestWhileTlsChanges:
@@ -247,6 +258,19 @@ async def test_another_cluster_at_a_members_address_is_no_answer_and_told(networ
     assert sweep.etcd is None
     assert not sweep.statuses
     assert sweep.onto(observation()).strangers == dict.fromkeys(range(3), etcd.cluster_id)
+
+
+async def test_a_stranger_had_a_line_in_the_log_at_every_look(network, etcd, clock, caplog):
+    etcd.strays = {"10.0.0.2": 0x77}
+    for _ in range(100):
+        await network.ask(observation(), KEY)
+        clock.now += 1
+    [said] = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "10.0.0.2" in said.getMessage()
+
+    clock.now += AGAIN_SECONDS
+    await network.ask(observation(), KEY)
+    assert [one.levelname for one in caplog.records].count("WARNING") == 2
 
 
 async def test_another_cluster_behind_one_address_is_split_brain_and_not_silence(network, etcd):

@@ -42,6 +42,9 @@ YOUNG_PATIENCE: Final = 0.25
 its deadline, and what else the cluster waits for waits along. So young pods get a short one until
 they are ready."""
 
+AGAIN_SECONDS: Final = 600.0
+"""Between two lines in the log about the same stranger."""
+
 LIST_TRIES: Final = 3
 """How many voters are asked for the member list in one pass; each may take its whole deadline."""
 
@@ -128,6 +131,8 @@ class Network:
         self._etcd = etcd
         self._clock = clock
         self._accounts = accounts
+        self._told: dict[str, float] = {}
+        """What was said of strangers, and when."""
 
     async def ask(
         self,
@@ -233,24 +238,34 @@ class Network:
 
     async def _status(self, at: Endpoint, seconds: float) -> MemberStatus | str | int | None:
         """Text: etcd's words to somebody whom it does not know. A number: another cluster's ID."""
-        return await _said(self._etcd.status(at, seconds))
+        return await self._said(self._etcd.status(at, seconds))
 
     async def _member_list(self, at: Endpoint) -> EtcdView | str | int | None:
-        return await _said(self._etcd.member_list(at))
+        return await self._said(self._etcd.member_list(at))
 
+    async def _said(self, asked: Awaitable[Reply]) -> Reply | str | int | None:
+        try:
+            return await asked
+        except etcd_client.Stranger as error:
+            self._tell(error)
+            return error.cluster_id
+        except etcd_client.Denied as error:
+            self._tell(error)
+            return str(error)
+        except (etcd_client.NoAnswer, etcd_client.Refused) as error:
+            self._tell(error)
+            return None
 
-async def _said(asked: Awaitable[Reply]) -> Reply | str | int | None:
-    try:
-        return await asked
-    except etcd_client.Stranger as error:
-        _tell(error)
-        return error.cluster_id
-    except etcd_client.Denied as error:
-        _tell(error)
-        return str(error)
-    except (etcd_client.NoAnswer, etcd_client.Refused) as error:
-        _tell(error)
-        return None
+    def _tell(self, error: Exception) -> None:
+        """A stranger at a member's address is worth a line now and then; silence is everyday while
+        pods start."""
+        news = isinstance(error, etcd_client.Stranger) and self._is_news(str(error))
+        log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
+
+    def _is_news(self, words: str) -> bool:
+        now = self._clock()
+        self._told = {one: at for one, at in self._told.items() if now - at < AGAIN_SECONDS}
+        return self._told.setdefault(words, now) == now
 
 
 def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, Endpoint]:
@@ -329,9 +344,3 @@ def shape_of(base: Observation) -> Shape:
     cluster_id = base.bootstrap.cluster_id if base.bootstrap else None
     pods = tuple(replace(pod, resource_version="", age=0.0) for pod in base.pods)
     return (base.cluster.uid, base.cluster.generation, cluster_id, pods)
-
-
-def _tell(error: Exception) -> None:
-    """A stranger at a member's address is worth a line; silence is everyday while pods start."""
-    level = logging.WARNING if isinstance(error, etcd_client.Stranger) else logging.DEBUG
-    log.log(level, "etcd: %s", error)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.cluster.labelling import REFUSED_SECONDS, UNANSWERED_SECONDS
+from etcd_operator.cluster.labelling import MOST_WRITES, REFUSED_SECONDS, UNANSWERED_SECONDS
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS, Rejected, Unavailable
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
@@ -146,6 +147,33 @@ async def test_while_a_webhook_was_down_every_pass_asked_for_every_label(bench, 
         bench.clock.now += 1
 
     assert len(asked) == 3 * 60 / UNANSWERED_SECONDS
+
+
+async def test_labels_of_a_fleet_that_hung_at_a_webhook_kept_the_lease_from_being_renewed(
+    bench, monkeypatch
+):
+    """They took all connections to the API server."""
+    bench.declare()
+    await bench.run()
+    without_labels(bench)
+    held, asked = asyncio.Event(), list[str]()
+
+    async def hangs(resource, namespace, name, *words, **more):
+        asked.append(name)
+        await held.wait()
+        raise Unavailable("context deadline exceeded", status=500)
+
+    monkeypatch.setattr(bench.kube, "merge_patch", hangs)
+    cluster = parse_cluster(bench.body)
+    seen = (await bench.reconciler._observer.observe(bench.body, cluster, quiet=False)).observation
+    for number in range(50):
+        pods = tuple(replace(one, uid=f"{number} {one.uid}") for one in seen.pods)
+        bench.reconciler._labels.write(replace(seen, pods=pods))
+    await asyncio.sleep(0)
+
+    assert len(asked) == MOST_WRITES
+    held.set()
+    await bench.reconciler.drain()
 
 
 def without_labels(bench: Bench) -> None:

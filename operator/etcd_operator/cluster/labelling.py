@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 REFUSED_SECONDS: Final = 600.0
 """A policy that allows no label now may be mended, and nothing tells of that."""
 
+MOST_WRITES: Final = 16
+"""In flight, of all clusters. What hangs at a webhook must not take every connection to the API
+server: the Lease is renewed over them as well."""
+
 UNANSWERED_SECONDS: Final = 10.0
 """Passes may follow each other within milliseconds, and a webhook be down for hours."""
 
@@ -52,7 +56,7 @@ class Labels:
         self._unanswered.pop(key, None)
         busy = self._still_refused(key, seen.pods).union(self._under_way.values())
         for pod, member in labels.due(seen):
-            if pod.uid not in busy:
+            if pod.uid not in busy and len(self._under_way) < MOST_WRITES:
                 task = asyncio.create_task(self._write(key, pod, member))
                 self._under_way[task] = pod.uid
                 task.add_done_callback(self._under_way.pop)

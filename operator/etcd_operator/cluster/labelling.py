@@ -68,9 +68,6 @@ class Labels:
         now = self._clock()
         return {uid for uid, again in left.items() if now < again}
 
-    def forget(self, cluster: Key) -> None:
-        self._refused.pop(cluster, None)
-
     async def drain(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 

@@ -213,12 +213,23 @@ def signed(
     return pem_key(key), pem(builder.sign(above_key, hashes.SHA256())), pem(above)
 
 
-def root(*, ends=NOW + 1000 * DAY, begins=NOW - DAY, ca=True, name="root", above=None):
+def root(
+    *,
+    ends=NOW + 1000 * DAY,
+    begins=NOW - DAY,
+    ca=True,
+    name="root",
+    above=None,
+    path_length=None,
+    others=(),
+):
     key = ec.generate_private_key(ec.SECP256R1())
     issuer, signing = (above[0].subject, above[1]) if above else (_name(name), key)
     builder = _builder(name, issuer, key, begins, ends).add_extension(
-        x509.BasicConstraints(ca=ca, path_length=None), critical=True
+        x509.BasicConstraints(ca=ca, path_length=path_length), critical=True
     )
+    for extension in others:
+        builder = builder.add_extension(extension, critical=False)
     return builder.sign(signing, hashes.SHA256()), key
 
 
@@ -292,6 +303,52 @@ class TestProvided:
         data = {"peer.key": key, "peer.crt": crt + pem(middle[0]), "peer-ca.crt": pem(top[0])}
         assert problem(data) == ""
         assert problem({**data, "peer.crt": crt}) == "peer-ca.crt has not signed peer.crt"
+
+    @pytest.mark.parametrize(
+        ("how", "said"),
+        [
+            ({"ends": NOW - 1}, "an intermediate in peer.crt expired on 2027-01-15T07:59:59Z"),
+            (
+                {"begins": NOW + 60},
+                "an intermediate in peer.crt is not valid before 2027-01-15T08:01:00Z",
+            ),
+            ({"ca": False}, "an intermediate in peer.crt is not the certificate of an authority"),
+            (
+                {"others": [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])]},
+                "an intermediate in peer.crt lacks the extended key usage clientAuth",
+            ),
+        ],
+    )
+    def test_an_intermediate_that_handshakes_fail_at_is_not_taken(self, how, said):
+        """It was, and the members that were started with it did not find each other."""
+        top = root(name="top")
+        middle = root(name="middle", above=top, **how)
+        key, crt, _ = signed(authority=middle)
+        data = {"peer.key": key, "peer.crt": crt + pem(middle[0]), "peer-ca.crt": pem(top[0])}
+        assert problem(data) == said
+
+    def test_a_path_that_is_too_long_for_its_authority_is_not_taken(self):
+        top = root(name="top", path_length=0)
+        middle = root(name="middle", above=top)
+        key, crt, _ = signed(authority=middle)
+        data = {"peer.key": key, "peer.crt": crt + pem(middle[0]), "peer-ca.crt": pem(top[0])}
+        assert problem(data) == "peer-ca.crt may not sign other authorities, by its path length"
+        assert problem(peer(authority=top)) == ""
+
+    @pytest.mark.parametrize(
+        ("extension", "said"),
+        [
+            (signing._usage(signs=False), "peer-ca.crt lacks the key usage keyCertSign"),
+            (signing._usage(signs=True), ""),
+            (
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+                "peer-ca.crt lacks the extended key usage clientAuth",
+            ),
+            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE]), ""),
+        ],
+    )
+    def test_what_an_authority_may_not_sign_is_not_taken(self, extension, said):
+        assert problem(peer(authority=root(others=[extension]))) == said
 
     def test_one_of_several_authorities_is_enough(self):
         data = peer()

@@ -52,7 +52,8 @@ class Examined:
 
     problem: str = ""
     certificate: Validity = Validity("", 0.0, 0.0)
-    authority: Validity = Validity("", 0.0, 0.0)
+    above: tuple[Validity, ...] = ()
+    """Of whoever has signed it, up to the authority."""
     digest: str = ""
     """Of the authority that has signed it."""
 
@@ -79,7 +80,7 @@ def problem_at(examined: Examined, now: float) -> str:
     """What is wrong with it at that time; empty for one that is good."""
     if examined.problem:
         return examined.problem
-    for one in (examined.certificate, examined.authority):
+    for one in (examined.certificate, *examined.above):
         if now >= one.ends:
             return f"{one.key} expired on {rfc3339(one.ends)}"
         if now < one.begins:
@@ -89,7 +90,7 @@ def problem_at(examined: Examined, now: float) -> str:
 
 def turns_at(examined: Examined, now: float) -> float:
     """The next moment at which `problem_at` may say something else."""
-    bounds = [(one.begins, one.ends) for one in (examined.certificate, examined.authority)]
+    bounds = [(one.begins, one.ends) for one in (examined.certificate, *examined.above)]
     return min((at for pair in bounds for at in pair if at > now), default=inf)
 
 
@@ -100,15 +101,18 @@ def _examine(need: Need, data: Mapping[str, bytes]) -> Examined:
     leaf, *chain = _certificates(need.files.certificate, data)
     _check_key(need, data, leaf)
     authorities = _certificates(need.files.authority, data)
-    authority = leaf if need.role == "authority" else _signer(need, leaf, chain, authorities)
-    if not _is_authority(authority):
-        raise Unusable(f"{need.files.authority} is not the certificate of an authority")
-    _check_usages(need, leaf)
+    above = [leaf] if need.role == "authority" else _above(need, leaf, chain, authorities)
+    between = [f"an intermediate in {need.files.certificate}"] * (len(above) - 1)
+    names = [*between, need.files.authority]
+    for below, (name, one) in enumerate(zip(names, above, strict=True)):
+        _check_signer(name, one, below)
+        _check_usages(need, name, one)
+    _check_usages(need, need.files.certificate, leaf)
     _check_names(need, leaf)
     found = Examined(
         certificate=_validity(need.files.certificate, leaf),
-        authority=_validity(need.files.authority, authority),
-        digest=digest(authority),
+        above=tuple(map(_validity, names, above)),
+        digest=digest(above[-1]),
         leaf=digest(leaf),
         subject=_common_name(leaf),
     )
@@ -171,20 +175,20 @@ def _public(key: object) -> bytes:
     return encoded
 
 
-def _signer(
+def _above(
     need: Need,
     leaf: x509.Certificate,
     chain: Sequence[x509.Certificate],
     authorities: Sequence[x509.Certificate],
-) -> x509.Certificate:
-    """The authority that the leaf leads to, by way of the certificates that follow it."""
-    link = leaf
+) -> list[x509.Certificate]:
+    """Who has signed the leaf, and who them: by way of what follows it, up to an authority."""
+    path = [leaf]
     for _ in range(len(chain) + 1):
-        if found := next((one for one in authorities if _has_signed(one, link)), None):
-            return found
-        if (above := next((one for one in chain if _has_signed(one, link)), None)) is None:
+        if found := next((one for one in authorities if _has_signed(one, path[-1])), None):
+            return [*path[1:], found]
+        if (link := next((one for one in chain if _has_signed(one, path[-1])), None)) is None:
             break
-        link = above
+        path.append(link)
     files = need.files
     raise Unusable(f"{files.authority} has not signed {files.certificate}")
 
@@ -197,29 +201,45 @@ def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> b
     return True
 
 
-def _is_authority(certificate: x509.Certificate) -> bool:
+def _check_signer(name: str, certificate: x509.Certificate, below: int) -> None:
+    """Whether it may sign what it has signed.
+
+    Args:
+        below: how many authorities are between it and the leaf.
+    """
+    extensions = certificate.extensions
     try:
-        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-    except (x509.ExtensionNotFound, ValueError):
-        return False
-    return found.value.ca
+        basic = extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        basic = x509.BasicConstraints(ca=False, path_length=None)
+    if not basic.ca:
+        raise Unusable(f"{name} is not the certificate of an authority")
+    if basic.path_length is not None and basic.path_length < below:
+        raise Unusable(f"{name} may not sign other authorities, by its path length")
+    try:
+        usage = extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return  # then it is good for all
+    if not usage.key_cert_sign:
+        raise Unusable(f"{name} lacks the key usage keyCertSign")
 
 
-def _check_usages(need: Need, leaf: x509.Certificate) -> None:
+def _check_usages(need: Need, name: str, certificate: x509.Certificate) -> None:
+    """Of the leaf, and of whoever has signed it: those bound what it is good for."""
     try:
-        found = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
         return  # then it is good for all
     except ValueError as error:
-        raise Unusable(f"{need.files.certificate} has extensions that cannot be read") from error
+        raise Unusable(f"{name} has extensions that cannot be read") from error
     if ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in found:
         return
-    for wanted, oid, name in (
+    for wanted, oid, words in (
         (need.serves, ExtendedKeyUsageOID.SERVER_AUTH, "serverAuth"),
         (need.calls, ExtendedKeyUsageOID.CLIENT_AUTH, "clientAuth"),
     ):
         if wanted and oid not in found:
-            raise Unusable(f"{need.files.certificate} lacks the extended key usage {name}")
+            raise Unusable(f"{name} lacks the extended key usage {words}")
 
 
 def _check_names(need: Need, leaf: x509.Certificate) -> None:

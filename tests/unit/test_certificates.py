@@ -222,8 +222,9 @@ def root(
     above=None,
     path_length=None,
     others=(),
+    key=None,
 ):
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = key or ec.generate_private_key(ec.SECP256R1())
     issuer, signing = (above[0].subject, above[1]) if above else (_name(name), key)
     builder = _builder(name, issuer, key, begins, ends).add_extension(
         x509.BasicConstraints(ca=ca, path_length=path_length), critical=True
@@ -353,6 +354,14 @@ class TestProvided:
     def test_one_of_several_authorities_is_enough(self):
         data = peer()
         assert problem({**data, "peer-ca.crt": pem(root()[0]) + data["peer-ca.crt"]}) == ""
+
+    def test_an_authority_that_was_renewed_with_its_key_is_good_beside_that_of_before(self):
+        """The first of the two was looked at, and had expired."""
+        old, key = root(ends=NOW - 1)
+        new, _ = root(key=key)
+        data = peer(authority=(new, key))
+        for bundle in (pem(old) + pem(new), pem(new) + pem(old)):
+            assert problem({**data, "peer-ca.crt": bundle}) == ""
 
     @pytest.mark.parametrize(
         ("change", "said"),

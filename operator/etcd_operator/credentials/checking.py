@@ -184,13 +184,22 @@ def _above(
     """Who has signed the leaf, and who them: by way of what follows it, up to an authority."""
     path = [leaf]
     for _ in range(len(chain) + 1):
-        if found := next((one for one in authorities if _has_signed(one, path[-1])), None):
+        if found := _signer(path[-1], authorities):
             return [*path[1:], found]
-        if (link := next((one for one in chain if _has_signed(one, path[-1])), None)) is None:
+        if (link := _signer(path[-1], chain)) is None:
             break
         path.append(link)
     files = need.files
     raise Unusable(f"{files.authority} has not signed {files.certificate}")
+
+
+def _signer(
+    certificate: x509.Certificate, among: Sequence[x509.Certificate]
+) -> x509.Certificate | None:
+    """The one that is good for the longest: beside an authority that was renewed with its key may
+    be that of before, and handshakes take either."""
+    found = (one for one in among if _has_signed(one, certificate))
+    return max(found, key=lambda one: one.not_valid_after_utc, default=None)
 
 
 def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:

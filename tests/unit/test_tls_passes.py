@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
 from etcd_operator.credentials import checking, issuing, signing
 from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
+from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
@@ -40,9 +42,7 @@ def data(bench, name):
 
 def user_secrets(bench, *, authorities=None, **changed):
     """The Secrets that `STATIC` names, as a managed cluster's would be; by name what differs."""
-    cluster = parse_cluster(
-        {**bench.body, "spec": {"size": bench.body["spec"]["size"], "TLS": MANAGED}}
-    )
+    cluster = parse_cluster(managed_body(bench))
     needs = {need.role: need for need in managed(cluster)}
     above = {
         need.secret: signing.make(need, {}, bench.clock.now)
@@ -53,6 +53,25 @@ def user_secrets(bench, *, authorities=None, **changed):
         files = signing.make(needs[role], above[needs[role].signed_by], bench.clock.now)
         files |= changed.get(name, {})
         put_secret(bench, name, files)
+
+
+def signed_by_one_that_ends(bench, ends):
+    """A good certificate between members, beside an authority of another end than its own."""
+    authority, need, *_ = managed(parse_cluster(managed_body(bench)))
+    above = signing.make(authority, {}, bench.clock.now)
+    key = serialization.load_pem_private_key(above["ca.key"], None)
+    name = x509.load_pem_x509_certificate(above["ca.crt"]).subject
+    shorter = (
+        signing._builder(name, name, key, bench.clock.now, ends)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = signing.make(need, above, bench.clock.now)
+    return files | {"peer-ca.crt": shorter.public_bytes(serialization.Encoding.PEM)}
+
+
+def managed_body(bench):
+    return {**bench.body, "spec": {"size": bench.body["spec"]["size"], "TLS": MANAGED}}
 
 
 def edit(bench, **spec):
@@ -420,6 +439,18 @@ class TestProvided:
             bench.clock.now += await bench.once()
         assert "server.crt expired on" in bench.condition("Blocked")["message"]
         assert 0 <= seen - ends.timestamp() < 5
+
+    async def test_an_authority_that_ends_before_what_it_has_signed_is_seen_to_come(self, bench):
+        """Status and metric had the certificate's own end, and no alert came."""
+        bench.declare(TLS=STATIC)
+        ends = bench.clock.now + 5 * DAY
+        user_secrets(bench, p=signed_by_one_that_ends(bench, ends))
+        await bench.run()
+        [told] = [one for one in bench.status["certificates"] if one["secret"] == "p"]
+        assert told["ends"] == rfc3339(ends)
+        name = "etcd_cluster_certificate_expiry_timestamp_seconds"
+        labels = {"namespace": "default", "cluster": "a"}
+        assert seconds(told["ends"]) == bench.metrics.registry.get_sample_value(name, labels)
 
     async def test_one_that_is_missing(self, bench):
         bench.declare(TLS=STATIC)

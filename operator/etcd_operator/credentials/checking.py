@@ -66,6 +66,11 @@ class Examined:
     generation: int = 1
     """As in `observation.Certificate`."""
 
+    @property
+    def ends(self) -> float:
+        """When the first of all that it needs does."""
+        return min(one.ends for one in (self.certificate, *self.above))
+
 
 def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
     try:

@@ -237,7 +237,7 @@ class Certificate:
     """Which key of the Secret is wrong, and how; empty for one that is as needed."""
     begins: float = 0.0
     ends: float = 0.0
-    """Seconds since 1970."""
+    """Seconds since 1970. With whoever has signed it, if that ends earlier."""
     until: str = ""
     """`ends`, for people: RFC 3339."""
     turns: float = inf

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -197,10 +197,11 @@ def signed(
     ends=NOW + DAY,
     authority=None,
     is_authority=True,
+    key=None,
 ):
     """A certificate as a user makes it: key, certificate, and whoever has signed it."""
     above, above_key = authority or root(ends=NOW + 1000 * DAY, ca=is_authority)
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = key or ec.generate_private_key(ec.SECP256R1())
     builder = _builder("member", above.subject, key, begins, ends)
     if usages:
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
@@ -258,7 +259,9 @@ def pem(certificate):
 def pem_key(key):
     return key.private_bytes(
         serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.PrivateFormat.PKCS8
+        if isinstance(key, ed25519.Ed25519PrivateKey)
+        else serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
 
@@ -392,6 +395,23 @@ class TestProvided:
     def test_the_key_of_another_certificate(self):
         other = peer()["peer.key"]
         assert problem({**peer(), "peer.key": other}) == "peer.key is not the key of peer.crt"
+
+    @pytest.mark.parametrize(
+        ("key", "good"),
+        [
+            (ec.generate_private_key(ec.SECP521R1()), True),
+            (ed25519.Ed25519PrivateKey.generate(), True),
+            (rsa.generate_private_key(65537, 2048), True),
+            (ec.generate_private_key(ec.SECP224R1()), False),
+            (ec.generate_private_key(ec.SECP256K1()), False),
+            (dsa.generate_private_key(2048), False),
+        ],
+        ids=["P-521", "Ed25519", "RSA", "P-224", "secp256k1", "DSA"],
+    )
+    def test_a_key_of_a_kind_that_etcd_cannot_use(self, key, good):
+        """It was taken, and etcd ended as it started or refused every handshake."""
+        said = problem(peer(key=key))
+        assert said == "" if good else said.startswith("peer.key is of a kind that etcd cannot use")
 
     def test_an_authority_that_has_not_signed_it(self):
         stranger = pem(root()[0])

@@ -14,6 +14,7 @@ from math import inf
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities as rotating
@@ -31,6 +32,10 @@ from etcd_stateful.membership.observation import Stage
 
 MANY_NAMES = 3
 """How many of those that are missing are named."""
+
+
+SMALLEST_RSA = 1024
+KINDS = f"ECDSA P-256, P-384 or P-521, Ed25519, or RSA of {SMALLEST_RSA} bits or more"
 
 
 class Unusable(ValueError):
@@ -172,6 +177,19 @@ def _check_key(need: Need, data: Mapping[str, bytes], leaf: x509.Certificate) ->
         raise Unusable(f"{name} is no private key in PEM form without a password") from None
     if _public(key.public_key()) != _public(leaf.public_key()):
         raise Unusable(f"{name} is not the key of {need.files.certificate}")
+    if not _is_of_a_kind_for_tls(key):
+        raise Unusable(f"{name} is of a kind that etcd cannot use; take {KINDS}")
+
+
+def _is_of_a_kind_for_tls(key: object) -> bool:
+    """Whether Go's TLS, and so etcd's, shows certificates of such a key."""
+    match key:
+        case ec.EllipticCurvePrivateKey():
+            return isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1 | ec.SECP521R1)
+        case rsa.RSAPrivateKey():
+            return key.key_size >= SMALLEST_RSA
+        case _:
+            return isinstance(key, ed25519.Ed25519PrivateKey)
 
 
 def _public(key: object) -> bytes:

@@ -408,6 +408,37 @@ class TestProvided:
         await bench.run()
         assert bench.status["phase"] == "Running"
 
+    async def test_members_and_operator_that_would_not_take_each_other_are_told_of(self, bench):
+        """Each Secret was good by itself; the pods were started, and nobody could ask them."""
+        bench.declare(TLS=STATIC)
+        user_secrets(bench)
+        of_before = data(bench, "o")
+        user_secrets(bench, o=of_before)
+        for _ in range(3):
+            bench.clock.now += await bench.once()
+        told = bench.condition("Blocked")
+        assert told["reason"] == "CertificatesUnusable"
+        for said in (
+            "operatorSecret names: server-ca.crt of Secret s has not signed etcd-client.crt",
+            "serverSecret names: etcd-client-ca.crt of Secret o has not signed server.crt",
+        ):
+            assert said in told["message"]
+        assert bench.kube.find(STATEFUL_SETS, "a") is None
+        user_secrets(bench)
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+
+    async def test_one_bundle_of_both_authorities_is_enough_for_each(self, bench):
+        bench.declare(TLS=STATIC)
+        user_secrets(bench)
+        of_before = data(bench, "o")
+        user_secrets(bench)
+        both = data(bench, "s")["server-ca.crt"] + of_before["etcd-client-ca.crt"]
+        put_secret(bench, "s", data(bench, "s") | {"server-ca.crt": both})
+        put_secret(bench, "o", of_before | {"etcd-client-ca.crt": both})
+        await bench.run()
+        assert bench.status["phase"] == "Running"
+
     async def test_a_mistaken_name_of_one_is_left_with_the_edit(self, bench):
         """The name of before was on record, and its Secret was missed for ever."""
         wrong = {**STATIC["static"], "member": {"peerSecret": "typo", "serverSecret": "s"}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from etcd_operator.credentials import checking
@@ -96,6 +96,10 @@ class CertificateLook:
                 if not one.problem:
                     good[need.role] = raw
         self._keep_identity(cluster, good.get("operator"))
+        for need, problem in self._strangers(cluster, theirs, good, now):
+            one = found[need.secret][need.role]
+            found[need.secret][need.role] = replace(one, problem=problem)
+            del good[need.role]
         self._secrets.spoil(cluster, {need.secret for need in theirs if need.role not in good})
         certificates = Certificates(
             now,
@@ -127,12 +131,44 @@ class CertificateLook:
             made[need.secret] = Issued(look.certificates.get(need.secret), found)
         return made
 
-    def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
-        version = str(raw["metadata"]["resourceVersion"])
+    def _strangers(
+        self, cluster: EtcdCluster, theirs: Sequence[Need], good: Mapping[str, Json], now: float
+    ) -> list[tuple[Need, str]]:
+        """What is good by itself, and not by the authorities that the other end of its link is
+        given: members go by one Secret, and the operator by another."""
+        client = {need.role: need for need in theirs if need.role in good and need.role != "peer"}
+        if len(client) < 2:
+            return []
+        server, operator = client["server"], client["operator"]
+        found = []
+        for need, other in ((server, operator), (operator, server)):
+            examined = self._beside(cluster, need, good[need.role], other, good[other.role])
+            if problem := checking.problem_at(examined, now):
+                found.append((need, problem))
+        return found
+
+    def _beside(
+        self, cluster: EtcdCluster, need: Need, raw: Json, other: Need, other_raw: Json
+    ) -> Examined:
+        seen = checking.beside(need, other)
+
+        def data() -> dict[str, bytes]:
+            bundle = contents(other_raw)[other.files.authority]
+            return {**contents(raw), seen.files.authority: bundle}
+
+        return self._examine(cluster, seen, f"{_version(raw)} {_version(other_raw)}", data)
+
+    def _examine(
+        self, cluster: EtcdCluster, need: Need, version: str, data: Callable[[], dict[str, bytes]]
+    ) -> Examined:
         known = self._examined.setdefault(cluster.key, {})
         if need not in known or known[need][0] != version:
-            known[need] = (version, checking.examine(need, contents(raw)))
-        examined = known[need][1]
+            known[need] = (version, checking.examine(need, data()))
+        return known[need][1]
+
+    def _certificate(self, cluster: EtcdCluster, need: Need, raw: Json, now: float) -> Certificate:
+        version = _version(raw)
+        examined = self._examine(cluster, need, version, lambda: contents(raw))
         own = examined.certificate
         return Certificate(
             version,
@@ -160,6 +196,10 @@ class CertificateLook:
         self._identities[key] = Identity(
             data[files.authority], data[files.certificate], data[files.key]
         )
+
+
+def _version(raw: Json) -> str:
+    return str(raw["metadata"]["resourceVersion"])
 
 
 def _written(raw: Json) -> float:

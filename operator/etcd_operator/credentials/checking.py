@@ -86,6 +86,12 @@ def examine(need: Need, data: Mapping[str, bytes]) -> Examined:
         return Examined(f"{need.files.certificate} or {need.files.authority} is malformed")
 
 
+def beside(need: Need, other: Need) -> Need:
+    """The certificate as it is needed by whoever trusts the authorities in another Secret."""
+    bundle = f"{other.files.authority} of Secret {other.secret}"
+    return replace(need, files=need.files._replace(authority=bundle))
+
+
 def problem_at(examined: Examined, now: float) -> str:
     """What is wrong with it at that time; empty for one that is good."""
     if examined.problem:

@@ -191,7 +191,7 @@ class TestMade:
 
 def signed(
     *,
-    names=("*.c.ns.svc", "c-client.ns.svc"),
+    names=("*.c.ns.svc", "*.c.ns.svc.cluster.local", "c-client.ns.svc"),
     usages=(ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH),
     begins=NOW - DAY,
     ends=NOW + DAY,
@@ -443,6 +443,17 @@ class TestProvided:
 
     def test_a_wildcard_stands_for_one_label(self):
         assert "c-0.c.ns.svc" in problem(peer(names=("*.ns.svc",)))
+
+    def test_a_wildcard_without_the_domain_is_not_enough_for_who_calls(self):
+        """It was taken, and etcd refused every call of one member to another."""
+        said = problem(peer(names=("*.c.ns.svc", "c-client.ns.svc")))
+        assert said.startswith("peer.crt has *.c.ns.svc and not *.c.ns.svc.cluster.local")
+        for domain in ("cluster.local", "corp.example"):
+            assert problem(peer(names=("*.c.ns.svc", f"*.c.ns.svc.{domain}"))) == ""
+        assert problem(peer(names=("*.c.ns.svc", "*.cluster.local"))) == ""
+        assert problem(peer(names=("*.c.ns.svc",)), size=1) == "", "nobody calls"
+        spec = {"pod": {"ClusterDomain": ".corp.example"}}
+        assert problem(peer(names=("*.c.ns.svc.corp.example",)), **spec) == ""
 
     def test_growing_needs_the_names_of_the_new_members(self):
         data = peer(names=tuple(f"c-{one}.c.ns.svc" for one in range(3)))

@@ -24,6 +24,7 @@ from etcd_stateful.certificates import (
     GENERATION_FILE,
     PREDECESSOR_FILE,
     SUCCESSOR_FILES,
+    USUAL_DOMAIN,
     Need,
     pinned_file,
     trust_of,
@@ -296,6 +297,21 @@ def _check_names(need: Need, leaf: x509.Certificate) -> None:
     missing += [one for one in need.addresses if ipaddress.ip_address(one) not in addresses]
     if missing:
         raise Unusable(f"{need.files.certificate} is not good for the name {_some(missing)}")
+    if need.role == "peer" and len(need.names) > 1:
+        _check_callers(need, names)
+
+
+def _check_callers(need: Need, names: set[str]) -> None:
+    """Who is called looks up the caller in reverse DNS, and takes a wildcard by that name alone. It
+    ends with Kubernetes' own domain, which is not known here, so any will do."""
+    ends = any(one.startswith("*.") and not one.endswith(".svc") for one in names)
+    bare = [one for one in need.names if one.endswith(".svc") and one not in names]
+    if bare and not ends:
+        _, _, rest = bare[0].partition(".")
+        raise Unusable(
+            f"{need.files.certificate} has *.{rest} and not *.{rest}{USUAL_DOMAIN} (or this "
+            "Kubernetes' own domain), by which members look up who calls them"
+        )
 
 
 def _covers(names: set[str], name: str) -> bool:

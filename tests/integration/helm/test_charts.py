@@ -588,6 +588,16 @@ def test_the_cluster_chart_is_one_etcd_cluster() -> None:
     assert bare["spec"] == {"size": 3, "paused": False}
 
 
+@pytest.mark.parametrize(
+    "value", ["TLS=null", "TLS.static=null", "TLS.static.member=null", "TLS.client=null"]
+)
+def test_a_value_of_tls_that_is_taken_back_by_null_is_as_if_it_was_not_there(value: str) -> None:
+    """Nothing could be installed: the notes asked null for what is in it."""
+    done = helm("template", "db", CLUSTER, f"--set={value}")
+
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_cluster_chart_hands_on_every_field() -> None:
     schema = json.loads((CLUSTER / "values.schema.json").read_text())
     crd = yaml.safe_load((ROOT / "crds" / "etcdclusters.yaml").read_text())

@@ -133,6 +133,28 @@ class TestPeersThatCannotBe:
             ({"ipBlock": {}}, "[0].ipBlock.cidr", "found ''"),
             ({"ipBlock": {"cidr": "::/0", "except": [1]}}, "[0].ipBlock.except", "list"),
             ({"ipBlock": {"cidr": "::/0", "except": ["x"]}}, "[0].ipBlock.except", "'x'"),
+            (
+                {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["192.0.2.0/24"]}},
+                "[0].ipBlock.except",
+                "within 10.0.0.0/8, found 192.0.2.0/24",
+            ),
+            ({"ipBlock": {"cidr": "::/0", "except": ["10.0.0.0/8"]}}, ".except", "within ::/0"),
+            ({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}}, ".except", "smaller"),
+            (
+                {"podSelector": {"matchLabels": {"a b": "c"}}},
+                ".matchLabels",
+                "'a b' is not the key",
+            ),
+            (
+                {"podSelector": {"matchLabels": {"a": "b c"}}},
+                ".matchLabels",
+                "'b c' is not a value",
+            ),
+            (
+                {"namespaceSelector": {"matchExpressions": [{"key": "/a", "operator": "Exists"}]}},
+                ".matchExpressions[0]",
+                "'/a' is not the key",
+            ),
         ],
         ids=str,
     )

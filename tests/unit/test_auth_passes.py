@@ -343,4 +343,4 @@ async def test_a_secret_that_is_named_no_more_was_held_whole_until_the_cluster_w
     on.kube.put(ETCD_CLUSTERS, on.body | {"spec": spec})
     await on.run()
 
-    assert set(on.reconciler._passwords._secrets._reads[KEY]) == {"root", "other"}
+    assert set(on.reconciler._observer._passwords._secrets._reads[KEY]) == {"root", "other"}

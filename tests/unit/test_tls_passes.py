@@ -453,7 +453,7 @@ class TestProvided:
 
         assert bench.status["phase"] == "Running"
         assert bench.condition("Blocked") is None
-        assert set(bench.reconciler._certificates._secrets._reads[KEY]) == {"p", "s", "o"}
+        assert set(bench.reconciler._observer._certificates._secrets._reads[KEY]) == {"p", "s", "o"}
 
     @pytest.mark.parametrize("before", [1, 9, 30])
     async def test_one_that_expires_while_nothing_happens_is_told_within_five_seconds(

@@ -64,8 +64,8 @@ def test_a_learner_that_failed_was_added_anew_twice_a_minute_without_end(storage
     later = world.writes_of(WHILE)
 
     assert 5 <= first["add c-3"] < 20
-    assert later["add c-3"] <= WHILE / LONGEST
-    assert later["remove c-3"] <= WHILE / LONGEST
+    assert later["add c-3"] <= 1 + WHILE / LONGEST  # the first may be due at once
+    assert later["remove c-3"] <= 1 + WHILE / LONGEST  # the first may be due at once
 
 
 def test_a_voter_that_failed_was_restarted_twice_a_minute_without_end() -> None:
@@ -77,7 +77,7 @@ def test_a_voter_that_failed_was_restarted_twice_a_minute_without_end() -> None:
 
     assert 5 <= first["restart c-2"] < 20
     assert set(later) == {"restart c-2"}
-    assert later["restart c-2"] <= WHILE / LONGEST
+    assert later["restart c-2"] <= 1 + WHILE / LONGEST  # the first may be due at once
 
 
 def test_one_that_is_well_again_is_added_all_the_same() -> None:

@@ -15,8 +15,8 @@ AT_ONCE_SECONDS: Final = 120.0
 """For which what fails is tried again without a pause: mostly it fails once."""
 
 SHARE: Final = 8
-LONGEST: Final = 300.0
-"""The longest pause of a kubelet, too."""
+LONGEST: Final = 120.0
+"""Whoever has mended the cause waits no longer than this."""
 
 
 def apart(seen: Observation, *conditions: str) -> float:

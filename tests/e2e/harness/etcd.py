@@ -99,6 +99,11 @@ class Etcd:
         found = self._post("/v3/kv/range", {"key": _encode(key)}).get("kvs")
         return base64.b64decode(found[0].get("value", "")).decode() if found else None
 
+    def compact(self) -> None:
+        """Drops all history."""
+        revision = self._post("/v3/kv/range", {"key": _encode("any")})["header"]["revision"]
+        self._post("/v3/kv/compaction", {"revision": revision, "physical": True})
+
     def members(self) -> Members:
         """The linearizable list."""
         answer = self._post("/v3/cluster/member/list", {"linearizable": True})

@@ -138,6 +138,12 @@ def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
     assert "spec.etcdEndpoints" in refusal(etcdEndpoints=[endpoint])
 
 
+def test_a_port_that_there_is_not_made_the_client_of_the_store_panic() -> None:
+    s3 = {"path": "a/b", "endpoint": "http://minio:99999"}
+
+    assert "spec.s3.endpoint" in refusal(s3=s3)
+
+
 def test_a_label_of_the_operators_is_not_taken_over() -> None:
     assert "spec.pod.labels[app]" in refusal(pod={"labels": {"app": "etcd"}})
 

@@ -219,6 +219,20 @@ class TestCredentials:
         assert styled["endpoint"] == "http://minio:9000"
         assert styled["virtual_hosted_style_request"] is False
 
+    @pytest.mark.parametrize("host", ["10.0.0.5:9000", "10.0.0.5", "[fd00::5]:9000", "10.0.0.5/s3"])
+    def test_a_store_at_an_address_had_its_jobs_die_without_a_word(self, host: str) -> None:
+        """Of `http://mybucket.10.0.0.5:9000` the client can make no request, and panics."""
+        found = access(replace(S3, endpoint=f"http://{host}"), GOOD).config
+
+        assert found["endpoint"] == f"http://{host}"
+        assert found["virtual_hosted_style_request"] is False
+
+    @pytest.mark.parametrize("host", ["minio:9000", "s3.10th.example", "10.0.0.5.nip.io"])
+    def test_a_name_with_digits_is_no_address(self, host: str) -> None:
+        found = access(replace(S3, endpoint=f"http://{host}"), GOOD).config
+
+        assert found["endpoint"] == f"http://mybucket.{host}"
+
     def test_of_a_secret_with_authorities_the_certificates_alone_are_taken(self) -> None:
         one = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
         key = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----"

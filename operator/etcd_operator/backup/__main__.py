@@ -45,12 +45,25 @@ def main(environment: Mapping[str, str]) -> int:
     except BadOrder as error:
         log.error("%s", error)  # noqa: TRY400 - a sentence, for people
         return FINAL_EXIT
-    outcome = asyncio.run(back_up(order))
+    outcome = _outcome(order)
     told = _conclude(outcome, environment.get("TERMINATION_LOG", TERMINATION_LOG))
     if isinstance(outcome, Failure):
         return FINAL_EXIT if outcome.final else 1
     # What nobody can be told of would be done once more, by Job after Job, for ever.
     return 0 if told or isinstance(outcome, Removed | Brought) else 1
+
+
+def _outcome(order: Order) -> Outcome:
+    """What nobody has foreseen is said too, such as a panic of the store's client; not in its own
+    words, which may hold anything."""
+    try:
+        return asyncio.run(back_up(order))
+    except Exception as error:
+        log.exception("unforeseen")
+        words = (
+            f"the Job's program came to an end that nobody has foreseen ({type(error).__name__})"
+        )
+        return Failure("JobFailed", f"{words}; its log says more")
 
 
 async def back_up(

@@ -25,7 +25,7 @@ _AZURE_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 CHECKSUMS: Final = ("SHA256", "CRC64NVME")
 _OSS_ENDPOINT: Final = "http://oss-cn-hangzhou.aliyuncs.com"
 _ENDPOINT: Final = re.compile(
-    r"(https?://)?([a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[a-zA-Z0-9._~/-]*)?"
+    r"(https?://)?([a-zA-Z0-9._-]+|\[[0-9a-fA-F:]+\])(:(?P<port>[0-9]{1,5}))?(/[a-zA-Z0-9._~/-]*)?"
 )
 
 
@@ -140,7 +140,8 @@ def _ca(inner: Reader, endpoint: str) -> str:
 
 def _endpoint(inner: Reader) -> str:
     text = inner.text("endpoint")
-    if text and not _ENDPOINT.fullmatch(text):
+    found = _ENDPOINT.fullmatch(text)
+    if text and (found is None or int(found["port"] or 1) > 65535):
         inner.problem(
             "endpoint",
             "must be http://host:port or https://host:port, without user, password or query, "

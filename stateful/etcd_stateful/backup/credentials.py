@@ -20,6 +20,7 @@ DEFAULT_REGION: Final = "us-east-1"
 _CERTIFICATE: Final = re.compile(
     r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----"
 )
+_PORT: Final = re.compile(r":\d+$")
 _CLOUDS: Final = {
     "": "",
     "AzurePublicCloud": "",
@@ -105,10 +106,16 @@ def _s3_place(store: Store) -> dict[str, Any]:
     if not store.endpoint:
         return {"virtual_hosted_style_request": not store.path_style}
     endpoint = store.endpoint.rstrip("/")
-    if store.path_style:
-        return {"endpoint": endpoint, "virtual_hosted_style_request": False}
     scheme, _, host = endpoint.partition("://")
+    if store.path_style or _is_address(host):
+        return {"endpoint": endpoint, "virtual_hosted_style_request": False}
     return {"endpoint": f"{scheme}://{store.bucket}.{host}", "virtual_hosted_style_request": True}
+
+
+def _is_address(host: str) -> bool:
+    """Before an address no bucket can be written: the client panics over such a host."""
+    name = _PORT.sub("", host.partition("/")[0])
+    return name.startswith("[") or name.rpartition(".")[2].isdigit()
 
 
 def _oss(store: Store, files: Mapping[str, str]) -> Access:

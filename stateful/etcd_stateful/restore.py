@@ -127,17 +127,6 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     )
 
 
-def not_meant(store: Store, sha256: str) -> str:
-    """Why it is not the backup that was named: another one has taken its place since."""
-    if store.sha256 in ("", sha256):
-        return ""
-    return (
-        f"what lies at {store.location(store.key)} has SHA-256 {sha256}, and the EtcdBackup that "
-        f"is named has stored {store.sha256} there, so another one has taken its place. To restore "
-        "what is there now, name the store and the path instead"
-    )
-
-
 def over_quota(size: int, quota: int) -> str:
     """Why etcd would take no write after it: it compares the file, free pages in it included."""
     if size <= quota:

@@ -413,7 +413,7 @@ MUTANTS: Final = [
         "a first volume that is lost begins an empty cluster",
     ),
     Mutant(
-        _ORDER_OF_RESTORE,
+        _STORES,
         'if store.sha256 in ("", sha256):',
         "if True:",
         "a restore by name takes whatever lies there by now",

@@ -116,6 +116,20 @@ async def test_the_backup_of_another_with_many_roles_was_overwritten(folder: Fol
         await backup._spare_history()
 
 
+async def test_what_another_has_stored_in_its_place_was_restored_by_the_name_of_an_etcdbackup(
+    folder: Folder,
+) -> None:
+    """An EtcdRestore had made a cluster of another backup than the one that it named."""
+    folder.put(KEY, described("uid-other", spec(1, 1), "ns/other"))
+    meant = replace(STORE, sha256="ab" * 32)
+
+    said = await describe(replace(ORDER, action="describe", store=meant), folder.sink)
+
+    assert isinstance(said, Failure)
+    assert (said.reason, said.final) == ("BackupReplaced", True)
+    assert said.message.startswith("spec.backupRef.name: what lies at volume://claim/etcd has")
+
+
 async def test_a_trial_restore_with_many_roles_never_succeeded(
     folder: Folder, tmp_path: Path
 ) -> None:

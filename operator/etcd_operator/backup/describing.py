@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_stateful.api.stores import Store, not_meant
 from etcd_stateful.backup import names
-from etcd_stateful.backup.manifest import BadManifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Described, Failure, serialise
 
@@ -29,6 +30,12 @@ async def describe(order: Order, sink: Sink) -> Described | Failure:
             f"{store.path_field}: there is no {key!r} in {store.bucket!r}. Without it nobody knows "
             "what the cluster was like: make an EtcdCluster with spec.bootstrap.restore",
         )
+    return _described(store, key, found)
+
+
+def _described(store: Store, key: str, found: Manifest) -> Described | Failure:
+    if why := not_meant(store, found.sha256):
+        return Failure("BackupReplaced", f"spec.backupRef.name: {why}", final=True)
     if found.cluster is None:
         why = "its spec was too long to be stored" if found.left_out else "the backup is of none"
         words = f"{store.path_field}: {key} does not say what the EtcdCluster was like, as {why}: "

@@ -12,6 +12,7 @@ from etcd_operator.backup.saving import save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.start import volume
 from etcd_stateful import marker
+from etcd_stateful.api.stores import not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
@@ -19,7 +20,6 @@ from etcd_stateful.restore import (
     FOLDER,
     SNAPSHOT,
     Order,
-    not_meant,
     over_quota,
     too_small,
     why_not,

@@ -178,6 +178,17 @@ def key_problem(key: str) -> str:
     return ""
 
 
+def not_meant(store: Store, sha256: str) -> str:
+    """Why it is not the backup that was named: another one has taken its place since."""
+    if store.sha256 in ("", sha256):
+        return ""
+    return (
+        f"what lies at {store.location(store.key)} has SHA-256 {sha256}, and the EtcdBackup that "
+        f"is named has stored {store.sha256} there, so another one has taken its place. To restore "
+        "what is there now, name the store and the path instead"
+    )
+
+
 def to_spec(store: Store) -> dict[str, object]:
     """As a spec says it, with `storageType`; read back by `read_store`."""
     said: dict[str, object] = {"storageType": store.kind, store.section: _section(store)}

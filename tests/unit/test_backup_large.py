@@ -113,7 +113,7 @@ async def test_the_backup_of_another_with_many_roles_was_overwritten(folder: Fol
     backup = Backup(replace(ORDER, scheduled=True), folder.sink, Meter())
 
     with pytest.raises(Stopped, match="is the backup that ns/other"):
-        await backup._spare_history()
+        await backup._spare_history("0a")
 
 
 async def test_what_another_has_stored_in_its_place_was_restored_by_the_name_of_an_etcdbackup(
@@ -160,7 +160,7 @@ class TestAManifestThatIsTooLarge:
     async def test_nothing_takes_its_place(self, folder: Folder) -> None:
         backup = Backup(replace(ORDER, scheduled=True), folder.sink, Meter())
         with pytest.raises(Stopped, match="cannot be read"):
-            await backup._spare_history()
+            await backup._spare_history("0a")
 
     async def test_a_backup_that_takes_its_place_withdraws_it(self, folder: Folder) -> None:
         await Backup(ORDER, folder.sink, Meter())._withdraw(KEY)

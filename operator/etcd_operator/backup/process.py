@@ -123,7 +123,7 @@ class Backup:
         began = time.monotonic()
         async with Source(self._order) as source:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
-            await self._spare_history()
+            await self._spare_history(to_hex(members[0].answer.cluster_id))
             taken = await self._take(source, members)
         await self._finish(taken)
         return Stored(
@@ -146,17 +146,21 @@ class Backup:
             await self._verify(taken)
         await self._describe(taken)
 
-    async def _spare_history(self) -> None:
+    async def _spare_history(self, cluster_id: str) -> None:
         """A schedule's keys are of one run each. Where another object's backup has this one, the
         run is over and its object was made again without its status, as tools do that bring a
         namespace back: what the cluster holds now must not take the place of what it held then.
 
+        A single backup may take the place of another object's, but not of one of another etcd
+        cluster: who applies all manifests anew after a loss has an empty cluster of the same name,
+        and this would be the end of the backup that it is to be restored from.
+
         Who may only write may not look; then nobody can tell. A store that just does not answer is
         no reason to overwrite what may be there.
         """
-        if not self._order.scheduled:
+        if self._order.stamped:
             return
-        key, field = self._order.store.key, self._order.store.path_field
+        key = self._order.store.key
         try:
             theirs = await manifest_beside(self._sink, key)
         except StoreFailed as error:
@@ -166,18 +170,32 @@ class Backup:
         except Undecided:
             return  # Only who was not stopped here writes that.
         except BadManifest as error:
-            words = (
-                f"{field}: {key} has a manifest that cannot be read, so whose backup it is cannot "
-                f"be told, and it stays as it is: {error}. This EtcdBackup can be deleted"
-            )
-            raise Stopped(Failure("AlreadyStored", words, final=True)) from error
+            if self._order.scheduled:
+                raise self._stored_already(
+                    f"{key} has a manifest that cannot be read, so whose backup it is cannot be "
+                    f"told, and it stays as it is: {error}. This EtcdBackup can be deleted"
+                ) from error
+            return
         if theirs and theirs.owner_uid != self._order.owner_uid:
-            words = (
-                f"{field}: {key} is the backup that {theirs.owner} (UID "
-                f"{theirs.owner_uid}) made at {theirs.made_at}. It stays as it is; to restore it, "
-                "name it by its place. This EtcdBackup can be deleted"
+            self._spare(key, theirs, cluster_id)
+
+    def _spare(self, key: str, theirs: Manifest, cluster_id: str) -> None:
+        whose = f"{key} is the backup that {theirs.owner} (UID {theirs.owner_uid}) made at "
+        whose += theirs.made_at
+        if self._order.scheduled:
+            raise self._stored_already(
+                f"{whose}. It stays as it is; to restore it, name it by its place. This EtcdBackup "
+                "can be deleted"
             )
-            raise Stopped(Failure("AlreadyStored", words, final=True))
+        if theirs.cluster_id != cluster_id:
+            raise self._stored_already(
+                f"{whose}, of etcd cluster {theirs.cluster_id}, and this would be of {cluster_id}. "
+                "It stays as it is: give this EtcdBackup another path"
+            )
+
+    def _stored_already(self, words: str) -> Stopped:
+        where = self._order.store.path_field
+        return Stopped(Failure("AlreadyStored", f"{where}: {words}", final=True))
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:
         """From the first member that gives a whole snapshot; raises what the last one failed by."""

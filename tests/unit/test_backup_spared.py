@@ -1,0 +1,110 @@
+"""What a single EtcdBackup finds at its place, and what of it stays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcd_operator.backup import process
+from etcd_operator.backup.process import Backup
+from etcd_operator.backup.progress import Meter
+from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.source import Member
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest, names
+from etcd_stateful.backup.choice import Answer
+from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.order import Order
+from etcd_stateful.backup.outcome import Failure, Stored
+
+KEY = "before-the-upgrade.db"
+STORE = Store("Volume", "claim", KEY)
+ORDER = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", STORE)
+ANSWER = Answer("etcd:2379", 1, 2, 2, learner=False, revision=3, version="3.7.3", db_size=0)
+OURS, ANOTHERS = f"{1:016x}", f"{2:016x}"
+OF_BEFORE = b"of before"
+
+
+class Etcd:
+    """The cluster 1, as it is now."""
+
+    def __init__(self, _: Order) -> None:
+        body = bytes(4096)
+        self.data = body + hashlib.sha256(body).digest()
+
+    async def __aenter__(self) -> Etcd:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def members(self) -> list[Member]:
+        return [Member(ANSWER, None)]
+
+    async def caught_up(self, member: Member) -> Member:
+        return member
+
+    async def snapshot(self, _: Member) -> AsyncIterator[bytes]:
+        yield self.data
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(process, "Source", Etcd)
+    return tmp_path
+
+
+def put(root: Path, beside: bytes | None) -> None:
+    (root / KEY).write_bytes(OF_BEFORE)
+    if beside is not None:
+        (root / names.manifest_of(KEY)).write_bytes(beside)
+
+
+def of(cluster_id: str, uid: str) -> bytes:
+    size, made = len(OF_BEFORE), "2026-01-01T00:00:00Z"
+    return manifest.serialise(Manifest(cluster_id, 5, "3.7.3", size, "ff", made, "ns/b", uid))
+
+
+async def backed_up(root: Path, **changes: Any) -> Stored | Failure:
+    order = replace(ORDER, **changes)
+    return await Backup(order, Sink(STORE, None, root=str(root), owner_uid="uid-b"), Meter()).run()
+
+
+async def test_an_empty_cluster_of_the_same_name_took_the_place_of_the_last_good_backup(
+    root: Path,
+) -> None:
+    """All manifests were applied anew after a loss, the EtcdBackup's among them."""
+    put(root, of(ANOTHERS, "uid-of-before"))
+
+    said = await backed_up(root)
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert said.message.startswith(f"spec.volume.path: {KEY} is the backup that ns/b (UID uid-of-")
+    assert "give this EtcdBackup another path" in said.message
+    assert (root / KEY).read_bytes() == OF_BEFORE
+    assert manifest.parse((root / names.manifest_of(KEY)).read_bytes()).cluster_id == ANOTHERS
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pytest.param(of(OURS, "uid-of-before"), id="of the same cluster, as with coreos"),
+        pytest.param(of(ANOTHERS, "uid-b"), id="its own, of the cluster that it named before"),
+        pytest.param(manifest.UNDECIDED, id="one that did not come to its end"),
+        pytest.param(b"{}", id="with a manifest that says nothing"),
+        pytest.param(None, id="without a manifest, as of the coreos operator"),
+    ],
+)
+async def test_anything_else_gives_way_to_it(root: Path, beside: bytes | None) -> None:
+    put(root, beside)
+
+    assert isinstance(await backed_up(root), Stored)
+
+    assert (root / KEY).read_bytes() != OF_BEFORE
+    assert manifest.parse((root / names.manifest_of(KEY)).read_bytes()).cluster_id == OURS

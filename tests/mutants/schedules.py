@@ -255,8 +255,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _OUTCOME,
-        "if stored.others and stored.others.newest and len",
-        "if not stored.others and len",
+        "return len(text.encode()) <= _MOST_BYTES",
+        "return True",
         "a bucket with long names makes a backup without end: its Job's word is cut off",
     ),
 ]

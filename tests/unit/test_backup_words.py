@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from etcd_operator.backup import __main__ as job
-from etcd_stateful.api.stores import Store
+from etcd_stateful.api.stores import LONGEST_KEY, Store
+from etcd_stateful.backup import names, outcome
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup import outcome
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Failure
+from etcd_stateful.backup.others import Found, Others
+from etcd_stateful.backup.outcome import Failure, Stored
 
 STORE = Store("S3", "bucket", "key", "aws", "http://minio:9000", path_style=True)
 ORDER = Order("ns/b", "uid-b", ("http://c:2379",), "spec.etcdEndpoints", STORE)
@@ -39,3 +41,51 @@ def test_a_client_that_panicked_ended_the_job_without_a_word(
     assert isinstance(failure, Failure)
     assert "RustPanic" in failure.message
     assert "secret" not in json.dumps(failure.message)
+
+
+KEPT = 4096
+"""Bytes of a termination message that the kubelet keeps."""
+
+LONG = {
+    "quotes": '"' * LONGEST_KEY,
+    "backslashes": "\\" * LONGEST_KEY,
+    "one byte each": "k" * LONGEST_KEY,
+    "four bytes each": "\U0001f511" * (LONGEST_KEY // 4),
+}
+
+
+@pytest.mark.parametrize("key", LONG.values(), ids=LONG.keys())
+@pytest.mark.parametrize("notes", [(), ('"' * 300, "\U0001f511" * 300, "a third")])
+def test_a_backup_whose_name_did_not_fit_into_the_last_word_was_made_again_without_end(
+    key: str, notes: tuple[str, ...]
+) -> None:
+    """Half a word is none, so the Job was taken for one that could not say what it had stored."""
+    key = names.stamped(key, 2**63 - 1, "2026-01-31-23:59:59")
+    location = Store("Volume", "c" * 63, key).location(key)
+    one = Found('"' * 900, 1, "2026-01-31T23:59:59Z", manifest=True)
+    stored = Stored(
+        location, "f" * 16, 2**63 - 1, "3.7.3", 2**40, "f" * 64, 1234.567, key,
+        verified=True, pruned=10000, notes=notes, others=Others(20, (one,) * 20),
+    )  # fmt: skip
+
+    text = outcome.serialise(stored)
+
+    assert len(text.encode()) <= KEPT
+    read = outcome.parse(text).stored
+    assert read is not None
+    assert (read.location, read.key, read.sha256) == (location, key, "f" * 64)
+
+
+def test_a_failure_full_of_what_is_no_letter_did_not_fit_into_the_last_word() -> None:
+    text = outcome.serialise(Failure("StoreUnreachable", "spec.s3.path: " + "\x1b" * 2000))
+
+    assert len(text.encode()) <= KEPT
+    failure = outcome.parse(text).failure
+    assert failure is not None
+    assert failure.message.startswith("spec.s3.path: ")
+
+
+def test_what_a_job_of_the_version_before_has_said_is_understood() -> None:
+    told = asdict(Stored("s3://b/a/k", "0a", 1, "3.7.3", 2, "ff", 0.5, "a/k"))
+
+    assert outcome.parse(json.dumps({"stored": told})).stored == Stored(**told)

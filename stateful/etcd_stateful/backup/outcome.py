@@ -142,23 +142,39 @@ def serialise(outcome: Stored | Brought | Proven | Removed | Described | Failure
     if isinstance(outcome, Removed):
         return json.dumps({"removed": outcome.count})
     if isinstance(outcome, Failure):
-        short = outcome.message[:_LONGEST]
-        content = asdict(outcome) | {"message": short}
-        return json.dumps({"failure": content}, ensure_ascii=False)
+        return _serialise_failure(outcome, outcome.message[:_LONGEST])
     return _serialise_stored(outcome)
 
 
+def _serialise_failure(failure: Failure, words: str) -> str:
+    """Of its words as many as there is room for: in JSON a character may take six bytes."""
+    content = asdict(failure) | {"message": words}
+    text = json.dumps({"failure": content}, ensure_ascii=False)
+    if _fits(text):
+        return text
+    return _serialise_failure(failure, words[: len(words) * 3 // 4])
+
+
 def _serialise_stored(stored: Stored) -> str:
-    """Of the list of others as much as there is room for."""
+    """Of the list of others, and then of the notes, as much as there is room for."""
     content = asdict(replace(stored, others=None))
+    content["location"] = stored.location.removesuffix(stored.key)
     content["notes"] = [one[:200] for one in stored.notes[:2]]
     if stored.others is not None:
         content["others"] = others.to_json(stored.others)
     text = json.dumps({"stored": content}, ensure_ascii=False)
-    if stored.others and stored.others.newest and len(text.encode()) > _MOST_BYTES:
+    if _fits(text):
+        return text
+    if stored.others and stored.others.newest:
         fewer = replace(stored.others, newest=stored.others.newest[:-1])
         return _serialise_stored(replace(stored, others=fewer))
+    if stored.notes:
+        return _serialise_stored(replace(stored, notes=tuple(content["notes"][:-1])))
     return text
+
+
+def _fits(text: str) -> bool:
+    return len(text.encode()) <= _MOST_BYTES
 
 
 def parse(text: str) -> Said:
@@ -179,15 +195,17 @@ def parse(text: str) -> Said:
 
 
 def _stored(given: Mapping[str, Any]) -> Stored:
+    key, place = str(given["key"]), str(given["location"])
     return Stored(
-        location=str(given["location"]),
+        # The last version's Jobs say all of it.
+        location=place + key if place.endswith("/") else place,
         cluster_id=str(given["cluster_id"]),
         revision=whole(given["revision"]),
         version=str(given["version"]),
         size=whole(given["size"]),
         sha256=str(given["sha256"]),
         seconds=finite(given["seconds"]),
-        key=str(given["key"]),
+        key=key,
         verified=given["verified"] is True,
         pruned=whole(given["pruned"]),
         notes=tuple(str(one) for one in given["notes"]),

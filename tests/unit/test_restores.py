@@ -128,6 +128,26 @@ async def test_a_cluster_that_is_gone_is_made_from_what_was_recorded(world: Worl
     assert "00000000000000ab" in world.condition()["message"]
 
 
+async def test_a_manifest_that_was_altered_had_the_volumes_of_the_old_cluster_deleted(
+    world: World,
+) -> None:
+    """Who may write to the store is not who may say so here."""
+    uid = "01234567-89ab-cdef-0123-456789abcdef"
+    altered = {
+        "retainedClaims": {"discard": uid},
+        "recovery": {"survivor": "c-0"},
+        "paused": True,
+        "bootstrap": {"restore": {"storageType": "GCS", "gcs": {"path": "another/place"}}},
+    }
+    await world.settle()
+    world.end(Described(OLD | altered, "3.7.3", 42))
+    await world.settle()
+
+    made = world.kube.live(ETCD_CLUSTERS, "c")["spec"]
+    assert made == OLD | {"bootstrap": made["bootstrap"]}
+    assert made["bootstrap"]["restore"]["s3"] == S3
+
+
 async def test_a_spec_without_a_version_means_the_one_that_ran(world: World) -> None:
     """The operator's default may be another by now, and need not take the data."""
     await world.settle()

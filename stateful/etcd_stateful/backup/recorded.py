@@ -20,10 +20,16 @@ def record(
     name: str, spec: Mapping[str, Any], cluster: EtcdCluster | None = None
 ) -> dict[str, Any]:
     """With `cluster`, the parsed spec and the links that it runs with, where they are known."""
-    kept = {key: value for key, value in spec.items() if key not in _OF_ONE_LIFE}
+    kept = lasting(spec)
     if cluster is not None and (bare := _bare(cluster)):
         kept["TLS"] = {**(kept.get("TLS") or {}), **bare}
     return {"name": name, "spec": kept}
+
+
+def lasting(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Also of a spec that comes from a store, where others may have written it: whose volumes are
+    discarded, or whose data goes on, is said by nobody but a human, and here."""
+    return {key: value for key, value in spec.items() if key not in _OF_ONE_LIFE}
 
 
 def _bare(cluster: EtcdCluster) -> dict[str, str]:

@@ -24,6 +24,7 @@ from etcd_stateful.api.backup import JobPod
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import recorded
 from etcd_stateful.backup.named import Awaited, resolved
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by
@@ -264,7 +265,11 @@ def _reading(job: Job) -> Say:
 def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     # One that left the version to the operator ran this; the default may be another by now.
     version = {"version": described.version} if described.version else {}
-    spec = version | dict(described.spec) | {"bootstrap": {"restore": stores.to_spec(store)}}
+    spec = (
+        version
+        | recorded.lasting(described.spec)
+        | {"bootstrap": {"restore": stores.to_spec(store)}}
+    )
     return CreateCluster(
         {
             "metadata": {

@@ -210,6 +210,7 @@ class Backups:
                     job = backup_job(
                         backup, run, target, operator_image=image, cluster=of, last=last
                     )
+                    await self._note(body, run, job["metadata"]["name"])
                     await self._create(job)
                 case CreateTrial(run=run, stored=stored):
                     await self._create(self._trial_job(backup, run, stored))
@@ -266,6 +267,12 @@ class Backups:
             operator_image=self._operator_image,
             pull_secrets=recorded.pull_secrets(of),
         )
+
+    async def _note(self, body: Json, run: Run, job: str) -> None:
+        """On record before it is made: nobody could tell of it after an edit, and two would write
+        under one name."""
+        told = status.render(body, run, Tell("", ""), job=job, began="", now=self._now())
+        await self._write(body, told)
 
     async def _create(self, manifest: Json) -> None:
         await self._kube.create(JOBS, manifest)

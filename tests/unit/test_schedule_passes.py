@@ -204,18 +204,21 @@ async def test_between_runs_it_costs_nothing(world: World) -> None:
     assert world.kube.calls == calls
 
 
-async def test_a_clock_that_was_ahead_is_not_waited_for(world: World) -> None:
-    """What it had counted as done was 40 days of runs: none was begun, and none missed."""
+@pytest.mark.parametrize(("hours", "then"), [(40 * 24, "03:10"), (12, "15:10")])
+async def test_a_clock_that_was_ahead_is_not_waited_for(
+    world: World, hours: int, then: str
+) -> None:
+    """What it had counted as done were hours of runs: none was begun, and none missed."""
     await world.runs("03:00")
-    ahead = 40 * 86400 + 600
+    ahead = hours * 3600 + 600
     world.clock.now += ahead
     await world.settle()
-    world.end("03:10")
+    world.end(then)
     await world.settle()
     world.clock.now -= ahead
     await world.runs("03:01", "03:02")
 
-    assert world.backups() == ["03:00", "03:01", "03:02", "03:10"]
+    assert world.backups() == ["03:00", "03:01", "03:02", then]
 
 
 async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None:

@@ -122,7 +122,7 @@ class Schedules:
         self, body: Json, schedule: EtcdBackupSchedule, calendar: Calendar, backups: list[Json]
     ) -> Seen:
         now = self._wall_clock()
-        record = self._record(body, schedules.clock(schedule, now))
+        record = self._record(body, schedule, now)
         made = tuple(one for each in backups if (one := made_by(schedule, each, created(each))))
         due = calendar.due(record.counted_until, schedules.clock(schedule, now))
         return Seen(
@@ -142,14 +142,14 @@ class Schedules:
         found = self._store.get(ETCD_BACKUPS, schedule.namespace, name)
         return found is not None and name not in (one.name for one in made)
 
-    def _record(self, body: Json, clock: float) -> Record:
+    def _record(self, body: Json, schedule: EtcdBackupSchedule, now: float) -> Record:
         """As the status has it; where somebody has emptied that, since the object was made."""
         stored: Json = body.get("status") or {}
-        began = created(body) or self._wall_clock()
+        began = created(body) or now
         missed = stored.get("missedRuns")
         until = seconds(stored.get("countedUntil"))
         return Record(
-            counted_until=began if until is None else schedules.believed(until, clock),
+            counted_until=schedules.believed(schedule, began if until is None else until, now),
             times=str(stored.get("observedTimes") or ""),
             last_made=seconds(stored.get("lastScheduleTime")),
             last_missed=seconds(stored.get("lastMissedTime")),

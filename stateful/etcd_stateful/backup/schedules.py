@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from etcd_stateful.api.schedule import LONGEST_JITTER, EtcdBackupSchedule
+from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup import retention
 from etcd_stateful.backup.made import Made
 from etcd_stateful.backup.plan import LONGEST_WAIT
@@ -24,6 +24,9 @@ from etcd_stateful.backup.retention import LetGo
 
 BUSY_SECONDS: Final = 2.0
 """While a backup is made or deleted: what the operator itself writes of it is no event."""
+
+CLOCKS_DIFFER: Final = 300.0
+"""By so many seconds at most, those of two operators in whose turn one comes after the other."""
 
 PARTS: Final = 10
 """A jitter that nobody asked for is one of so many parts of the time between two runs."""
@@ -124,11 +127,11 @@ def clock(schedule: EtcdBackupSchedule, now: float) -> float:
     return now - jitter(schedule)
 
 
-def believed(until: float, now: float) -> float:
-    """Until when moments count as dealt with. A time that is far ahead was written by a clock that
-    was, and all that falls due until then would be left out without a word. An edit of the jitter
-    moves it by a day at most."""
-    return until if until - now <= LONGEST_JITTER else now
+def believed(schedule: EtcdBackupSchedule, until: float, now: float) -> float:
+    """Until when moments count as dealt with. A time that is ahead was written by a clock that was,
+    and all that falls due until then would be left out without a word. What was made for it
+    nevertheless is found by its name."""
+    return until if until - now <= CLOCKS_DIFFER else clock(schedule, now)
 
 
 def decide(seen: Seen) -> Step:

@@ -729,6 +729,31 @@ class TestAtAnInterval:
         assert await world.settle() == pytest.approx(LONGEST_WAIT)
         assert len(world.jobs()) == 1
 
+    @pytest.mark.parametrize("ahead", [7200, 365 * 86400])
+    async def test_a_clock_that_was_ahead_as_one_began_put_off_all_others(self, ahead: int) -> None:
+        """For a year no backup was made, and the status told of the last one as ever."""
+        world = await self.start()
+        world.clock.now += 3600
+        world.clock.now += ahead
+        await world.settle()
+        world.run_pod(message=outcome.serialise(STORED))
+        world.end_job()
+        await world.settle()
+        world.clock.now -= ahead
+        world.clock.now += 60
+        await world.settle()
+        assert len(world.jobs()) == 2
+        world.run_pod(name="p2", message=outcome.serialise(STORED))
+        world.end_job()
+        assert await world.settle() == pytest.approx(LONGEST_WAIT)
+
+        world.clock.now += 3590
+        await world.settle()
+        assert len(world.jobs()) == 2
+        world.clock.now += 10
+        await world.settle()
+        assert len(world.jobs()) == 3
+
     async def test_a_timer_that_stood_while_its_machine_slept_is_late_by_minutes(self) -> None:
         """Timers go by a clock that stands then, and intervals may be of days."""
         world = World()

@@ -153,8 +153,9 @@ class Backups:
 
     def _due(self, body: Json, backup: EtcdBackup) -> Run | None:
         stored: Json = body.get("status") or {}
-        began = created(body) or self._wall_clock()
-        return plan.due_run(backup, stored, seconds(stored.get("lastRunDate")), began)
+        now = self._wall_clock()
+        last, began = seconds(stored.get("lastRunDate")), created(body) or now
+        return plan.due_run(backup, stored, last, began, now)
 
     async def _let_go(self, body: Json) -> float | None:
         off = deletion.guard(_finalizers(body), wanted=False)

@@ -19,6 +19,8 @@ from etcd_stateful.backup.outcome import Failure, Progress, Proven, Said, Stored
 
 PROGRESS_SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 10.0
+SKEW: Final = 300.0
+"""By so many seconds the API server's clock may be ahead of the operator's."""
 LONGEST_WAIT: Final = 600.0
 """Timers run by another clock than the calendar, and a clock may be set, or stand while its machine
 sleeps."""
@@ -133,7 +135,7 @@ Step = CreateJob | CreateTrial | DeleteJob | Tell
 
 
 def due_run(
-    backup: EtcdBackup, stored: Mapping[str, Any], last: float | None, created: float
+    backup: EtcdBackup, stored: Mapping[str, Any], last: float | None, created: float, now: float
 ) -> Run | None:
     """The run that comes next; None where there will be none.
 
@@ -145,7 +147,9 @@ def due_run(
     """
     if backup.periodic:
         due = (created if last is None else last) + backup.policy.interval
-        return Run(str(int(due)), due)
+        # More than one interval from now only a clock has written it that was ahead; no backup
+        # would come, without a word, until it is right.
+        return Run(str(int(due)), due if due - now <= backup.policy.interval + SKEW else now)
     run = Run(f"g{backup.generation}", created)
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None

@@ -28,7 +28,7 @@ from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order, outcome
 from etcd_stateful.backup.outcome import Described, Failure
-from etcd_stateful.backup.restores import AWAIT_SECONDS
+from etcd_stateful.backup.restores import AWAIT_SECONDS, GIVE_UP_SECONDS, replacing
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
 from etcd_stateful.membership import records
 from etcd_stateful.membership.records import Bootstrap
@@ -655,6 +655,55 @@ class TestInPlace:
         assert await world.settle() == 2.0
 
         assert world.condition()["message"] == "all 7 are used"
+        assert "succeeded" not in world.status
+
+    async def test_one_that_nobody_had_confirmed_brought_old_data_back_months_later(
+        self, world: World
+    ) -> None:
+        """The cluster was deleted, to be gone."""
+        await world.settle()
+        world.clock.now += GIVE_UP_SECONDS
+        assert await world.settle() is None
+        assert world.status["succeeded"] is False
+        assert "given up" in world.status["reason"]
+        world.kube.remove(ETCD_CLUSTERS, "default", "c")
+
+        assert await world.settle() is None
+        assert not [name for kind, *_, name in world.kube.objects if kind == JOBS]
+        world.edit(SPEC | {"pod": {"nodeSelector": {"disk": "ssd"}}})
+        await world.settle()
+        assert world.condition()["reason"] == "Reading"
+
+    async def test_one_that_was_held_replaced_months_later_what_was_written_since(
+        self, world: World
+    ) -> None:
+        """A cluster of seven was made one of five, and nobody thought of it any more."""
+        self.confirm(world)
+        self.tell(world, "Held", "all 7 are used")
+        await world.settle()
+        assert replacing(world.kube.live(ETCD_RESTORES, "c"))
+        world.clock.now += GIVE_UP_SECONDS
+        assert await world.settle() is None
+
+        assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
+        assert world.status["reason"].startswith("all 7 are used. It was so for a day")
+
+    async def test_an_edit_begins_the_day_anew(self, world: World) -> None:
+        await world.settle()
+        world.clock.now += GIVE_UP_SECONDS - 1
+        world.edit(SPEC | {"pod": {"nodeSelector": {"disk": "ssd"}}})
+        await world.settle()
+        world.clock.now += GIVE_UP_SECONDS - 1
+        assert await world.settle() == 30.0
+        assert "succeeded" not in world.status
+
+    async def test_what_is_held_after_it_took_over_is_not_given_up(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Held", "spec.paused is true", generation=None)
+        await world.settle()
+        world.clock.now += 2 * GIVE_UP_SECONDS
+
+        assert await world.settle() == 2.0
         assert "succeeded" not in world.status
 
     async def test_a_failure_ends_it_and_says_what_is_left(self, world: World) -> None:

@@ -31,7 +31,7 @@ from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import write_news
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
-from etcd_operator.moments import rfc3339
+from etcd_operator.moments import rfc3339, seconds_since
 from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
@@ -107,11 +107,17 @@ class Restores:
             secret = self._finder.known(
                 SECRETS, restore.namespace, naming.start_secret(restore.name)
             )
-            return await self._with_backup(Seen(restore, stored, _born(cluster, secret)))
+            seen = Seen(restore, stored, _born(cluster, secret), waited=self._waited(stored))
+            return await self._with_backup(seen)
         name = naming.backup_job(restore.name, restores.description(restore).id)
         job = await self._jobs.find(restore, name)
         seen = Seen(restore, stored, job=job)
         return await self._with_backup(seen) if job is None else seen
+
+    def _waited(self, stored: Json) -> float:
+        conditions = {one["type"]: one for one in stored.get("conditions") or ()}
+        told = conditions.get("Complete") or {}
+        return seconds_since(told.get("lastUpdateTime"), self._wall_clock())
 
     async def _with_backup(self, seen: Seen) -> Seen:
         """With the EtcdBackup that the spec names, if it names one."""

@@ -14,8 +14,8 @@ A cluster that is there is touched only by a spec that names its ID.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful import naming
@@ -34,6 +34,8 @@ LOOK_SECONDS: Final = 2.0
 AWAIT_SECONDS: Final = 10.0
 """Until an EtcdBackup that is awaited is looked at again."""
 SLOW_SECONDS: Final = 30.0
+GIVE_UP_SECONDS: Final = 86400.0
+"""Until one that is kept from its work is over."""
 
 HELD: Final = "Held"
 FAILED: Final = "Failed"
@@ -70,6 +72,8 @@ class Seen:
     """Where the EtcdBackup has stored that the spec names; None where that was not looked up."""
     pod: JobPod = field(default_factory=JobPod)
     """What that EtcdBackup says of its pods."""
+    waited: float = 0.0
+    """Seconds since it began to say what `stored` has of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,7 @@ def _not_confirmed(seen: Seen, cluster: Born) -> Say:
     name = seen.restore.name
     which = f" ({cluster.cluster_id})" if cluster.cluster_id else ", which has not formed yet"
     named = cluster.cluster_id or "its status.clusterID"
-    return Say(
+    said = Say(
         "ClusterExists",
         f"spec.etcdCluster.name: there is an EtcdCluster {name}{which}. Nothing is done to it. To "
         f"give up what it holds for what is in the backup, set spec.replace.clusterID to "
@@ -178,6 +182,7 @@ def _not_confirmed(seen: Seen, cluster: Born) -> Say:
         "False",
         after=SLOW_SECONDS,
     )
+    return _for_a_day(seen, said)
 
 
 def _wrong_id(seen: Seen, cluster: Born) -> Say:
@@ -204,8 +209,23 @@ def _in_place(seen: Seen, cluster: Born) -> Say:
         kept = f"{words}. EtcdCluster {restore.name} goes on with the data that it has"
         return Say("RestoreFailed", kept, "False", failed=True)
     if state in (FAILED, HELD):
-        return Say("Held", words, "False", after=LOOK_SECONDS)
+        held = Say("Held", words, "False", after=LOOK_SECONDS)
+        return _for_a_day(seen, held) if "generation" in told else held
     return Say("Restoring", words or cluster.doing, after=LOOK_SECONDS)
+
+
+def _for_a_day(seen: Seen, said: Say) -> Say:
+    """Then it is given up. Whoever takes the hindrance away months later, or deletes the cluster,
+    has forgotten what that sets off, and all that was written since would be lost."""
+    conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
+    told = next((one for one in conditions if one["type"] == "Complete"), {})
+    now = (said.reason, said.message, seen.restore.generation)
+    before = (told.get("reason"), told.get("message"), told.get("observedGeneration"))
+    if now != before or seen.waited < GIVE_UP_SECONDS:
+        return said
+    words = f"{said.message}. It was so for a day, and this EtcdRestore is given up: nothing comes "
+    words += "of it any more, unless it is edited or made anew"
+    return replace(said, message=words, after=None, failed=True)
 
 
 def _nothing_there(seen: Seen) -> Say:

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -229,3 +231,41 @@ async def test_a_store_that_takes_what_it_is_asked_and_says_nothing_is_given_up(
 
     assert caught.value.failure.reason == "StoreUnreachable"
     assert "retries" not in caught.value.failure.message
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> Iterator[Path]:
+    """As a file on a volume whose server has gone: who opens it waits until it is back."""
+    os.mkfifo(tmp_path / KEY)
+    os.mkfifo(tmp_path / names.manifest_of(KEY))
+    yield tmp_path
+    for path in tmp_path.iterdir():
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+
+
+@pytest.mark.parametrize("what", ["get", "read"])
+async def test_a_volume_that_hangs_held_a_restore_without_a_word(
+    sink: Sink, hung: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(sinks, "SILENT_SECONDS", 0.3)
+    with pytest.raises(StoreFailed, match="volume 'claim' says nothing for") as said:
+        async with asyncio.timeout(10):
+            await ASKED[what](sink)
+
+    assert said.value.failure.reason == "StoreUnreachable"
+
+
+async def test_a_volume_that_hangs_kept_a_backup_from_saying_that_its_time_was_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else went on in the meantime, the timer neither."""
+    back = threading.Event()
+    monkeypatch.setattr(sinks, "sync", lambda _: back.wait(20))
+    sink = Sink(Store("Volume", "claim", KEY), None, root=str(tmp_path))
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await sink.put(KEY, b"manifest")
+
+    assert time.monotonic() - began < 10
+    back.set()

@@ -19,7 +19,7 @@ async def remove(order: Order, sink: Sink) -> Removed | Failure:
     removed = 0
     try:
         if not order.scheduled:  # Of a schedule the next run may be under way, and clears up.
-            sink.clear()
+            await sink.clear()
         for key in await _keys(order, sink):
             if await _is_own(order, sink, key):
                 await sink.delete((key, names.manifest_of(key)))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 SILENT_SECONDS: Final = 20.0
@@ -53,3 +54,13 @@ class Attended:
         else:
             again = min(self._seconds, LOOK_SECONDS)
             self._timer = self._loop.call_later(again, self._look)
+
+
+async def aside(work: Callable[[], None]) -> None:
+    """Does what may block, while a time that was given can still come to its end. By a thread that
+    nobody waits for then: what a volume holds up may never come back."""
+    thread = ThreadPoolExecutor(1)
+    try:
+        await asyncio.get_running_loop().run_in_executor(thread, work)
+    finally:
+        thread.shutdown(wait=False)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
@@ -19,7 +19,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
-from etcd_operator.backup.silence import SILENT_SECONDS
+from etcd_operator.backup.silence import SILENT_SECONDS, aside
 from etcd_operator.durable import sync
 from etcd_operator.moments import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
@@ -125,7 +125,7 @@ class Sink:
         guarded = _Guarded(pieces)
         target = self._unfinished if self._on_disk else key
         try:
-            self.clear()
+            await self.clear()
             client = self._made(_PATIENT | _STUBBORN, _WRITING)
             await obstore.put_async(
                 client, target, guarded, chunk_size=PART, max_concurrency=AT_ONCE
@@ -153,10 +153,10 @@ class Sink:
         """The content of something small; None where there is none. Raises StoreFailed, and
         TooLarge: what cannot be read is there all the same."""
         try:
-            found = await obstore.get_async(self._client, key)
+            found = await self._heard(obstore.get_async(self._client, key))
             if (size := found.meta["size"]) > most:
                 raise TooLarge(f"it has {size} bytes, which is more than {most} bytes")
-            return bytes(await found.bytes_async())
+            return bytes(await self._heard(found.bytes_async()))
         except FileNotFoundError:
             return None
         except Errors as error:
@@ -165,7 +165,7 @@ class Sink:
     async def size(self, key: str) -> int | None:
         """None where there is nothing of that name. Raises StoreFailed."""
         try:
-            return int((await obstore.head_async(self._client, key))["size"])
+            return int((await self._heard(obstore.head_async(self._client, key)))["size"])
         except FileNotFoundError:
             return None
         except Errors as error:
@@ -175,10 +175,10 @@ class Sink:
         """A large content, piece by piece, one of them ahead; raises StoreFailed."""
         coming: asyncio.Future[Any] | None = None
         try:
-            found = await obstore.get_async(self._made(_PATIENT, _READING), key)
+            found = await self._heard(obstore.get_async(self._made(_PATIENT, _READING), key))
             stream = aiter(found.stream(min_chunk_size=PIECE))
             coming = asyncio.ensure_future(anext(stream, None))
-            while (piece := await coming) is not None:
+            while (piece := await self._heard(coming)) is not None:
                 coming = asyncio.ensure_future(anext(stream, None))
                 yield memoryview(piece)
         except Errors as error:
@@ -222,10 +222,12 @@ class Sink:
             except Errors as error:
                 raise self._failed(error) from error
 
-    def clear(self) -> None:
+    async def clear(self) -> None:
         """What tries that were killed have left in a volume; raises StoreFailed."""
-        if not self._on_disk:
-            return
+        if self._on_disk:
+            await aside(self._clear)
+
+    def _clear(self) -> None:
         folder = (self._root / self._unfinished).parent
         try:
             for path in folder.iterdir() if folder.is_dir() else ():
@@ -236,10 +238,25 @@ class Sink:
         except OSError as error:
             raise self._failed(error) from error
 
+    async def _heard(self, answer: Awaitable[Any]) -> Any:
+        """A bucket that says nothing is given up by the client, a volume by nobody."""
+        if not self._on_disk:
+            return await answer
+        try:
+            async with asyncio.timeout(SILENT_SECONDS):
+                return await answer
+        except TimeoutError as error:
+            where, claim = self._store.path_field, self._store.bucket
+            words = f"{where}: volume {claim!r} says nothing for {SILENT_SECONDS:g} s"
+            raise StoreFailed(Failure("StoreUnreachable", words)) from error
+
     async def _settle(self, unfinished: str, key: str) -> None:
-        sync(self._root / unfinished)
+        await aside(lambda: sync(self._root / unfinished))
         await obstore.rename_async(self._client, unfinished, key)
-        # Folders may have been made on the way to it, and each is a name in the one above.
+        await aside(lambda: self._sync_folders(key))
+
+    def _sync_folders(self, key: str) -> None:
+        """Some may have been made on the way to it, and each is a name in the one above."""
         for folder in (self._root / key).parents:
             sync(folder)
             if folder == self._root:

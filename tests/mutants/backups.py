@@ -249,8 +249,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _JOB,
-        ', "activeDeadlineSeconds": deadline}',
-        "}",
+        'kept | {"activeDeadlineSeconds": deadline}',
+        "kept",
         "one pod that cannot start is in the way of all later backups",
     ),
     Mutant(

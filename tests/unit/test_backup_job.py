@@ -17,7 +17,12 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.plan import Run, Target
-from etcd_stateful.manifests.backup_job import RECEIVING, backup_job, deletion_job, order
+from etcd_stateful.manifests.backup_job import (
+    RECEIVING,
+    backup_job,
+    deletion_job,
+    order,
+)
 
 GOLDEN = Path(__file__).parent / "golden" / "backups"
 METADATA = {"namespace": "ns", "name": "b", "uid": "uid-b", "generation": 1}
@@ -56,7 +61,6 @@ CASES: dict[str, dict[str, Any]] = {
 
 def test_one_of_many_is_not_in_the_way_of_the_others_for_ever() -> None:
     """A nodeSelector that no node has was mended in the template, and no run ever saw it."""
-    assert "activeDeadlineSeconds" not in job("coreos")["spec"], "an edit ends it"
     assert job("interval-tls")["spec"]["activeDeadlineSeconds"] == 3600 + 4 * 3 * 300
     patient = CASES["coreos"] | {
         "backupPolicy": {"backupIntervalInSecond": 9, "timeoutInSecond": 2**31 - 1}
@@ -64,6 +68,19 @@ def test_one_of_many_is_not_in_the_way_of_the_others_for_ever() -> None:
     made = parse_backup({"metadata": METADATA, "spec": patient})
     spec = backup_job(made, Run("1", 0.0), None, operator_image="o")["spec"]
     assert spec["activeDeadlineSeconds"] * 10**9 < 2**63, "or it would be over at once"
+
+
+@pytest.mark.parametrize("made", ["backup", "deletion"])
+def test_a_single_backup_whose_pod_was_evicted_each_time_was_tried_for_ever(made: str) -> None:
+    """Nor did one end that no node had room for; the deletion that waits for it is tried again."""
+    backup = parse_backup({"metadata": METADATA, "spec": CASES["coreos"]})
+    jobs = {
+        "backup": backup_job(backup, Run("g1", 0.0), None, operator_image="operator:1"),
+        "deletion": deletion_job(backup, {}, operator_image="operator:1"),
+    }
+
+    assert jobs[made]["spec"].get("activeDeadlineSeconds") == 86400 + 4 * 3 * 60
+    assert "ttlSecondsAfterFinished" not in jobs[made]["spec"]
 
 
 def job(case: str) -> dict[str, Any]:

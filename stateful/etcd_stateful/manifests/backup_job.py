@@ -43,6 +43,7 @@ RECEIVING: Final = ({"name": "GRPC_EXPERIMENTS", "value": "-event_engine_client"
 
 _STOP_SECONDS: Final = 30
 _WAITING_SECONDS: Final = 3600
+_DAY: Final = 86400
 _RESOURCES: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}}
 
 
@@ -180,15 +181,16 @@ def _labelled(backup: EtcdBackup, told: Order) -> dict[str, dict[str, str]]:
 def _limits(backup: EtcdBackup) -> dict[str, int]:
     """Where there are many, they go after a day; that of a single backup stays as long as this.
 
-    Nor may one of them wait for ever to be started: only the next is made by a spec that was mended
-    since. All its tries have their time, in up to three containers, and an hour.
+    Nor may any of them wait for ever to be started, or be evicted again and again, which counts as
+    no try. All its tries have their time, in up to three containers; and an hour, as only the next
+    is made by a spec that was mended since, or a day where there is no next.
     """
-    if not (backup.periodic or backup.scheduled):
-        return {}
+    many = backup.periodic or backup.scheduled
     working = 3 * backup.policy.timeout * (TRIES + 1)
     # In nanoseconds, Kubernetes takes what is much longer for a time that is over.
-    deadline = min(_WAITING_SECONDS + working, LONGEST)
-    return {"ttlSecondsAfterFinished": 86400, "activeDeadlineSeconds": deadline}
+    deadline = min((_WAITING_SECONDS if many else _DAY) + working, LONGEST)
+    kept = {"ttlSecondsAfterFinished": _DAY} if many else {}
+    return kept | {"activeDeadlineSeconds": deadline}
 
 
 def _pod(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -200,3 +204,36 @@ async def test_manifests_are_asked_for_side_by_side(
     assert await folder.prune(made[-1]) == 18
 
     assert most == pruning.AT_ONCE
+
+
+DELETION = """
+import asyncio, os, sys
+from etcd_operator.backup.removal import remove
+from etcd_operator.backup.sink import Sink
+from etcd_operator.leaving import leave
+from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.order import Order
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 65534)
+store = Store("Volume", "claim", "etcd")
+order = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", store, stamped=True, action="delete")
+print(asyncio.run(remove(order, Sink(store, None, root=sys.argv[1], owner_uid="uid-b"))))
+leave(0)
+"""
+
+
+def test_a_folder_of_root_beside_the_backups_kept_all_of_them_for_good() -> None:
+    """As `lost+found` on a volume that is a whole disk: neither maxBackups nor deletionPolicy
+    deleted anything there."""
+    with tempfile.TemporaryDirectory() as root:
+        folder = Folder(Path(root))
+        folder.put(1)
+        folder.put(2)
+        (folder.root / "lost+found").mkdir()
+        (folder.root / "lost+found").chmod(0)
+        folder.root.chmod(0o777)
+        command = [sys.executable, "-c", DELETION, root]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+        assert found.stdout.strip() == "Removed(count=2)"

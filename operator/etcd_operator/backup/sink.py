@@ -191,8 +191,21 @@ class Sink:
                 await asyncio.gather(coming, return_exceptions=True)
 
     async def names(self, start: str) -> list[str]:
-        """Keys that begin with `start`; raises StoreFailed."""
+        """Keys that begin with `start`, those in its own folder; raises StoreFailed."""
+        if self._on_disk:
+            return await self._in_folder(start)
         return [one.key async for page in self.pages(start) for one in page]
+
+    async def _in_folder(self, start: str) -> list[str]:
+        """Other folders of a volume may be root's alone, such as lost+found."""
+        folder = start.rpartition("/")[0]
+        try:
+            answer = obstore.list_with_delimiter_async(self._client, folder or None)
+            found = await self._heard(answer)
+        except Errors as error:
+            raise self._failed(error) from error
+        keys = (one["path"] for one in found["objects"])
+        return [k for k in keys if k.startswith(start) and not k.endswith(names.UNFINISHED)]
 
     async def pages(self, start: str) -> AsyncIterator[list[File]]:
         """What begins with `start`, as the store hands it out; raises StoreFailed."""

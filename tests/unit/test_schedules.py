@@ -445,6 +445,16 @@ class TestWhose:
         assert not made_by(HOURLY, self.body(**held)).deletes_stored  # type: ignore[union-attr]
         assert made_by(HOURLY, self.body(**held) | policy).deletes_stored  # type: ignore[union-attr]
 
+    def test_a_template_that_came_to_say_retain_did_not_keep_what_was_stored_before(self) -> None:
+        """All that was made until then was deleted with its files."""
+        now = replace(HOURLY, template={"deletionPolicy": "Retain"})
+        there = [
+            made_by(now, self.body()),
+            made_by(now, self.body(spec={"deletionPolicy": "Delete"})),
+        ]
+
+        assert [one.keeps_stored for one in there if one] == [True, False]
+
 
 class TestMeasured:
     @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Made:
     """What it has seen in the store that is not of its schedule."""
     deleting: bool = False
     keeps_stored: bool = False
-    """Its own spec or the template says that what is stored stays."""
+    """Its own spec, or where that is silent the template by now, says that what is stored stays."""
     deletes_stored: bool = False
     """What is stored goes with it, once it is deleted."""
     finalizers: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def made_by(
         reason=str(said.get("reason") or ""),
         others=status.get("otherBackups"),
         deleting="deletionTimestamp" in metadata,
-        keeps_stored=policy == "Retain",
+        keeps_stored=(policy or schedule.template.get("deletionPolicy")) == "Retain",
         deletes_stored=policy == "Delete" and FINALIZER in finalizers,
         finalizers=finalizers,
         created=created or 0.0,

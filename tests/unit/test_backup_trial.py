@@ -257,6 +257,17 @@ class TestThePasses:
         assert world.condition()["reason"] == "VerificationFailed"
         assert "integrity check failed" in world.condition()["message"]
 
+    async def test_an_etcdutl_without_memory_was_told_as_a_backup_that_is_bad(self) -> None:
+        world = await self.stored()
+        self.end(world, "restoring snapshot", container="etcdutl", code=137)
+        pod = world.kube.live(PODS, "p2")
+        pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["reason"] = "OOMKilled"
+        world.kube.put(PODS, pod)
+        await world.settle()
+
+        assert world.condition()["reason"] == "OutOfMemory"
+        assert "container etcdutl needs more memory" in world.condition()["message"]
+
     async def test_an_etcd_that_keeps_failing_is_told_by_its_last_words(self) -> None:
         """It was told as too little time, and more time helped nobody."""
         world = await self.stored()

@@ -227,6 +227,23 @@ async def test_a_job_that_says_nothing_is_told_in_kubernetes_words(world: World)
     assert "BackoffLimitExceeded: too many tries" in world.status["reason"]
 
 
+async def test_a_pod_without_memory_was_told_as_a_limit_of_tries(world: World) -> None:
+    """Who is killed has no last word, and nobody was told what to raise."""
+    await world.settle()
+    world.run_pod(message="", code=137)
+    pod = world.kube.live(PODS, "p1")
+    pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = "OOMKilled"
+    world.kube.put(PODS, pod)
+    await world.settle()
+    assert world.condition()["reason"] == "OutOfMemory"
+    assert world.condition()["message"].endswith("it is tried again")
+    world.end_job("Failed", reason="BackoffLimitExceeded", message="Job has reached the limit")
+    await world.settle()
+
+    assert world.status["succeeded"] is False
+    assert world.status["reason"].startswith("spec.pod.resources: container backup needs more")
+
+
 async def test_a_backup_that_has_failed_is_over_whatever_becomes_of_its_job(world: World) -> None:
     """Somebody tidies up: it must not begin again for ever."""
     await world.settle()

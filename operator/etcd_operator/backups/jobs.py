@@ -138,6 +138,9 @@ def _said(pod: Any) -> Said:
         found = outcome.parse(text)
         if found.failure:
             return found
+    if name := jobs.out_of_memory(pod):
+        words = f"spec.pod.resources: container {name} needs more memory than its limit (OOMKilled)"
+        return Said(failure=Failure("OutOfMemory", f"{words}: raise limits.memory"))
     if words := jobs.message(pod, ETCDUTL):
         return Said(
             failure=Failure("VerificationFailed", f"etcdutl does not restore it: {words[-400:]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from etcd_operator.objects import reading
@@ -39,11 +39,8 @@ def newest(pods: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 def message(pod: Mapping[str, Any], container: str) -> str:
     """What the container left behind when it ended; empty while it has not."""
-    status = pod.get("status") or {}
-    kinds = ("initContainerStatuses", "containerStatuses")
-    for one in (one for kind in kinds for one in status.get(kind) or ()):
-        ended = (one.get("state") or {}).get("terminated") or {}
-        if one["name"] == container and ended:
+    for name, ended in _ended(pod):
+        if name == container:
             return str(ended.get("message") or "")
     return ""
 
@@ -53,6 +50,19 @@ def backs_up(pod: Mapping[str, Any]) -> bool:
     labels = pod["metadata"].get("labels") or {}
     runs = (pod.get("status") or {}).get("phase") == "Running"
     return runs and labels.get(naming.LABEL_NAME) == LABEL
+
+
+def out_of_memory(pod: Mapping[str, Any]) -> str:
+    """The container that was killed for want of memory, which has no last word; empty for none."""
+    return next((name for name, ended in _ended(pod) if ended.get("reason") == "OOMKilled"), "")
+
+
+def _ended(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    status = pod.get("status") or {}
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for one in status.get(kind) or ():
+            if ended := (one.get("state") or {}).get("terminated"):
+                yield one["name"], ended
 
 
 def _conditions(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:

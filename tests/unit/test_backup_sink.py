@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import threading
 import time
@@ -182,6 +183,28 @@ def test_authorities_that_cannot_be_read_are_told_by_their_key(
     with pytest.raises(StoreFailed, match=f"^spec.s3.caSecret: {words}") as caught:
         Sink(store, None, {"ca.crt": found} if found else {})
     assert caught.value.failure.reason == "InvalidSecret"
+
+
+KEY_FILE = {"type": "service_account", "private_key": "S3CRET", "client_email": "a@b"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "field"),
+    [
+        ("ABS", {"storage-account": "etcd", "storage-key": "S3CRET!"}, "spec.abs.absSecret"),
+        ("GCS", {"credentials.json": json.dumps(KEY_FILE)}, "spec.gcs.gcpSecret"),
+    ],
+)
+def test_a_key_that_is_none_was_blamed_on_the_path(
+    kind: str, files: dict[str, str], field: str
+) -> None:
+    with pytest.raises(StoreFailed) as caught:
+        Sink(Store(kind, "bucket", KEY, "keys"), files)
+
+    failure = caught.value.failure
+    assert failure.reason == "InvalidSecret"
+    assert failure.message.startswith(f"{field}: Secret keys cannot be used: ")
+    assert "S3CRET" not in failure.message
 
 
 async def test_one_that_is_not_there_is_said_so(sink: Sink) -> None:

@@ -296,7 +296,15 @@ class Sink:
                 case _:
                     return LocalStore(self._root)
         except Errors as error:
-            raise self._failed(error) from error
+            raise self._unmade(error) from error
+
+    def _unmade(self, error: BaseException) -> StoreFailed:
+        """Nobody was asked yet: what it was made of is wrong, which is what the Secret holds."""
+        store, words = self._store, trouble.first_line(str(error))
+        if not store.secret:
+            return self._failed(error)
+        where = f"{store.secret_field}: Secret {store.secret}"
+        return StoreFailed(Failure("InvalidSecret", f"{where} cannot be used: {words}"))
 
     def _failed(self, error: BaseException) -> StoreFailed:
         raw = str(error)

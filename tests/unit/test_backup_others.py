@@ -178,7 +178,7 @@ def test_it_is_in_the_status_of_the_backup() -> None:
 
 
 def made(moment: int, told: dict[str, Any] | None) -> Made:
-    return Made(f"s-{moment}", f"uid-{moment}", "1", moment, "w", "stored", others=told)
+    return Made(f"s-{moment}", f"uid-{moment}", "1", moment, "stored", others=told)
 
 
 def test_a_schedule_says_what_its_newest_backup_has_seen_and_does_not_forget_it() -> None:

@@ -221,6 +221,18 @@ async def test_a_clock_that_was_ahead_is_not_waited_for(
     assert world.backups() == ["03:00", "03:01", "03:02", then]
 
 
+async def test_an_annotation_that_somebody_altered_stopped_all_runs(world: World) -> None:
+    """It was told on in the status, which the API server refused: it was longer than a time is."""
+    await world.runs("03:00")
+    body = world.kube.live(ETCD_BACKUPS, world.name("03:00"))
+    body["metadata"]["annotations"][naming.SCHEDULED_TIME] = "at some time " * 10
+    world.kube.put(ETCD_BACKUPS, body)
+    await world.settle()
+
+    [listed] = world.status["backups"]
+    assert listed["scheduledTime"] == "2026-11-21T03:00:00Z"
+
+
 async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None:
     world.declare(jitterSeconds=50)
     later = jitter(parse_schedule(world.kube.live(ETCD_SCHEDULES, "s")))

@@ -28,7 +28,7 @@ def seen(**changes: Any) -> Seen:
 
 def made(moment: int, **changes: Any) -> Made:
     name = scheduled_backup("s", moment)
-    base = Made(name, f"uid-{moment}", "1", moment, f"written-{moment}", "stored")
+    base = Made(name, f"uid-{moment}", "1", moment, "stored")
     return replace(base, **changes)
 
 

@@ -22,8 +22,6 @@ class Made:
     resource_version: str
     moment: int
     """Of the schedule; seconds since 1970."""
-    written: str
-    """The same as RFC 3339."""
     state: State = "running"
     verified: bool = False
     over: str = ""
@@ -70,13 +68,11 @@ def made_by(
     said: Mapping[str, Any] = conditions.get("Complete") or {}
     finalizers = tuple(metadata.get("finalizers") or ())
     policy = (body.get("spec") or {}).get("deletionPolicy")
-    notes: Mapping[str, Any] = metadata.get("annotations") or {}
     return Made(
         name=str(metadata["name"]),
         uid=str(metadata["uid"]),
         resource_version=str(metadata["resourceVersion"]),
         moment=moment,
-        written=str(notes.get(naming.SCHEDULED_TIME, "")),
         state=_state(status, conditions),
         verified=bool(status.get("verified")),
         over=str(status.get("lastSuccessDate") or ""),

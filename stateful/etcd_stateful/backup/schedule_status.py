@@ -56,7 +56,7 @@ def render(
         "countedUntil": written(record.counted_until),
         "observedTimes": seen.schedule.times,
         "missedRuns": record.missed,
-        "backups": [_listed(one) for one in newest[:MOST_LISTED]],
+        "backups": [_listed(one, written) for one in newest[:MOST_LISTED]],
     }
     told |= others(body, newest)
     if running := [one.name for one in newest if one.state == "running" and not one.deleting]:
@@ -102,8 +102,8 @@ def _moment(one: Made) -> int:
     return one.moment
 
 
-def _listed(one: Made) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": one.name, "scheduledTime": one.written}
+def _listed(one: Made, written: Written) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": one.name, "scheduledTime": written(one.moment)}
     if one.state != "running":
         told["succeeded"] = one.state == "stored"
     if one.verified:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,13 @@ import yaml
 from test_manifests_golden import text_of
 
 from etcd_operator.backup.channel import NoChannel, open_channel
+from etcd_operator.credentials import signing
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
+from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
+from etcd_stateful.backup import trial
+from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.plan import Run, Target
 from etcd_stateful.manifests.backup_job import (
     RECEIVING,
@@ -166,6 +172,48 @@ def test_a_certificate_that_the_spec_does_not_name_is_not_blamed_on_its_field(
 
     with pytest.raises(NoChannel, match=f"^{field}: Secret {given or 'c-operator-tls'} has no key"):
         open_channel(told, told.endpoints[0], str(tmp_path))
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Path:
+    """What a Secret has for a client of etcd, as it should be."""
+    authority = signing.make(trial.AUTHORITY, {}, time.time())
+    for name, content in signing.make(trial.LEAVES[1], authority, time.time()).items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+CERTIFIED = replace(
+    Order("ns/b", "u", ("https://c:2379",), "spec.etcdEndpoints", Store("S3", "b", "k")),
+    client_secret="mine",
+)
+
+
+@pytest.mark.parametrize("name", ["etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key"])
+def test_a_key_of_the_secret_that_is_none_was_told_as_an_etcd_that_does_not_answer(
+    name: str, client: Path
+) -> None:
+    open_channel(CERTIFIED, "https://c:2379", str(client)).close()
+    (client / name).write_text("S3CRET")
+
+    with pytest.raises(NoChannel, match="Secret mine: key") as caught:
+        open_channel(CERTIFIED, "https://c:2379", str(client))
+
+    failure = caught.value.failure
+    assert failure.reason == "InvalidSecret"
+    assert name in failure.message
+    assert "S3CRET" not in failure.message
+
+
+def test_the_key_of_another_certificate_was_told_as_an_etcd_that_does_not_answer(
+    client: Path,
+) -> None:
+    other = signing.make(trial.AUTHORITY, {}, time.time())
+    made = signing.make(trial.LEAVES[1], other, time.time())
+    (client / "etcd-client.key").write_bytes(made["etcd-client.key"])
+
+    with pytest.raises(NoChannel, match="hold no certificate and its key in PEM"):
+        open_channel(CERTIFIED, "https://c:2379", str(client))
 
 
 @pytest.mark.parametrize("host", ["unix", "dns", "ipv4", "etcd.ns.svc", "[::1]"])

@@ -127,4 +127,19 @@ def _credentials(order: Order, folder: Path) -> Any:
         except OSError:
             words = f"{order.client_secret_field}: Secret {order.client_secret} has no key {name}"
             raise NoChannel(Failure("InvalidSecret", words)) from None
+    _check(order, folder)
     return grpc.ssl_channel_credentials(content[_CA], content[_KEY], content[_CERTIFICATE])
+
+
+def _check(order: Order, folder: Path) -> None:
+    """gRPC says of what cannot be read no more than that nobody answers; raises NoChannel."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # What is too weak is etcd's to say.
+    where = f"{order.client_secret_field}: Secret {order.client_secret}:"
+    try:
+        what = f"key {_CA} holds no certificate of an authority in PEM"
+        context.load_verify_locations(folder / _CA)
+        what = f"keys {_CERTIFICATE} and {_KEY} hold no certificate and its key in PEM"
+        context.load_cert_chain(folder / _CERTIFICATE, folder / _KEY, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise NoChannel(Failure("InvalidSecret", f"{where} {what}")) from error

@@ -23,7 +23,7 @@ from etcd_stateful.backup import outcome
 from etcd_stateful.backup.outcome import Removed
 
 CALLS = ("get", "list", "create", "merge_patch", "apply", "delete")
-BACKUP, DELETION = "b-backup-g1", "b-backup-delete-g1"
+BACKUP, DELETION = "b-backup-g1", "b-backup-delete-g2"
 MOST = 100
 
 When = Literal["before", "after"]
@@ -111,6 +111,7 @@ class Mortal(World):
 
         body = self.kube.live(ETCD_BACKUPS, "b")
         body["metadata"]["deletionTimestamp"] = self.clock.rfc3339()
+        body["metadata"]["generation"] += 1
         self.kube.put(ETCD_BACKUPS, body)
         await self.rest()
         assert self.finalizers()

@@ -673,10 +673,11 @@ class TestAPrivateRegistry:
         await made(world)
         body = world.kube.live(ETCD_BACKUPS, "b")
         body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+        body["metadata"]["generation"] += 1
         world.kube.put(ETCD_BACKUPS, body)
         await world.settle()
 
-        assert self.pulled(world, "b-backup-delete-g1") == ["mirror", "both"]
+        assert self.pulled(world, "b-backup-delete-g2") == ["mirror", "both"]
 
     async def test_of_a_cluster_that_is_gone_its_own_are_left(self, world: World) -> None:
         world.declare(pod={"imagePullSecrets": [{"name": "own"}]})
@@ -855,10 +856,11 @@ class TestWithTheObject:
     """deletionPolicy."""
 
     async def gone(self, world: World) -> None:
-        """As `kubectl delete` begins it."""
+        """As `kubectl delete` begins it: the API server takes it for an edit."""
         body = world.kube.live(ETCD_BACKUPS, "b")
         assert body["metadata"]["finalizers"]
         body["metadata"]["deletionTimestamp"] = world.clock.rfc3339()
+        body["metadata"]["generation"] += 1
         world.kube.put(ETCD_BACKUPS, body)
 
     def finalizers(self, world: World) -> list[str]:
@@ -882,8 +884,8 @@ class TestWithTheObject:
         await self.gone(world)
         await world.settle()
 
-        assert world.jobs() == ["b-backup-delete-g1", "b-backup-g1"]
-        job = world.kube.live(JOBS, "b-backup-delete-g1")
+        assert world.jobs() == ["b-backup-delete-g2", "b-backup-g1"]
+        job = world.kube.live(JOBS, "b-backup-delete-g2")
         told = job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
         assert order.parse(told).action == "delete"
         assert order.parse(told).owner_uid == "uid-b"
@@ -904,7 +906,7 @@ class TestWithTheObject:
         world.stop_pod()
         await world.settle()
 
-        assert world.jobs() == ["b-backup-delete-g1"]
+        assert world.jobs() == ["b-backup-delete-g2"]
 
     async def test_a_backup_that_was_told_to_stop_stored_it_behind_its_deletion(
         self, world: World
@@ -936,7 +938,7 @@ class TestWithTheObject:
         assert world.jobs() == ["b-backup-g1"]
         world.stop_pod()
         await world.settle()
-        assert world.jobs() == ["b-backup-delete-g1"]
+        assert world.jobs() == ["b-backup-delete-g2"]
 
     @pytest.mark.parametrize(
         ("changes", "also"),
@@ -956,7 +958,7 @@ class TestWithTheObject:
         await self.gone(world)
         await world.settle()
 
-        job = world.kube.live(JOBS, "b-backup-delete-g1")
+        job = world.kube.live(JOBS, "b-backup-delete-g2")
         told = order.parse(job["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"])
         assert told.also == also
 
@@ -992,7 +994,7 @@ class TestWithTheObject:
         await world.settle()
         assert not self.finalizers(world)
 
-    def fail(self, world: World, name: str = "b-backup-delete-g1") -> str:
+    def fail(self, world: World, name: str = "b-backup-delete-g2") -> str:
         """UID of the Job that has failed."""
         job = world.kube.live(JOBS, name)
         job["status"] = {"conditions": [{"type": "Failed", "status": "True", "reason": "Limit"}]}
@@ -1013,11 +1015,11 @@ class TestWithTheObject:
         uid = await self.failed(world)
         world.clock.now += AGAIN_SECONDS - 60
         await world.settle()
-        assert world.kube.live(JOBS, "b-backup-delete-g1")["metadata"]["uid"] == uid
+        assert world.kube.live(JOBS, "b-backup-delete-g2")["metadata"]["uid"] == uid
         world.clock.now += 60
         await world.settle()
 
-        job = world.kube.live(JOBS, "b-backup-delete-g1")
+        job = world.kube.live(JOBS, "b-backup-delete-g2")
         assert job["metadata"]["uid"] != uid
         job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
         world.kube.put(JOBS, job)
@@ -1028,11 +1030,11 @@ class TestWithTheObject:
         await self.failed(world)
         body = world.kube.live(ETCD_BACKUPS, "b")
         body["spec"]["s3"]["awsSecret"] = "mended"
-        body["metadata"]["generation"] = 2
+        body["metadata"]["generation"] = 3
         world.kube.put(ETCD_BACKUPS, body)
         await world.settle()
 
-        assert "b-backup-delete-g2" in world.jobs()
+        assert "b-backup-delete-g3" in world.jobs()
         assert world.condition()["reason"] == "Deleting"
 
     async def test_somebody_elses_job_does_not_vouch_for_what_is_stored(self, world: World) -> None:
@@ -1041,7 +1043,7 @@ class TestWithTheObject:
         await made(world)
         await self.gone(world)
         done = {"conditions": [{"type": "Complete", "status": "True"}]}
-        metadata = {"namespace": "default", "name": "b-backup-delete-g1"}
+        metadata = {"namespace": "default", "name": "b-backup-delete-g2"}
         world.kube.put(JOBS, {"metadata": metadata, "status": done})
         await world.settle()
 
@@ -1078,7 +1080,7 @@ class TestWithTheObject:
 
         world.kube.failures.clear()
         await world.settle()
-        assert "b-backup-delete-g1" in world.jobs()
+        assert "b-backup-delete-g2" in world.jobs()
 
     async def test_a_spec_that_cannot_be_read_holds_nothing(self, world: World) -> None:
         world.declare(deletionPolicy="Delete")

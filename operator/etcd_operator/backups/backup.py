@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from etcd_operator.backups.cluster import recorded_of, target_of
@@ -145,8 +146,9 @@ class Backups:
 
     async def _running(self, body: Json, backup: EtcdBackup) -> Job | None:
         """The Job that may still store something: the one that the status names, or one that was
-        made since."""
-        run, told = self._due(body, backup), str((body.get("status") or {}).get("job") or "")
+        made since. The deletion itself has counted as an edit."""
+        before = replace(backup, generation=backup.generation - 1)
+        run, told = self._due(body, before), str((body.get("status") or {}).get("job") or "")
         names = dict.fromkeys((told, plan.job_name(backup, run) if run else ""))
         found = [await self._jobs.find(backup, name) for name in names if name]
         return next((job for job in found if job and deletion.may_store(job)), None)

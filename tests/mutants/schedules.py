@@ -144,8 +144,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RETENTION,
-        "stored[: retention.count] if",
-        "here[: retention.count] if",
+        "_counted(stored, ",
+        "_counted(here, ",
         "failures use up the places of good backups",
     ),
     Mutant(

@@ -312,6 +312,18 @@ class TestRetention:
 
         assert self.gone(Retention(days=1), *there, failed) == [5]
 
+    def test_an_empty_cluster_of_the_same_name_used_up_the_backups_of_the_one_that_was_lost(
+        self,
+    ) -> None:
+        """It was made anew after the loss, and backed up every night."""
+        lost, anew = [day * 86400 for day in (1, 2, 3)], [day * 86400 for day in range(40, 60)]
+        there = [made(moment, verified=True, cluster_id="0a") for moment in lost]
+        there += [made(moment, verified=True, cluster_id="0b") for moment in anew]
+
+        assert self.gone(Retention(14), *there) == [*lost[:2], *anew[:6]]
+        gone = self.gone(Retention(14, 30), *there, now=60 * 86400)
+        assert gone == [*lost, *anew[:6]], "it may be too old all the same"
+
     def test_failures_use_up_no_place_of_a_good_one(self) -> None:
         """A month of failures must not end with nothing."""
         failed = [made(NOON + n, state="failed") for n in range(10)]

@@ -27,6 +27,8 @@ class Made:
     over: str = ""
     """When it was stored, RFC 3339."""
     location: str = ""
+    cluster_id: str = ""
+    """Of the etcd cluster that it is of."""
     unproven: bool = False
     """It has failed, and left in the store what it could not prove."""
     words: str = ""
@@ -77,6 +79,7 @@ def made_by(
         verified=bool(status.get("verified")),
         over=str(status.get("lastSuccessDate") or ""),
         location=str(status.get("location") or ""),
+        cluster_id=str(status.get("clusterID") or ""),
         unproven=bool(status.get("unproven")),
         words=str(status.get("reason") or said.get("message") or ""),
         reason=str(said.get("reason") or ""),

@@ -58,12 +58,20 @@ def beyond(retention: Retention, made: tuple[Made, ...], now: float) -> list[Mad
     failed = [one for one in here if one.state == "failed"]
     verified = [one for one in stored if one.verified]
     safe = {one.uid for some in (stored, verified) for one in _newest(some)}
-    kept = stored[: retention.count] if retention.count else stored
+    kept = _counted(stored, retention.count)
     if retention.days:
         last = max((one.began for one in made), default=0.0)
         kept = [one for one in kept if _age(one, now, last) <= retention.days * DAY]
     safe |= {one.uid for one in kept}
     return [one for one in stored if one.uid not in safe] + failed[FAILED_KEPT:]
+
+
+def _counted(stored: list[Made], count: int) -> list[Made]:
+    """And the last of each etcd cluster: one that was lost and made anew under its name is backed
+    up as before, and a fortnight of what it holds must not use up what is to be restored."""
+    last = {one.cluster_id: one.uid for one in reversed(stored)}
+    few = stored[:count] if count else stored
+    return few + [one for one in stored[len(few) :] if one.uid == last[one.cluster_id]]
 
 
 def _newest(some: list[Made]) -> list[Made]:

@@ -511,6 +511,18 @@ async def test_a_claim_that_is_not_there_is_told_before_any_job(world: World) ->
     assert world.jobs() == ["b-backup-g1"]
 
 
+async def test_a_backup_was_written_over_the_files_of_a_member_on_its_volume(world: World) -> None:
+    """Whoever may make EtcdBackups could name a member's claim, and its `etcd.yaml` as the path."""
+    world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.yaml"})
+    metadata = {"namespace": "default", "name": "v", "annotations": {naming.CLUSTER_UID: "uid-c"}}
+    world.kube.put(CLAIMS, {"metadata": metadata})
+
+    assert await world.settle() == 10.0
+    assert world.jobs() == []
+    assert world.condition()["reason"] == "VolumeOfCluster"
+    assert "spec.volume.claimName" in world.condition()["message"]
+
+
 async def test_a_backup_in_a_volume_that_is_made_costs_nothing_either(world: World) -> None:
     world.declare(storageType="Volume", s3=None, volume={"claimName": "v", "path": "etcd.db"})
     world.kube.put(CLAIMS, {"metadata": {"namespace": "default", "name": "v"}})

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from etcd_operator.backups.cluster import recorded_of, target_of
 from etcd_operator.backups.jobs import AskProgress, BackupJobs, ask_progress
@@ -56,6 +56,9 @@ from etcd_stateful.manifests.backup_job import backup_job, deletion_job
 from etcd_stateful.manifests.trial_job import trial_job
 
 log = logging.getLogger(__name__)
+
+_NO_MATTER: Final[Json] = {}
+"""In place of a claim, where there is none to look at."""
 
 Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
 
@@ -172,6 +175,7 @@ class Backups:
         # Before it is due none was made, but by a clock that was ahead; that one is told of.
         due = run is not None and (run.due <= now or stored.get("job") == name)
         job = await self._jobs.find(backup, name) if due else None
+        claim = await self._claim(backup) if due and job is None else _NO_MATTER
         return Seen(
             backup=backup,
             stored=stored,
@@ -181,7 +185,8 @@ class Backups:
             trial=await self._trial(backup, run, job),
             before=await self._before(backup, stored, name) if run else None,
             target=target_of(self._store, backup),
-            claim=not due or job is not None or await self._has_claim(backup),
+            claim=claim is not None,
+            members=_is_members(claim),
         )
 
     async def _trial(self, backup: EtcdBackup, run: Run | None, job: Job | None) -> Job | None:
@@ -196,11 +201,10 @@ class Backups:
             return None
         return await self._jobs.find(backup, named)
 
-    async def _has_claim(self, backup: EtcdBackup) -> bool:
+    async def _claim(self, backup: EtcdBackup) -> Json | None:
         if backup.store.kind != VOLUME:
-            return True
-        found = await self._kube.get(CLAIMS, backup.namespace, backup.store.bucket)
-        return found is not None
+            return _NO_MATTER
+        return await self._kube.get(CLAIMS, backup.namespace, backup.store.bucket)
 
     async def _do(
         self, body: Json, backup: EtcdBackup, step: Write, target: Target | None = None
@@ -320,6 +324,11 @@ class Backups:
 
 def _finalizers(body: Json) -> list[str]:
     return list(body["metadata"].get("finalizers") or ())
+
+
+def _is_members(claim: Json | None) -> bool:
+    metadata: Json = (claim or {}).get("metadata") or {}
+    return naming.CLUSTER_UID in (metadata.get("annotations") or {})
 
 
 def _stranded(body: Json, error: Rejected) -> str:

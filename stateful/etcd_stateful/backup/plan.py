@@ -82,6 +82,8 @@ class Seen:
     """None also where `clusterRef` names no cluster that is there."""
     claim: bool = True
     """False where the store's claim is not there."""
+    members: bool = False
+    """Whether that claim has the data of a member of an EtcdCluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,13 @@ def _begin(seen: Seen, run: Run) -> Step:
             "VolumeNotFound",
             f"spec.volume.claimName: there is no PersistentVolumeClaim {backup.store.bucket!r} in "
             f"namespace {backup.namespace}",
+            after=SLOW_SECONDS,
+        )
+    if seen.members:
+        return Tell(
+            "VolumeOfCluster",
+            f"spec.volume.claimName: PersistentVolumeClaim {backup.store.bucket!r} has the data of "
+            "a member of an EtcdCluster, where nothing else is written; name another",
             after=SLOW_SECONDS,
         )
     return CreateJob(run)

@@ -137,14 +137,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PRUNING,
-        "is_own = owner == order.owner_uid",
+        "is_own = told.owner_uid == order.owner_uid",
         "is_own = True",
         "two objects with one path delete each other's backups",
     ),
     Mutant(
         _PRUNING,
-        "is_own or (owner is None and",
-        "is_own or (owner == '-' and",
+        "is_own or (told.owner_uid is None and",
+        "is_own or (told.owner_uid == '-' and",
         "backups of the coreos operator are never deleted",
     ),
     Mutant(
@@ -173,8 +173,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PRUNING,
-        "owner_of(sink, key, undecided=False)",
-        "owner_of(sink, key)",
+        "whose(sink, key, undecided=False)",
+        "whose(sink, key)",
         "tries that failed take the places of backups that were proven",
     ),
     # When, and how often.

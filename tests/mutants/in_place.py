@@ -92,8 +92,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/pruning.py",
-        "elif key not in (order.spare, made) and (",
-        "elif key != made and (",
+        "key in (order.spare, made))",
+        "key == made)",
         "the last proven backup is deleted after some that were not",
     ),
     Mutant(

@@ -31,12 +31,12 @@ class Folder:
         self.root = root
         self.sink = Sink(STORE, None, root=str(root))
 
-    def put(self, day: int, owner: str | None = "uid-b", hour: int = 0) -> str:
+    def put(self, day: int, owner: str | None = "uid-b", hour: int = 0, cluster: str = "0a") -> str:
         """A backup of that day, by the UID in its manifest; None: it has none."""
         key = names.stamped("etcd", 5, f"2026-01-{day:02}-{hour:02}:00:00")
         (self.root / key).touch()
         if owner is not None:
-            beside = manifest.serialise(replace(MANIFEST, owner_uid=owner))
+            beside = manifest.serialise(replace(MANIFEST, owner_uid=owner, cluster_id=cluster))
             (self.root / names.manifest_of(key)).write_bytes(beside)
         return key
 
@@ -96,6 +96,19 @@ async def test_the_last_that_was_proven_stays(folder: Folder) -> None:
     assert await folder.prune(made[-1], spare=made[0]) == 1
 
     assert folder.days() == [1, 3, 4]
+
+
+async def test_an_empty_cluster_of_the_same_name_used_up_the_backups_of_the_one_that_was_lost(
+    folder: Folder,
+) -> None:
+    """It was made anew after the loss, and its EtcdBackup was still there."""
+    for day in (1, 2, 3):
+        folder.put(day, cluster="0b")
+    made = [folder.put(day) for day in (4, 5, 6)]
+
+    assert await folder.prune(made[-1]) == 3
+
+    assert folder.days() == [3, 5, 6]
 
 
 async def test_those_of_the_coreos_operator_go_by_their_names(folder: Folder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 from etcd_operator.backup.sink import Sink, TooLarge
@@ -29,9 +30,23 @@ async def bytes_beside(sink: Sink, key: str) -> bytes | None:
         raise BadManifest(f"the manifest cannot be read: {error}") from error
 
 
-async def owner_of(sink: Sink, key: str, *, undecided: bool = True) -> str | None:
-    """The UID of whoever has made it, or UNREADABLE; None where it has no manifest. Raises
-    StoreFailed.
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """What is known of whoever has made a backup."""
+
+    owner_uid: str | None
+    """UNREADABLE where it cannot be told; None where there is no manifest."""
+    cluster_id: str = ""
+    """Of the etcd cluster that it is of; empty where that is not known."""
+
+
+async def owner_of(sink: Sink, key: str) -> str | None:
+    """The UID of whoever has made it, as `whose` tells it; raises StoreFailed."""
+    return (await whose(sink, key)).owner_uid
+
+
+async def whose(sink: Sink, key: str, *, undecided: bool = True) -> Whose:
+    """Raises StoreFailed.
 
     Args:
         undecided: whether a manifest counts whose backup did not come to its end.
@@ -40,8 +55,8 @@ async def owner_of(sink: Sink, key: str, *, undecided: bool = True) -> str | Non
         told = await manifest_beside(sink, key)
     except Undecided as error:
         owner = error.owner_uid if undecided else None
-        return owner if error.owner_uid else UNREADABLE
+        return Whose(owner if error.owner_uid else UNREADABLE)
     except BadManifest as error:
         log.warning("%s is left alone: %s", key, error)
-        return UNREADABLE
-    return told.owner_uid if told else None
+        return Whose(UNREADABLE)
+    return Whose(told.owner_uid, told.cluster_id) if told else Whose(None)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from etcd_operator.backup.beside import owner_of
+from etcd_operator.backup.beside import Whose, whose
 from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
@@ -25,19 +25,27 @@ AT_ONCE: Final = 16
 
 
 async def prune(order: Order, sink: Sink, made: str) -> int:
-    """How many were deleted, never `made` itself; raises StoreFailed and TimeoutError."""
+    """How many were deleted; raises StoreFailed and TimeoutError.
+
+    Never `made` itself, nor the last of an etcd cluster: one that was lost and made anew under its
+    name is backed up as before, and must not use up what is to be restored.
+    """
     path, kept, deleted = order.store.key, 0, 0
+    clusters: set[str] = set()
     async with asyncio.timeout(SECONDS):
         found = names.newest_first(path, await sink.names(f"{path}_v"))
         if len(found) <= order.keep:
             return 0
         day_before = _day_before(names.moment_of(path, made))
-        async for key, owner in _owners(sink, found):
-            is_own = owner == order.owner_uid
+        async for key, told in _owners(sink, found):
+            is_own = told.owner_uid == order.owner_uid
+            is_last = is_own and told.cluster_id not in clusters
+            if is_own:
+                clusters.add(told.cluster_id)
             if kept < order.keep:
                 kept += is_own
-            elif key not in (order.spare, made) and (
-                is_own or (owner is None and names.moment_of(path, key) < day_before)
+            elif not (is_last or key in (order.spare, made)) and (
+                is_own or (told.owner_uid is None and names.moment_of(path, key) < day_before)
             ):
                 # The manifest first: what is left of one that is cut short is found by its name.
                 await sink.delete((names.manifest_of(key), key))
@@ -50,10 +58,10 @@ def _day_before(moment: str) -> str:
     return (then - timedelta(days=1)).strftime(names.MOMENT)
 
 
-async def _owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, str | None]]:
-    """Each with the UID of whoever has made it, as `owner_of` tells it."""
+async def _owners(sink: Sink, keys: list[str]) -> AsyncIterator[tuple[str, Whose]]:
+    """Each with what is known of whoever has made it."""
     for first in range(0, len(keys), AT_ONCE):
         some = keys[first : first + AT_ONCE]
-        owners = await asyncio.gather(*(owner_of(sink, key, undecided=False) for key in some))
+        owners = await asyncio.gather(*(whose(sink, key, undecided=False) for key in some))
         for one in zip(some, owners, strict=True):
             yield one

@@ -96,7 +96,7 @@ async def test_an_empty_cluster_of_the_same_name_took_the_place_of_the_last_good
     [
         pytest.param(of(OURS, "uid-of-before"), id="of the same cluster, as with coreos"),
         pytest.param(of(ANOTHERS, "uid-b"), id="its own, of the cluster that it named before"),
-        pytest.param(manifest.UNDECIDED, id="one that did not come to its end"),
+        pytest.param(manifest.undecided(), id="one that did not come to its end"),
         pytest.param(b"{}", id="with a manifest that says nothing"),
         pytest.param(None, id="without a manifest, as of the coreos operator"),
     ],

@@ -89,6 +89,7 @@ def comparable(status):
         term=bool(status.term),
         applied_index=bool(status.applied_index),
         db_size=bool(status.db_size),
+        db_size_in_use=bool(status.db_size_in_use),
     )
 
 

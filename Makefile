@@ -69,8 +69,8 @@ reference: venv ## Write docs/reference.md from crds/
 	@$(PYTHON) docs/make_reference.py
 diagrams: venv ## Draw what docs/make_diagrams.py describes
 	@$(PYTHON) docs/make_diagrams.py
-sbom: venv ## What the image is made of, as CycloneDX, in build/sbom.cdx.json
-	@$(PYTHON) docs/make_sbom.py build/sbom.cdx.json
+sbom: venv ## What the image is made of, as CycloneDX, in build/sbom.cdx.json; DPKG= its base's dpkg/status
+	@$(PYTHON) docs/make_sbom.py build/sbom.cdx.json $(DPKG)
 charts: ## Copy crds/ into the operator's chart
 	@cp crds/*.yaml charts/etcd-operator/files/crds/
 lock: ## Pin requirements anew, with hashes

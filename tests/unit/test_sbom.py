@@ -34,3 +34,34 @@ def test_a_reference_is_unique_and_names_the_package() -> None:
 
     assert len(set(references)) == len(references)
     assert "pkg:pypi/kopf@" in " ".join(references)
+
+
+STATUS = """Package: libc6
+Status: install ok installed
+Architecture: amd64
+Version: 2.36-9+deb12u13
+Description: GNU C Library
+ Version: of a continued line
+
+Package: gone
+Status: deinstall ok config-files
+Architecture: amd64
+Version: 1
+
+Package: adduser
+Status: install ok installed
+Architecture: all
+Version: 1:3.134
+"""
+
+
+def test_packages_of_the_base_are_in_it_where_its_record_is_given() -> None:
+    python = make_sbom.bill(LOCK)["components"]
+    found = make_sbom.bill(LOCK, STATUS)["components"]
+
+    assert found[: len(python)] == python
+    assert [one["purl"] for one in found[len(python) :]] == [
+        "pkg:deb/debian/libc6@2.36-9%2Bdeb12u13?arch=amd64",
+        "pkg:deb/debian/adduser@1%3A3.134?arch=all",
+    ]
+    assert [one["version"] for one in found[len(python) :]] == ["2.36-9+deb12u13", "1:3.134"]

@@ -96,8 +96,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "    if not is_full(seen):\n        return None\n    then",
-        "    then",
+        "    if not is_full(seen):\n        return None\n    large",
+        "    large",
         "every cluster is said to be full",
     ),
     Mutant(

@@ -167,8 +167,12 @@ class TestAtTheQuota:
         assert world.history == []
         assert len(world.etcd.alarms) == 1
 
-    def test_where_the_operator_may_not_the_human_is_told_to(self) -> None:
-        world = full(3, defragmentation="Never")
+    @pytest.mark.parametrize(
+        "world",
+        [full(3, defragmentation="Never"), full(3, *[(9000, 4097)] * 3)],
+        ids=["it may not", "it would take too long"],
+    )
+    def test_where_the_operator_does_not_the_human_is_told_to(self, world: World) -> None:
 
         rest = drive(world)
 

@@ -94,9 +94,10 @@ def full(seen: Observation) -> Step | None:
     """Nothing is left to give back."""
     if not is_full(seen):
         return None
+    large = any(status.db_size_in_use > MOST for status in seen.statuses.values())
     then = (
         "then the operator defragments the members and lets writes in again"
-        if seen.cluster.defragments
+        if seen.cluster.defragments and not large
         else "then defragment the members, one after the other (etcdctl defrag)"
     )
     return Hold(

@@ -339,6 +339,28 @@ class TestTheJob:
             run(root, etcd)
         assert not (root / marker.FILE).exists()
 
+    @pytest.mark.parametrize("again", [[], [4_000_002]], ids=["gone", "restarted"])
+    def test_an_etcd_that_had_ended_by_itself_counted_as_stopped(
+        self, root: Path, etcd: Etcd, monkeypatch: pytest.MonkeyPatch, again: list[int]
+    ) -> None:
+        """Killed for want of memory, it may not have written that it is alone: the member would
+        wait for the votes of those that are gone."""
+        prepare.prepare(ORDER, str(root), JOURNAL)
+        ended: list[str] = []
+
+        def call(path: str, body: dict[str, Any]) -> dict[str, Any]:
+            answer = etcd.call(path, body)
+            ended.extend([path] if path == "cluster/member/list" else [])
+            return answer
+
+        def find(path: str) -> list[int]:
+            return again if ended else etcd.find(path)
+
+        monkeypatch.setattr(finish.os, "kill", lambda *_: again.clear())
+        with pytest.raises(Undone, match="ended by itself"):
+            Finish(ORDER, str(root), JOURNAL, call=call, find=find).run()
+        assert not (root / marker.FILE).exists()
+
     def test_no_marker_on_a_volume_that_was_emptied_meanwhile(self, root: Path, etcd: Etcd) -> None:
         prepare.prepare(ORDER, str(root), JOURNAL)
         job = Finish(ORDER, str(root), JOURNAL, call=etcd.call, find=etcd.find)

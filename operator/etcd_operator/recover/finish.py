@@ -48,6 +48,7 @@ class Finish:
         self._journal = journal
         self._call = call or Gateway(order.settings.client_port).call
         self._find = find or processes
+        self._path = f"{root}/{CONFIG_PATH}"
 
     def run(self) -> None:
         """Raises Undone and OSError."""
@@ -59,8 +60,10 @@ class Finish:
         if not isinstance(verdict, GoOn):
             raise Undone(f"the volume is not prepared: {verdict}")
         self._await_member()
+        running = self._find(self._path)
         self._be_alone()
-        self._stop()
+        if not running or self._stop() != running:
+            raise Undone("etcd ended by itself, perhaps before it had written all that it knows")
         self._mark()
 
     def _await_member(self) -> None:
@@ -95,19 +98,21 @@ class Finish:
             except ValueError as error:
                 raise Undone(str(error)) from error
 
-    def _stop(self) -> None:
-        """Without its configuration the kubelet's restart of it comes to nothing."""
+    def _stop(self) -> list[int]:
+        """Returns the processes that have stopped because they were told to. Without its
+        configuration the kubelet's restart of it comes to nothing."""
         files.remove(self._root, CONFIG)
-        path = f"{self._root}/{CONFIG_PATH}"
-        running = self._find(path)
-        for process in running:
+        told = []
+        for process in self._find(self._path):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGTERM)
+                told.append(process)
         ends = time.monotonic() + STOP_SECONDS
-        while left := sorted(set(running) & set(self._find(path))):
+        while left := sorted(set(told) & set(self._find(self._path))):
             if time.monotonic() > ends:
                 raise Undone(f"etcd does not stop: process {left}")
             time.sleep(0.05)
+        return told
 
     def _mark(self) -> None:
         if not isinstance(look(self._order, self._root), GoOn):

@@ -159,9 +159,15 @@ MUTANTS: Final = [
     # The Job.
     Mutant(
         _RECOVERY,
-        "    if seen.occupants:\n",
-        "    if False:\n",
+        "    if step := filling.occupied(seen):\n",
+        "    if step := None:\n",
         "two Jobs' pods on one volume",
+    ),
+    Mutant(
+        _RECOVERY,
+        " or filling.occupied(seen)",
+        "",
+        "the survivor starts beside a pod of the Job",
     ),
     Mutant(
         _RECOVERY,

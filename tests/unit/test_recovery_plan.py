@@ -394,6 +394,17 @@ class TestAfterTheEpochIsRaised:
 
         wait(decide(world.observe()), f"{JOB}-abcde to stop")
 
+    def test_a_second_pod_of_a_job_that_was_done_ran_beside_the_survivor(self) -> None:
+        """Its etcd waits for the lock on the data, told to drop all members but its own."""
+        world = raised()
+        world.apply(drive_until(world, DeleteJob))
+        world.strangers = (f"{JOB}-abcde",)
+
+        wait(decide(world.observe()), f"{JOB}-abcde to stop")
+
+        world.strangers = ()
+        assert drive(world) == Settled()
+
     def test_a_job_that_runs_is_waited_for_in_its_own_words(self) -> None:
         world = raised()
         world.job_runs = False

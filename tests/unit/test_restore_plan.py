@@ -20,6 +20,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.records import MemberRecord, load_bootstrap
 from etcd_stateful.membership.steps import (
     CreateJob,
+    DeleteJob,
     Hold,
     Settled,
     Step,
@@ -276,6 +277,21 @@ class TestWhatStandsAgainstIt:
 
         assert isinstance(step, Wait)
         assert "c-0" in step.reason
+
+    def test_a_second_pod_of_a_job_that_was_done_was_at_the_volume_when_it_ran(self) -> None:
+        """It begins anew, and takes the marker away first."""
+        world = born(1)
+        while not isinstance(step := decide(world.observe()), DeleteJob):
+            world.apply(step) if is_write(step) else world.turn()
+        world.apply(step)
+        world.strangers = ("c-restore-abcde",)
+
+        step = decide(world.observe())
+
+        assert isinstance(step, Wait)
+        assert "c-restore-abcde to stop" in step.reason
+        world.strangers = ()
+        assert drive(world, idle=3) == Settled()
 
     def test_an_empty_dir_cannot_be_filled_before_its_pod(self) -> None:
         with pytest.raises(RefusedCluster, match=r"spec\.bootstrap\.restore"):

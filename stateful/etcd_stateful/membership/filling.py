@@ -63,6 +63,14 @@ def cleared(seen: Observation, why: str) -> Step | None:
     return DeleteJob.of(job, f"Job {job.name} is deleted: {why}")
 
 
+def occupied(seen: Observation) -> Step | None:
+    """Nobody else may be at the volume. A Job's controller makes a second pod at times, and a Job
+    that is deleted does not wait for its pods."""
+    if not seen.occupants:
+        return None
+    return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
+
+
 def of_another(job: Job) -> Hold:
     return Hold(
         "NameTaken",
@@ -103,8 +111,8 @@ def _of_job(job: Job, filling: Filling) -> Step | Failed | None:
 
 
 def _create(seen: Observation, claim: Claim, filling: Filling) -> Step:
-    if seen.occupants:
-        return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
+    if step := occupied(seen):
+        return step
     manifest = restore_job(
         bootstrap.as_running(seen),
         filling.record,

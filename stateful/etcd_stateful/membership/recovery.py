@@ -180,8 +180,8 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
 
 
 def _create(seen: Observation, claim: Claim) -> Step:
-    if seen.occupants:
-        return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
+    if step := filling.occupied(seen):
+        return step
     if claim.record is None:
         return _failed(seen, f"claim {claim.name} has no record")
     manifest = recovery_job(
@@ -204,7 +204,7 @@ def _record(seen: Observation, claim: Claim) -> Step:
 
 
 def _clear_up(seen: Observation, kept: Claim) -> Step:
-    if step := filling.cleared(seen, "it has done its work"):
+    if step := filling.cleared(seen, "it has done its work") or filling.occupied(seen):
         return step
     for claim in seen.claims:
         if claim.ordinal != kept.ordinal and _is_of_before(seen, claim):

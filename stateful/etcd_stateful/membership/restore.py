@@ -81,7 +81,7 @@ def _run(seen: Observation, claim: Claim, store: Store) -> Step:
 
 
 def _clear_up(seen: Observation) -> Step:
-    if step := filling.cleared(seen, "it has done its work"):
+    if step := filling.cleared(seen, "it has done its work") or filling.occupied(seen):
         return step
     record = records.restored(recorded(seen), seen.cluster.size)
     words = "the backup is restored; its first member runs, and others join it"

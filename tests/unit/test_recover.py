@@ -428,6 +428,16 @@ class TestTheJob:
         monkeypatch.setattr(entry, "exit_on_sigterm", lambda: None)  # Else all tests would heed it.
         assert entry.main(["prepare"]) == 2
 
+    def test_why_a_volume_could_not_be_looked_at_was_not_said(
+        self, root: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        end = tmp_path_factory.mktemp("end") / "message"
+        end.touch()
+
+        entry.run("prepare", ORDER, str(root / "nowhere"), Journal(str(end), "recover"))
+
+        assert end.read_text() == f"not recovered yet: {root}/nowhere: No such file or directory"
+
     def test_a_marker_aside_that_cannot_be_read_is_tried_again(self, root: Path) -> None:
         (root / ASIDE).mkdir()
 

@@ -88,7 +88,7 @@ def sync(folder: str) -> None:
 def reason(error: OSError) -> str:
     """An error in words, with the path that it is about: in letters, whatever bytes it has. Others
     write it on, into a message or a status."""
-    text = error.strerror or type(error).__name__
+    text = error.strerror or str(error) or type(error).__name__
     path = str(error.filename or "").encode(errors="backslashreplace").decode()
     return f"{path}: {text}" if path else text
 

@@ -615,6 +615,23 @@ class TestTheGateway:
         assert answer == {"leader": "1"}
         assert asked == []
 
+    @pytest.mark.parametrize(
+        "text", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"\x15\3\1\n"]
+    )
+    def test_an_answer_that_is_cut_short_ended_in_a_traceback(self, text: bytes) -> None:
+        """As of an etcd that ends while it speaks. The Job has few tries."""
+
+        class Ends(_Answers):
+            def do_POST(self) -> None:
+                self.wfile.write(text)
+
+        with http.server.HTTPServer(("127.0.0.1", 0), Ends) as server:
+            thread = threading.Thread(target=server.handle_request)
+            thread.start()
+            with pytest.raises(Silent):
+                Gateway(server.server_port).call("maintenance/status", {})
+            thread.join()
+
     def test_nobody_there(self) -> None:
         with pytest.raises(Silent):
             Gateway(1).call("maintenance/status", {})

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,5 +95,5 @@ class Gateway:
                 words = error.read(400).decode(errors="replace")
             denied = error.code in _DENIED or _HAS_NONE in words
             raise (_Denied if denied else Silent)(words) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise Silent(str(error)) from error

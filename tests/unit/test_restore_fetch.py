@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from etcd_operator.backup.sink import Sink
+from etcd_operator.restore.__main__ import run
 from etcd_operator.restore.fetch import Refused, fetch
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
@@ -20,7 +23,7 @@ from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.membership import records
-from etcd_stateful.restore import Order, over_quota, parse_order
+from etcd_stateful.restore import REFUSED_EXIT, Order, over_quota, parse_order
 from etcd_stateful.start_config import run_config
 
 STORE = Store("Volume", "claim", "etcd.db")
@@ -131,6 +134,52 @@ async def test_one_that_was_done_and_has_not_run_is_done_again(
 
     assert not (restored / marker.FILE).exists()
     assert (restored / restore.SNAPSHOT).exists()
+
+
+def said_by_fetch(stores: Path, root: Path, code: int) -> str:
+    """The last words of a container that ends with the code."""
+    end = stores.with_name("end")
+    end.touch()
+    assert run("fetch", ordered(), root, Journal(str(end)), stores=str(stores)) == code
+    return end.read_text()
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"), [({"f_flag": os.ST_RDONLY}, "Read-only file system"), ({}, "denied")]
+)
+def test_a_volume_that_cannot_be_used_was_said_to_hold_data_and_never_tried_again(
+    stores: Path, monkeypatch: pytest.MonkeyPatch, problem: dict[str, int], words: str
+) -> None:
+    root = stores.with_name("volume")
+    root.mkdir()
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**{"f_flag": 0} | problem))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    said = said_by_fetch(stores, root, code=1)
+
+    assert said.startswith(f"not restored yet: {root}: ")
+    assert words in said
+
+
+def test_what_a_marker_led_to_was_shown_to_all_who_see_the_pod(stores: Path) -> None:
+    """The credentials of the store are files beside it."""
+    root = stores.with_name("volume")
+    root.mkdir()
+    secret = stores.with_name("credentials")
+    secret.write_text("aws_secret_access_key = hunter2")
+    (root / marker.FILE).symlink_to(secret)
+
+    said = said_by_fetch(stores, root, code=REFUSED_EXIT)
+
+    assert said == "refused: the volume holds data already: the marker is not JSON"
+
+
+def test_a_pipe_in_the_place_of_the_marker_held_the_restore_up_for_ever(stores: Path) -> None:
+    root = stores.with_name("volume")
+    root.mkdir()
+    os.mkfifo(root / marker.FILE)
+
+    assert "Not a regular file" in said_by_fetch(stores, root, code=1)
 
 
 def test_a_member_that_began_meanwhile_keeps_its_data(restored: Path, tmp_path: Path) -> None:

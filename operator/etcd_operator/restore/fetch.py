@@ -73,17 +73,27 @@ def _begin_anew(order: Order, root: Path) -> None:
     """
     if volume.has_run(str(root)):
         raise Refused("a member has run on this volume: whatever was to be restored, it has data")
-    shutil.rmtree(root / FOLDER, ignore_errors=True)
-    here = root / marker.FILE
-    text = here.read_bytes() if here.exists() else b""
-    if text and marker.parse(text) != order.marker:
-        raise Refused(f"the volume holds data already, by the marker {text!r:.300}")
-    # Without a marker only what a try of this very restore has made and not yet marked may go.
     facts = volume.look(str(root))
-    if not text and (facts.heads or facts.problem) and (why := why_not_restored(order, facts)):
+    if facts.problem:
+        raise Undone(facts.problem)
+    if facts.marker and (why := _not_by(order, facts.marker)):
+        raise Refused(f"the volume holds data already: {why}")
+    # Without a marker only what a try of this very restore has made and not yet marked may go.
+    if not facts.marker and facts.heads and (why := why_not_restored(order, facts)):
         raise Refused(f"the volume holds data already, and it is not of this restore: {why}")
-    here.unlink(missing_ok=True)
+    shutil.rmtree(root / FOLDER, ignore_errors=True)
+    (root / marker.FILE).unlink(missing_ok=True)
     (root / FOLDER).mkdir()
+
+
+def _not_by(order: Order, text: bytes) -> str:
+    """Why a marker is not this restore's; empty when it is. What the file holds is not said: a link
+    may lead anywhere."""
+    named = marker.parse(text)
+    if isinstance(named, marker.Malformed):
+        return named.why
+    whose = f"{named.member} of cluster {named.cluster_uid}, epoch {named.epoch}"
+    return "" if named == order.marker else f"the marker names {whose}, or other IDs"
 
 
 async def _manifest(sink: Sink, key: str) -> Manifest | None:

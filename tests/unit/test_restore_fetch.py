@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from dataclasses import replace
@@ -17,7 +18,7 @@ from etcd_operator.restore.fetch import Refused, fetch
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker, restore, start, wal
+from etcd_stateful import marker, restore, start, start_config, wal
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
@@ -124,6 +125,26 @@ async def test_a_job_that_was_made_late_put_the_backup_in_the_place_of_what_was_
 
     assert start.inspect(ordered().settings, volume.look(str(restored))) == verdict
     assert not (restored / restore.FOLDER).exists()
+
+
+@pytest.mark.parametrize("failure", [errno.EIO, errno.ESTALE, errno.EACCES])
+async def test_an_error_was_taken_for_a_volume_that_no_member_has_run_on(
+    stores: Path, restored: Path, monkeypatch: pytest.MonkeyPatch, failure: int
+) -> None:
+    """The marker went, and with the end of the restore what had been written since."""
+    volume.write_config(str(restored), run_config(ordered().settings))
+    real = os.lstat
+
+    def fails(path: Any, **rest: Any) -> os.stat_result:
+        if str(path).endswith(start_config.FILE):
+            raise OSError(failure, os.strerror(failure), str(path))
+        return real(path, **rest)
+
+    monkeypatch.setattr(os, "lstat", fails)
+    with pytest.raises(OSError, match=os.strerror(failure)):
+        await again(stores, restored)
+
+    assert (restored / marker.FILE).exists()
 
 
 async def test_one_that_was_done_and_has_not_run_is_done_again(

@@ -55,8 +55,13 @@ def write_config(volume: str, config: bytes) -> None:
 
 
 def has_run(volume: str) -> bool:
-    """Whether `start` has let a member run on it, by what it leaves for the member's etcd."""
-    return os.path.lexists(os.path.join(volume, start_config.FILE))
+    """Whether `start` has let a member run on it, by what it leaves for the member's etcd; raises
+    OSError."""
+    try:
+        os.lstat(os.path.join(volume, start_config.FILE))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def write(volume: str, name: str, content: bytes) -> None:

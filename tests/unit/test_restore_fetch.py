@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from etcd_operator.backup.sink import Sink
+from etcd_operator.restore import finish as finishing
 from etcd_operator.restore.__main__ import run
 from etcd_operator.restore.fetch import Refused, fetch
 from etcd_operator.restore.finish import NotMade, finish
@@ -209,6 +210,24 @@ def test_a_member_that_began_meanwhile_keeps_its_data(restored: Path, tmp_path: 
     (made / "0.wal").write_bytes(b"of the backup")
     volume.write_config(str(restored), run_config(ordered().settings))
 
+    with pytest.raises(NotMade, match="has run on this volume"):
+        finish(ordered(), restored, Journal(str(tmp_path / "end")))
+
+    assert (restored / "data" / "member" / "wal" / "0.wal").read_bytes() == b"acknowledged"
+
+
+def test_a_member_that_began_while_the_backup_went_to_the_disk_lost_its_data(
+    restored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large one that takes a while."""
+    made = restored / restore.FOLDER / "data" / "member" / "wal"
+    made.mkdir(parents=True)
+    (made / "0.wal").write_bytes(b"of the backup")
+
+    def begins(_: Path) -> None:
+        volume.write_config(str(restored), run_config(ordered().settings))
+
+    monkeypatch.setattr(finishing, "sync", begins)
     with pytest.raises(NotMade, match="has run on this volume"):
         finish(ordered(), restored, Journal(str(tmp_path / "end")))
 

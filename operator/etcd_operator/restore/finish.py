@@ -20,11 +20,12 @@ class NotMade(Exception):
 def finish(order: Order, root: Path, journal: Journal) -> None:
     """Raises NotMade and OSError."""
     made = root / FOLDER
-    if volume.has_run(str(root)):
-        raise NotMade("a member has run on this volume since the backup was fetched")
     if why := why_not_restored(order, volume.look(str(made))):
         raise NotMade(why)
     _sync_all(made / "data")
+    # Last, as all that may take a while.
+    if volume.has_run(str(root)):
+        raise NotMade("a member has run on this volume since the backup was fetched")
     if (root / "data").exists():
         # Of a try of this very restore that died here: `fetch` has seen to that.
         os.rename(root / "data", made / "before")

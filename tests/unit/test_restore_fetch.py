@@ -232,3 +232,24 @@ def test_a_member_that_began_while_the_backup_went_to_the_disk_lost_its_data(
         finish(ordered(), restored, Journal(str(tmp_path / "end")))
 
     assert (restored / "data" / "member" / "wal" / "0.wal").read_bytes() == b"acknowledged"
+
+
+def test_a_folder_that_could_not_be_listed_was_left_off_the_disk(
+    restored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (restored / marker.FILE).unlink()
+    made = restored / restore.FOLDER / "data" / "member"
+    (made / "wal").mkdir(parents=True)
+    (made / "wal" / "0.wal").write_bytes(b"of the backup")
+    real = os.scandir
+
+    def fails(path: Any) -> Any:
+        if str(path) == str(made):
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        finish(ordered(), restored, Journal(str(tmp_path / "end")))
+
+    assert not (restored / marker.FILE).exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 from etcd_operator.durable import sync
 from etcd_operator.start import volume
@@ -37,7 +38,11 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
 
 
 def _sync_all(folder: Path) -> None:
-    for path, _, files in os.walk(folder):
+    for path, _, files in os.walk(folder, onerror=_fail):
         for name in files:
             sync(Path(path) / name)
         sync(Path(path))
+
+
+def _fail(error: OSError) -> NoReturn:
+    raise error

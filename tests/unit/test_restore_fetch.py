@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -156,6 +157,41 @@ async def test_one_that_was_done_and_has_not_run_is_done_again(
 
     assert not (restored / marker.FILE).exists()
     assert (restored / restore.SNAPSHOT).exists()
+
+
+@pytest.fixture
+def tight(restored: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A volume that just holds what a restore needs; the data of an earlier try is on it."""
+    (restored / "data" / "member" / "snap").mkdir()
+    (restored / "data" / "member" / "snap" / "db").write_bytes(bytes(SIZE))
+    capacity = 2 * (SIZE + 32) + restore.LOG_BYTES
+
+    def usage(root: Path) -> SimpleNamespace:
+        used = sum(one.stat().st_size for one in root.rglob("*db"))
+        return SimpleNamespace(free=capacity - used)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    return restored
+
+
+async def test_a_restore_whose_first_pod_died_at_its_end_found_the_volume_too_small_for_ever(
+    stores: Path, tight: Path
+) -> None:
+    """It had put the data in place, and nobody had heard of it."""
+    await again(stores, tight)
+
+    assert (tight / restore.SNAPSHOT).exists()
+    assert not (tight / marker.FILE).exists()
+
+
+async def test_what_is_in_place_stays_where_there_is_room_or_no_use_in_its_end(
+    stores: Path, tight: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wal, "identity", lambda _: wal.Identity(1, 2))
+    with pytest.raises(Refused, match="bytes left"):
+        await again(stores, tight)
+
+    assert (tight / "data" / "member" / "snap" / "db").exists()
 
 
 def said_by_fetch(stores: Path, root: Path, code: int) -> str:

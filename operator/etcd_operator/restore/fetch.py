@@ -54,7 +54,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
         if size is None:
             where = f"{order.field}.{order.store.section}.path"
             raise Undone(f"{where}: there is no {order.store.key!r} in {order.store.bucket!r}")
-        if why := over_quota(size, order.quota) or too_small(size, shutil.disk_usage(root).free):
+        if why := over_quota(size, order.quota) or _no_room(order, root, size):
             raise Refused(why)
         checked = await _download(sink, order.store.key, root / SNAPSHOT)
     except StoreFailed as error:
@@ -94,6 +94,18 @@ def _not_by(order: Order, text: bytes) -> str:
         return named.why
     whose = f"{named.member} of cluster {named.cluster_uid}, epoch {named.epoch}"
     return "" if named == order.marker else f"the marker names {whose}, or other IDs"
+
+
+def _no_room(order: Order, root: Path, size: int) -> str:
+    """Why the volume cannot hold it. What an earlier try of this restore has put in place, without
+    its marker by now, gives way only where its room is needed."""
+    why = too_small(size, shutil.disk_usage(root).free)
+    ran = volume.has_run(str(root))
+    if not why or ran or why_not_restored(order, volume.look(str(root))):
+        return why
+    volume.sync(str(root))
+    shutil.rmtree(root / "data")
+    return too_small(size, shutil.disk_usage(root).free)
 
 
 async def _manifest(sink: Sink, key: str) -> Manifest | None:

@@ -438,6 +438,13 @@ class TestTheJob:
 
         assert end.read_text() == f"not recovered yet: {root}/nowhere: No such file or directory"
 
+    def test_a_pipe_in_the_place_of_the_marker_aside_held_the_job_up_for_ever(
+        self, root: Path
+    ) -> None:
+        os.mkfifo(root / ASIDE)
+
+        assert entry.run("prepare", ORDER, str(root), JOURNAL) == 1
+
     def test_a_marker_aside_that_cannot_be_read_is_tried_again(self, root: Path) -> None:
         (root / ASIDE).mkdir()
 

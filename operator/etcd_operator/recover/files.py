@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 
-from etcd_operator.start.volume import sync
+from etcd_operator.start.volume import read, sync
 from etcd_stateful import marker
 
 
 def read_marker(root: str, name: str) -> bytes | None:
     """A marker's content, None when it is not there; raises OSError."""
-    try:
-        with open(os.path.join(root, name), "rb") as file:
-            return file.read(marker.MAX_BYTES + 1)
-    except FileNotFoundError:
-        return None
+    return read(os.path.join(root, name), marker.MAX_BYTES + 1)
 
 
 def set_aside(root: str, name: str, place: str) -> None:

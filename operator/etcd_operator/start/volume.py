@@ -24,7 +24,7 @@ def look(volume: str) -> VolumeFacts:
     """The volume as it is now. Never raises: what went wrong is one of the facts."""
     try:
         _check_root(volume)
-        marked = _read(os.path.join(volume, marker.FILE), marker.MAX_BYTES + 1)
+        marked = read(os.path.join(volume, marker.FILE), marker.MAX_BYTES + 1)
         folder = _log_folder(volume)
         names = _log_names(folder) if folder else []
         heads = [_head(os.path.join(folder, name)) for name in names[:_SEGMENTS]]
@@ -49,7 +49,7 @@ def carry_out(volume: str, plan: Plan) -> None:
 def write_config(volume: str, config: bytes) -> None:
     """Replace the configuration; raises OSError. One that is right already is left alone: on a
     full disk there is no room for another."""
-    present = _read(os.path.join(volume, start_config.FILE), len(config) + 1)
+    present = read(os.path.join(volume, start_config.FILE), len(config) + 1)
     if present != config:
         write(volume, start_config.FILE, config)
 
@@ -155,13 +155,13 @@ def _entries(folder: str) -> set[str]:
 def _head(segment: str) -> bytes:
     """The first bytes of a segment; raises OSError, also when it went since it was listed: that
     would look like one that was never written, and somebody else is at work here."""
-    head = _read(segment, wal.HEAD)
+    head = read(segment, wal.HEAD)
     if head is None:
         raise FileNotFoundError(2, "No such file or directory", segment)
     return head
 
 
-def _read(path: str, limit: int) -> bytes | None:
+def read(path: str, limit: int) -> bytes | None:
     """At most `limit` bytes of a file, None when it is not there; raises OSError."""
     try:
         with open(path, "rb", buffering=0, opener=_open_at_once) as file:

@@ -483,6 +483,34 @@ def test_idle_connections_do_not_keep_the_operator_out(world: World) -> None:
     world.ends()
 
 
+def test_under_a_flood_of_connections_nobody_was_heard() -> None:
+    """One round took on thousands, each in the place of another, and nothing else went on: neither
+    the look at the volume nor the start of etcd after a ticket."""
+    others: list[socket.socket] = []
+
+    class Flooded(socket.socket):
+        def accept(self) -> tuple[socket.socket, Any]:
+            assert len(others) < 1000, "there is always one more"
+            ours, theirs = socket.socketpair()
+            others.append(theirs)
+            return ours, None
+
+    heard: list[bytes] = []
+    with Flooded() as listener, socket.socket() as first:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        first.connect(listener.getsockname())
+        lines = server.LineServer(listener, lambda _connection, line: heard.append(line))
+        lines.serve(time.monotonic())
+        others[0].sendall(b"operator\n")
+        lines.serve(time.monotonic())
+        lines.close()
+    for each in others:
+        each.close()
+
+    assert heard == [b"operator"]
+
+
 def test_a_slow_peer_is_dropped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that keeps sending: the deadline is for the line, not for each byte."""
     monkeypatch.setattr(server, "FIRST_LINE", 0.2)

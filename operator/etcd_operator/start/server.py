@@ -15,6 +15,10 @@ from typing import Final
 from etcd_stateful import ticket
 
 MAX_CONNECTIONS: Final = 64
+AT_ONCE: Final = 8
+"""New connections that one round takes. Under a flood there is always one more, and those that have
+come are to be heard before others make them give way."""
+
 FIRST_LINE: Final = 5.0
 """Seconds until the first line must be there."""
 NEXT_LINE: Final = 30.0
@@ -109,9 +113,9 @@ class LineServer:
             peer.close()
 
     def _accept(self) -> None:
-        while True:
+        for _ in range(AT_ONCE):
             try:
-                peer, _ = self._listener.accept()
+                peer, _address = self._listener.accept()
             except OSError:
                 return
             peer.settimeout(0)

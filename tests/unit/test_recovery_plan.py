@@ -431,6 +431,26 @@ class TestAfterTheEpochIsRaised:
         ]
         assert images[1].startswith("another.registry/etcd")
 
+    @pytest.mark.parametrize("state", ["running", "failed"])
+    def test_root_s_password_that_the_job_had_asked_for_did_not_reach_it(self, state: Any) -> None:
+        world = raised()
+        world.job_runs = False
+        world.apply(drive_until(world, CreateJob))
+        assert world.job is not None
+        asked = "etcd asks for a user: name the Secret in spec.auth.rootSecret"
+        world.job = replace(world.job, state=state, trouble=asked)
+        world.edit(auth={"rootSecret": {"name": "root", "key": "pw"}})
+
+        step = decide(world.observe())
+
+        assert isinstance(step, DeleteJob)
+        assert "the spec has been edited" in step.reason
+        world.apply(step)
+        world.apply(drive_until(world, CreateJob))
+        volumes = world.jobs[-1]["spec"]["template"]["spec"]["volumes"]
+        assert "root" in [one["name"] for one in volumes]
+        assert not isinstance(decide(world.observe()), DeleteJob)
+
     def test_an_edit_does_not_undo_a_job_that_is_done(self) -> None:
         world = raised()
         world.apply(drive_until(world, CreateJob))

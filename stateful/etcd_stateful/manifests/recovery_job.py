@@ -49,7 +49,7 @@ def recovery_job(
     described["annotations"] = {
         SURVIVOR: record.survivor,
         naming.EPOCH: str(record.epoch),
-        naming.SPEC_HASH: cluster.template_hash,
+        naming.SPEC_HASH: made_of(cluster),
     }
     return {
         "apiVersion": "batch/v1",
@@ -66,6 +66,14 @@ def recovery_job(
             },
         },
     }
+
+
+def made_of(cluster: EtcdCluster) -> str:
+    """Of all that decides whether a Job is still the one that is asked for."""
+    if cluster.auth is None:
+        return cluster.template_hash
+    where = cluster.auth.users[0].secret
+    return f"{cluster.template_hash}-{where.name}/{where.key}"
 
 
 def labels(cluster: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
-from etcd_stateful.manifests.recovery_job import recovery_job
+from etcd_stateful.manifests.recovery_job import made_of, recovery_job
 from etcd_stateful.membership import bootstrap, filling, going_back, records, roster, survivor
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.steps import (
@@ -173,7 +173,7 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
         return filling.of_another(job)
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
         return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")
-    edited = job.spec_hash != bootstrap.as_running(seen).template_hash
+    edited = job.spec_hash != made_of(bootstrap.as_running(seen))
     if edited and job.state != "complete":
         return DeleteJob.of(job, f"Job {job.name} is made again: the spec has been edited")
     return None

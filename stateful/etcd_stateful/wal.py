@@ -17,6 +17,9 @@ HEAD: Final = 4096
 SUFFIX: Final = ".wal"
 """etcd takes a directory with any such entry for an initialised member (`wal.Exist`)."""
 
+_NAME: Final = len("0000000000000000")
+"""Sequence number and first index, in hexadecimal digits, are the name of a segment."""
+
 _METADATA_RECORD: Final = 1
 _CHECKSUM_RECORD: Final = 4
 _CASTAGNOLI: Final = 0x82F63B78
@@ -32,6 +35,14 @@ class Identity:
 
     member_id: int
     cluster_id: int
+
+
+def is_segment(name: str) -> bool:
+    """Whether etcd reads a file of this name; what else lies there it passes over
+    (`wal.checkWalNames`)."""
+    numbers = name.removesuffix(SUFFIX).split("-")
+    hexadecimal = all(digit in "0123456789abcdef" for number in numbers for digit in number)
+    return hexadecimal and [len(number) for number in numbers] == [_NAME, _NAME]
 
 
 def identity(heads: tuple[bytes, ...]) -> Identity:

@@ -86,6 +86,20 @@ def test_a_volume_with_data(tmp_path: Path) -> None:
     assert isinstance(verdict(tmp_path), start.Run)
 
 
+@pytest.mark.parametrize("name", ["old.wal", "f" * 16 + ".wal", "g" * 16 + "-" + "0" * 16 + ".wal"])
+def test_a_file_that_etcd_passes_over_cost_a_member_its_place(tmp_path: Path, name: str) -> None:
+    """It came first in the order of names, so the log counted as damaged, and its claim went."""
+    put_log(tmp_path, **{FIRST_NAME: FIRST_SEGMENT, name: b"noise"})
+    (tmp_path / marker.FILE).write_bytes(MARKED)
+    assert isinstance(verdict(tmp_path), start.Run)
+
+
+def test_a_file_that_is_all_there_is_of_a_log_is_still_none(tmp_path: Path) -> None:
+    put_log(tmp_path, **{"old.wal": b"noise"})
+    (tmp_path / marker.FILE).write_bytes(MARKED)
+    assert found(tmp_path) == "damaged"
+
+
 def test_only_the_newest_segments_are_read(tmp_path: Path) -> None:
     put_log(tmp_path, **{f"{number:016x}-{0:016x}.wal": FIRST_SEGMENT for number in range(50)})
     assert len(volume.look(str(tmp_path)).heads) == 8

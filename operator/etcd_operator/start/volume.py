@@ -140,8 +140,10 @@ def _is_our_link(log: str) -> bool:
 
 
 def _log_names(folder: str) -> list[str]:
-    """The log's segments, newest first: their names begin with a sequence number."""
-    return sorted((name for name in _entries(folder) if name.endswith(wal.SUFFIX)), reverse=True)
+    """The log's segments, newest first: their names begin with a sequence number. Where there is
+    none, what etcd would take for a log all the same."""
+    names = [name for name in _entries(folder) if name.endswith(wal.SUFFIX)]
+    return sorted(filter(wal.is_segment, names), reverse=True) or sorted(names)
 
 
 def _entries(folder: str) -> set[str]:

@@ -14,7 +14,7 @@ from etcd_stateful import identity, naming
 from etcd_stateful.conditions import LONGEST, all_conditions
 from etcd_stateful.membership import records, survivor
 from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Claim, MemberStatus, Observation
+from etcd_stateful.membership.observation import Claim, MemberStatus, Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -32,6 +32,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.outcome import Outcome
 from etcd_stateful.status import render
+from etcd_stateful.ticket import Finding
 
 
 def hold(step: Step, reason: str, *words: str) -> Hold:
@@ -643,6 +644,32 @@ class TestWhatIsRefused:
 
         assert asked is not None
         assert "is of epoch 1, and others of 2" in survivor.why_not(newer, asked)
+
+    @pytest.mark.parametrize("other", [True, False])
+    def test_a_survivor_with_the_volume_of_another_ended_the_epoch_in_vain(
+        self, other: bool
+    ) -> None:
+        """Volumes that changed places: the Job refuses each, and by then nothing else starts."""
+        world = lost()
+        world.ask(1)
+        seen = world.observe()
+        member_id = first_id(world, 2 if other else 1)
+        ids = (UID, 1, "c-2", member_id, world.record.cluster_id)
+        answer = StartAnswer("c" * 64, Finding("foreign-data", "the marker names pod c-2", *ids))
+        pods = tuple(
+            replace(pod, in_start=True, etcd_started=False, answer=answer)
+            if pod.ordinal == 1
+            else pod
+            for pod in seen.pods
+        )
+        seen = replace(seen, pods=pods, statuses={})
+        asked = survivor.asked_for(seen)
+        assert asked is not None
+
+        why = survivor.why_not(seen, asked)
+
+        assert ("c-1 holds the data of another member" in why) is other
+        assert survivor.halted(seen) is not other
 
     def test_a_survivor_on_a_node_that_is_gone(self) -> None:
         world = lost()

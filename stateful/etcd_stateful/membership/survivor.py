@@ -193,9 +193,20 @@ def _why_no_survivor(seen: Observation, name: str, seat: Seat | None) -> str:
         return why
     if seat.found in ("no-data", "damaged"):
         return f"the volume of {name} holds no usable data"
+    if _holds_anothers(seat):
+        return f"the volume of {name} holds the data of another member"
     if seat.status and seat.status.learner:
         return f"{name} is a learner, and etcd makes no cluster of one out of a learner"
     return f"the node that the volume of {name} lies on is gone" if _node_gone(seat) else ""
+
+
+def _holds_anothers(seat: Seat) -> bool:
+    """By the log. A marker of another epoch may be of a recovery that is on record no more."""
+    if seat.found != "foreign-data" or seat.pod is None or seat.pod.answer is None:
+        return False
+    finding, record = seat.pod.answer.finding, seat.record
+    held = (record.member_id, record.cluster_id) if record else None
+    return finding.member_id is not None and (finding.member_id, finding.cluster_id) != held
 
 
 def why_no_claim(seen: Observation, claim: Claim) -> str:

@@ -57,6 +57,14 @@ class TestTheManifest:
         ]
         assert "ports" not in etcd
 
+    def test_why_etcd_failed_in_it_was_in_its_log_alone(self) -> None:
+        """Whether the data is damaged decides on another survivor, and status.plan is to say so."""
+        etcd = containers(job(etcdEnv=[{"name": "ETCD_MAX_TXN_OPS", "value": "256"}]))["etcd"]
+
+        assert etcd["terminationMessagePolicy"] == "FallbackToLogsOnError"
+        assert etcd["env"][0] == {"name": "GOTRACEBACK", "value": "none"}
+        assert [one["name"] for one in etcd["env"][1:]] == ["ETCD_MAX_TXN_OPS"]
+
     def test_root_s_password_is_a_file_of_finish_alone(self) -> None:
         auth = {"rootSecret": {"name": "root", "key": "pw"}}
         made = recovery_job(

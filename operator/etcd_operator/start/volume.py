@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+from contextlib import suppress
 from typing import Final
 
 from etcd_stateful import marker, start_config, wal
@@ -218,18 +219,14 @@ def _make_folders(volume: str, path: str) -> None:
     folder = volume
     for name in path.split("/"):
         parent, folder = folder, os.path.join(folder, name)
-        try:
+        with suppress(FileExistsError):  # by a run that may have died before it was synced
             os.mkdir(folder, 0o700)
-        except FileExistsError:
-            continue
         sync(parent)
 
 
 def _link_log(volume: str) -> None:
     """Lead the path of the configuration to that of the first start: the last step of a ticket."""
     member = os.path.join(volume, "data", "member")
-    try:
+    with suppress(FileExistsError):  # of an earlier ticket: anything else was moved aside
         os.symlink(start_config.LINK, os.path.join(member, "wal"))
-    except FileExistsError:  # of an earlier ticket: anything else was moved aside
-        return
     sync(member)

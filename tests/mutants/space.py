@@ -90,7 +90,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        " and roll.is_over(seen)",
+        " and _run_with_it(seen, voters)",
         "",
         "writes are let in by a quota that no member has yet",
     ),

@@ -211,3 +211,17 @@ class TestAtTheQuota:
         disarmed = labels(world.history).index("DisarmAlarm")
         assert len(restarts) == 3
         assert disarmed > max(restarts)
+
+    def test_a_quota_that_waits_for_a_version_does_not_count_before_members_run_with_it(
+        self,
+    ) -> None:
+        """The edit holds both: until the data has the older format, no template has either."""
+        world = full(3, *[(2048, 2000)] * 3, version="3.6.14")
+        world.edit(version="3.5.35", etcd={"quotaBackend": "4Gi"})
+        world.apply(decide(world.observe()))
+
+        step = decide(world.observe())
+
+        assert labels(world.history) == ["EnableDowngrade"]
+        assert isinstance(step, Wait)
+        assert "format of etcd 3.5" in step.reason

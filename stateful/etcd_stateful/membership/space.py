@@ -12,9 +12,10 @@ is not asked again, whatever came of it: a disk that is full would be filled ane
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from etcd_stateful.membership import changes, roll, roster
+from etcd_stateful.membership import bootstrap, changes, roll, roster
 from etcd_stateful.membership.observation import MemberStatus, Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Defragment, Hold, Step, Wait
@@ -87,7 +88,14 @@ def has_room(seen: Observation) -> bool:
     voters = roster.voters(seen)
     most = ROOM * seen.cluster.etcd.quota_bytes
     sizes = [seat.status.db_size for seat in voters if seat.serves and seat.status]
-    return len(sizes) == len(voters) > 0 and max(sizes) <= most and roll.is_over(seen)
+    known = len(sizes) == len(voters) > 0 and max(sizes) <= most
+    return known and _run_with_it(seen, voters)
+
+
+def _run_with_it(seen: Observation, voters: Sequence[Seat]) -> bool:
+    """The template may not know of the declared quota yet: of an edit, the version goes first."""
+    declared = bootstrap.as_running(seen).template_hash
+    return all(seat.pod is not None and seat.pod.spec_hash == declared for seat in voters)
 
 
 def full(seen: Observation) -> Step | None:

@@ -42,8 +42,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "    if seen.snapshots:\n",
-        "    if False:\n",
+        "seat is None or seen.snapshots:",
+        "seat is None:",
         "a member stands still until a backup has ended",
     ),
     Mutant(
@@ -96,8 +96,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "    if not is_full(seen):\n        return None\n    large",
-        "    large",
+        "    if not is_full(seen):\n        return None\n    if step",
+        "    if step",
         "every cluster is said to be full",
     ),
     Mutant(
@@ -105,6 +105,12 @@ MUTANTS: Final = [
         "    space.full,\n",
         "",
         "a cluster that takes no writes is called as declared",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    space.reclaim,\n",
+        "    space.reclaim,\n    space.awaited,\n",
+        "what a human has to mend is not told while a backup runs",
     ),
     Mutant(
         _PAUSES,

@@ -110,6 +110,18 @@ def test_a_backup_is_let_finish() -> None:
     assert defragmented(world) == ["c-0"]
 
 
+def test_a_backup_that_runs_hides_nothing_that_a_human_has_to_mend() -> None:
+    """It may run for hours; `Blocked` would be gone for as long."""
+    world = sized(3, WASTEFUL, TIDY, TIDY, version="3.5.35")
+    world.edit(version="3.7.3")
+    world.snapshots = ("nightly-backup-x",)
+
+    rest = drive(world)
+
+    assert isinstance(rest, Hold)
+    assert rest.reason == "VersionJump"
+
+
 def test_the_leader_hands_over_also_where_it_alone_is_defragmented() -> None:
     """I8: nobody writes while the leader does not answer."""
     world = sized(3, TIDY, TIDY, TIDY)
@@ -142,6 +154,15 @@ class TestAtTheQuota:
         assert world.etcd.alarms == []
         assert isinstance(world.history[-1], DisarmAlarm)
         assert "NOSPACE" in world.history[-1].reason
+
+    def test_a_backup_is_let_finish(self) -> None:
+        world = full(3)
+        world.snapshots = ("nightly-backup-x",)
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        assert "nightly-backup-x" in rest.reason
 
     @pytest.mark.parametrize(
         ("file", "tried"),

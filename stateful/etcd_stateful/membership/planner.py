@@ -378,5 +378,6 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     authentication.held,
     larger.outcome,
     leftovers.stopping,
+    space.awaited,
     roll.not_looked_at,
 )

@@ -42,6 +42,25 @@ they would be refused again at once."""
 
 def reclaim(seen: Observation) -> Step | None:
     """Asked when all members serve, and nothing else is left to do."""
+    seat = _next(seen)
+    if seat is None or seen.snapshots:
+        return None
+    if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be defragmented")):
+        return step
+    return _defragment(seen, seat, full=is_full(seen))
+
+
+def awaited(seen: Observation) -> Step | None:
+    """Told last: a backup may take hours, and what asks for a human is told meanwhile."""
+    seat = _next(seen)
+    if seat is None or not seen.snapshots:
+        return None
+    backups = ", ".join(seen.snapshots)
+    return Wait(f"the backup in pod {backups} to end, so that {seat.name} can be defragmented")
+
+
+def _next(seen: Observation) -> Seat | None:
+    """Whose turn it is; None where nobody's file is worth it, or this is not the time."""
     voters, full = roster.voters(seen), is_full(seen)
     if not seen.cluster.defragments or not all(seat.serves for seat in voters):
         return None
@@ -49,15 +68,7 @@ def reclaim(seen: Observation) -> Step | None:
         return None
     rested = [seat for seat in voters if seat.name not in seen.defragmented]
     due = [seat for seat in rested if seat.status and _is_wasteful(seat.status, full=full)]
-    if not due:
-        return None
-    seat = min(due, key=lambda one: (one.leads, one.ordinal))
-    if seen.snapshots:
-        backups = ", ".join(seen.snapshots)
-        return Wait(f"the backup in pod {backups} to end, so that {seat.name} can be defragmented")
-    if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be defragmented")):
-        return step
-    return _defragment(seen, seat, full=full)
+    return min(due, key=lambda one: (one.leads, one.ordinal), default=None)
 
 
 def _is_wasteful(status: MemberStatus, *, full: bool) -> bool:
@@ -99,9 +110,11 @@ def _run_with_it(seen: Observation, voters: Sequence[Seat]) -> bool:
 
 
 def full(seen: Observation) -> Step | None:
-    """Nothing is left to give back."""
+    """Nothing is left to give back, or not before a backup has ended."""
     if not is_full(seen):
         return None
+    if step := awaited(seen):
+        return step
     large = any(status.db_size_in_use > MOST for status in seen.statuses.values())
     then = (
         "then the operator defragments the members and lets writes in again"

@@ -168,6 +168,14 @@ class TestTheJob:
         without = replace(backup, policy=replace(backup.policy, keep=0))
         assert order(without, None).keep == 0
 
+    @pytest.mark.parametrize("case", CASES)
+    def test_it_is_no_reader_of_the_cluster(self, case: str) -> None:
+        """A trial takes as long as it takes: no member waits for it with its defragmentation."""
+        made = self.job(case)
+
+        for one in (made, made["spec"]["template"]):
+            assert naming.LABEL_INSTANCE not in one["metadata"]["labels"]
+
     def test_its_name_fits_beside_the_backups(self) -> None:
         backup = parse_backup({"metadata": METADATA | {"name": "b" * 200}, "spec": CASES["coreos"]})
         made = trial_job(backup, Run("1800000000", 0.0), MADE, etcd_image="e", operator_image="o")

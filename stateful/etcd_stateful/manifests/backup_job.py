@@ -164,9 +164,10 @@ def _kept(backup: EtcdBackup) -> int:
 
 
 def _labelled(backup: EtcdBackup, told: Order) -> dict[str, dict[str, str]]:
-    """The cluster's name among them, by which its network policy lets the Job in."""
+    """The cluster's name among them where it asks etcd: by that the network policy lets the Job in,
+    and nobody is defragmented meanwhile."""
     cluster = backup.cluster or str((told.cluster or {}).get("name", ""))
-    of_cluster = {naming.LABEL_INSTANCE: cluster} if cluster else {}
+    of_cluster = {naming.LABEL_INSTANCE: cluster} if cluster and told.action == "store" else {}
     return {
         "labels": {
             naming.LABEL_NAME: LABEL,

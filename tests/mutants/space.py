@@ -72,6 +72,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
+        " if not _is_cramped(seen, seat)]\n    return min",
+        "]\n    return min",
+        "a pod is evicted with its data, for a second file in its emptyDir",
+    ),
+    Mutant(
+        _SPACE,
         "max(LEAST_WHEN_FULL, WASTED_WHEN_FULL * status.db_size)",
         "WASTED * status.db_size",
         "etcd goes on refusing writes although there is space to give back",

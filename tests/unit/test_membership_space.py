@@ -246,3 +246,28 @@ class TestAtTheQuota:
         assert labels(world.history) == ["EnableDowngrade"]
         assert isinstance(step, Wait)
         assert "format of etcd 3.5" in step.reason
+
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_no_pod_is_evicted_for_a_second_file_in_its_empty_dir(self, size: int) -> None:
+        """The kubelet ends what grows above the limit, and the data goes with the pod."""
+        limit = {"emptyDir": {"sizeLimit": "3Gi"}}
+        world = full(size, *[(2048, 1024)] * size, pod=limit)
+
+        rest = drive(world)
+
+        assert defragmented(world) == []
+        assert isinstance(rest, Hold)
+        assert f"does not fit on the volume of {', '.join(f'c-{one}' for one in range(size))}" in (
+            rest.message
+        )
+
+    @pytest.mark.parametrize(
+        ("capacity", "fits"), [("3199Mi", False), ("3200Mi", True), ("", True)]
+    )
+    def test_a_second_file_fits_on_the_volume_or_is_not_begun(
+        self, capacity: str, fits: bool
+    ) -> None:
+        seen = full(1, (2048, 1024)).observe()
+        claims = tuple(replace(one, capacity=capacity) for one in seen.claims)
+
+        assert isinstance(decide(replace(seen, claims=claims)), Defragment if fits else Hold)

@@ -7,7 +7,8 @@ A member answers nobody while it is defragmented, and waits first for whoever re
 it. So it is done to one at a time while all others serve, to the leader last and after it has
 handed over (I8), and not during a backup. With fewer than three members nobody would be served
 meanwhile: there it is left undone until etcd refuses writes anyway. One that was asked a moment ago
-is not asked again, whatever came of it: a disk that is full would be filled anew each time.
+is not asked again, whatever came of it: a disk that is full would be filled anew each time. One
+whose volume is known to be too small for a second file is not asked at all.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from etcd_stateful.api.quantity import parse_quantity
 from etcd_stateful.membership import bootstrap, changes, roll, roster
 from etcd_stateful.membership.observation import MemberStatus, Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Defragment, Hold, Step, Wait
+from etcd_stateful.restore import LOG_BYTES
 
 MIB: Final = 1024**2
 
@@ -67,7 +70,8 @@ def _next(seen: Observation) -> Seat | None:
     if len(voters) < roll.SPARING and not full:
         return None
     rested = [seat for seat in voters if seat.name not in seen.defragmented]
-    due = [seat for seat in rested if seat.status and _is_wasteful(seat.status, full=full)]
+    worth = [seat for seat in rested if seat.status and _is_wasteful(seat.status, full=full)]
+    due = [seat for seat in worth if not _is_cramped(seen, seat)]
     return min(due, key=lambda one: (one.leads, one.ordinal), default=None)
 
 
@@ -78,6 +82,18 @@ def _is_wasteful(status: MemberStatus, *, full: bool) -> bool:
     if full:
         return free >= max(LEAST_WHEN_FULL, WASTED_WHEN_FULL * status.db_size)
     return status.db_size >= LEAST and free >= WASTED * status.db_size
+
+
+def _is_cramped(seen: Observation, seat: Seat) -> bool:
+    """Whether its volume may lack the room for a second file. Where one is full, etcd ends; a pod
+    whose emptyDir grows above its limit is evicted, and its data goes with it."""
+    if seat.status is None:
+        return False
+    claimed = seat.claim.capacity if seat.durable and seat.claim else ""
+    limit = str((seen.cluster.pod.empty_dir or {}).get("sizeLimit", ""))
+    volume = parse_quantity(claimed or limit)
+    needed = seat.status.db_size + seat.status.db_size_in_use + LOG_BYTES
+    return volume is not None and 0 < volume < needed
 
 
 def _defragment(seen: Observation, seat: Seat, *, full: bool) -> Step | None:
@@ -125,5 +141,16 @@ def full(seen: Observation) -> Step | None:
         "NoSpace",
         "etcd refuses writes: a member's database has reached spec.etcd.quotaBackend "
         f"({seen.cluster.etcd.quota_bytes // MIB} MiB). Raise it, if the volumes have the room; or "
-        f"delete keys and compact the history (etcdctl compact), {then}",
+        f"delete keys and compact the history (etcdctl compact), {then}{_too_small(seen)}",
     )
+
+
+def _too_small(seen: Observation) -> str:
+    """Which volumes have no room for it, in words."""
+    wasteful = [
+        one for one in roster.voters(seen) if one.status and _is_wasteful(one.status, full=True)
+    ]
+    if not (cramped := [seat for seat in wasteful if _is_cramped(seen, seat)]):
+        return ""
+    names = roster.in_words(cramped)
+    return f". A second file with what is in use does not fit on the volume of {names}"

@@ -18,14 +18,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        " or not all(seat.serves for seat in voters):\n        return None\n    if len",
-        ":\n        return None\n    if len",
+        " or not all(seat.serves for seat in voters):\n        return None\n    if not",
+        ":\n        return None\n    if not",
         "a member is defragmented while another is away (I1)",
     ),
     Mutant(
         _SPACE,
-        "len(voters) < roll.SPARING and not full",
-        "False",
+        "len(voters) < roll.SPARING or certificates",
+        "certificates",
         "a cluster of one stands still for the sake of its disk",
     ),
     Mutant(

@@ -12,6 +12,7 @@ from etcd_stateful.membership import planner
 from etcd_stateful.membership.certificates import needed_of_users, starts_pods, unusable
 from etcd_stateful.membership.observation import Certificate, Certificates, Observation, recorded
 from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.space import MIB
 from etcd_stateful.membership.steps import Hold, Settled, Step, WriteBootstrap
 
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
@@ -74,6 +75,14 @@ def without_stateful_set(world: TlsWorld) -> None:
 
 class TestARunningCluster:
     """Certificates are good for those that run, and perhaps not for one that starts."""
+
+    def test_no_member_is_defragmented_that_might_be_restarted_for_its_silence(self) -> None:
+        world = spoiled()
+        world.etcd.sizes = dict.fromkeys(world.etcd.members, (1000 * MIB, 300 * MIB))
+
+        rests(world)
+
+        assert world.history == []
 
     def test_at_rest_it_is_said(self) -> None:
         world = spoiled()

@@ -6,9 +6,10 @@ reached the quota etcd takes no more writes, however much of it is free.
 A member answers nobody while it is defragmented, and waits first for whoever reads a snapshot from
 it. So it is done to one at a time while all others serve, to the leader last and after it has
 handed over (I8), and not during a backup. With fewer than three members nobody would be served
-meanwhile: there it is left undone until etcd refuses writes anyway. One that was asked a moment ago
-is not asked again, whatever came of it: a disk that is full would be filled anew each time. One
-whose volume is known to be too small for a second file is not asked at all.
+meanwhile: there it is left undone until etcd refuses writes anyway; so it is while certificates are
+unusable, as a member that the kubelet restarts for its silence might not come back. One that was
+asked a moment ago is not asked again, whatever came of it: a disk that is full would be filled anew
+each time. One whose volume is known to be too small for a second file is not asked at all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from etcd_stateful.api.quantity import parse_quantity
-from etcd_stateful.membership import bootstrap, changes, roll, roster
+from etcd_stateful.membership import bootstrap, certificates, changes, roll, roster
 from etcd_stateful.membership.observation import MemberStatus, Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Defragment, Hold, Step, Wait
@@ -67,7 +68,7 @@ def _next(seen: Observation) -> Seat | None:
     voters, full = roster.voters(seen), is_full(seen)
     if not seen.cluster.defragments or not all(seat.serves for seat in voters):
         return None
-    if len(voters) < roll.SPARING and not full:
+    if not full and (len(voters) < roll.SPARING or certificates.unusable(seen)):
         return None
     rested = [seat for seat in voters if seat.name not in seen.defragmented]
     worth = [seat for seat in rested if seat.status and _is_wasteful(seat.status, full=full)]

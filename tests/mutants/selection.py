@@ -112,7 +112,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/restore_job.py": _RESTORES,
     "membership/inplace.py": _IN_PLACE,
     "membership/larger.py": ("test_membership_larger.py",),
-    "membership/space.py": _SPACE,
+    "membership/space.py": (*_SPACE, "test_membership_certificates.py"),
     "membership/origin.py": (*_BY_NAME, "test_restore_added.py"),
     "membership/replacement.py": (*_IN_PLACE, "test_membership_going_back.py"),
     "membership/restore.py": _RESTORES,

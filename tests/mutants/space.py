@@ -24,8 +24,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "len(voters) < roll.SPARING or certificates",
-        "certificates",
+        "if not full and len(voters) < roll.SPARING:",
+        "if False:",
         "a cluster of one stands still for the sake of its disk",
     ),
     Mutant(
@@ -42,8 +42,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "seat is None or seen.snapshots:",
-        "seat is None:",
+        "None if seen.snapshots else _next(seen)",
+        "_next(seen)",
         "a member stands still until a backup has ended",
     ),
     Mutant(
@@ -72,9 +72,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        " if not _is_cramped(seen, seat)]\n    return min",
-        "]\n    return min",
+        " if not _is_cramped(seen, seat)]\n",
+        "]\n",
         "a pod is evicted with its data, for a second file in its emptyDir",
+    ),
+    Mutant(
+        _SPACE,
+        "    if due and not full and certificates.unusable(seen):\n        return None\n",
+        "",
+        "a member that is restarted for its silence does not come back, for want of a certificate",
     ),
     Mutant(
         _SPACE,

@@ -208,11 +208,8 @@ def _with_issuer(tls: Reader, said: Wishes) -> Wishes:
 
 
 def _choice(tls: Reader, key: str) -> Link | None:
-    text = tls.text(key)
+    text = tls.choice(key, _CHOICES)
     if not text:
-        return None
-    if text not in _CHOICES:
-        tls.problem(key, f"must be one of {', '.join(_CHOICES)}, found {text[:60]!r}")
         return None
     return MANAGED if text == "Managed" else PLAINTEXT
 

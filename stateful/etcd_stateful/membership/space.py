@@ -46,8 +46,8 @@ they would be refused again at once."""
 
 def reclaim(seen: Observation) -> Step | None:
     """Asked when all members serve, and nothing else is left to do."""
-    seat = _next(seen)
-    if seat is None or seen.snapshots:
+    seat = None if seen.snapshots else _next(seen)
+    if seat is None:
         return None
     if seat.leads and (step := changes.hand_over(seen, seat, f"{seat.name} is to be defragmented")):
         return step
@@ -56,8 +56,8 @@ def reclaim(seen: Observation) -> Step | None:
 
 def awaited(seen: Observation) -> Step | None:
     """Told last: a backup may take hours, and what asks for a human is told meanwhile."""
-    seat = _next(seen)
-    if seat is None or not seen.snapshots:
+    seat = _next(seen) if seen.snapshots else None
+    if seat is None:
         return None
     backups = ", ".join(seen.snapshots)
     return Wait(f"the backup in pod {backups} to end, so that {seat.name} can be defragmented")
@@ -68,11 +68,13 @@ def _next(seen: Observation) -> Seat | None:
     voters, full = roster.voters(seen), is_full(seen)
     if not seen.cluster.defragments or not all(seat.serves for seat in voters):
         return None
-    if not full and (len(voters) < roll.SPARING or certificates.unusable(seen)):
+    if not full and len(voters) < roll.SPARING:
         return None
     rested = [seat for seat in voters if seat.name not in seen.defragmented]
     worth = [seat for seat in rested if seat.status and _is_wasteful(seat.status, full=full)]
     due = [seat for seat in worth if not _is_cramped(seen, seat)]
+    if due and not full and certificates.unusable(seen):
+        return None
     return min(due, key=lambda one: (one.leads, one.ordinal), default=None)
 
 
@@ -148,10 +150,10 @@ def full(seen: Observation) -> Step | None:
 
 def _too_small(seen: Observation) -> str:
     """Which volumes have no room for it, in words."""
-    wasteful = [
-        one for one in roster.voters(seen) if one.status and _is_wasteful(one.status, full=True)
+    cramped = [
+        one
+        for one in roster.voters(seen)
+        if one.status and _is_wasteful(one.status, full=True) and _is_cramped(seen, one)
     ]
-    if not (cramped := [seat for seat in wasteful if _is_cramped(seen, seat)]):
-        return ""
-    names = roster.in_words(cramped)
-    return f". A second file with what is in use does not fit on the volume of {names}"
+    words = ". A second file with what is in use does not fit on the volume of "
+    return words + roster.in_words(cramped) if cramped else ""

@@ -1,12 +1,13 @@
 """The steps of a schedule, taken by the real API server: made once, told, let go.
 
-The clock is the test's. The object is suspended there, so that an operator in the cluster leaves it
-alone; the one under test is told that it is not. And it is ahead by hours, no more: what is counted
-up to a moment days from now that other operator would not believe.
+The clock is the test's, and hours ahead. An operator in the cluster would take back what is counted
+by such a clock, so the object is on its way out there, which that one leaves alone; the one under
+test is told that it is not.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 
 import pytest
@@ -33,14 +34,17 @@ SPEC = {
     },
 }
 
-
 HOUR = 3600
+DELETED = "deletionTimestamp"
 
 
-class Unsuspended(Store):
+class Undeleted(Store):
     def get(self, resource, namespace, name):
         found = super().get(resource, namespace, name)
-        return found | {"spec": SPEC} if found and resource == ETCD_SCHEDULES else found
+        if not found or resource != ETCD_SCHEDULES:
+            return found
+        metadata = {key: found["metadata"][key] for key in found["metadata"] if key != DELETED}
+        return found | {"metadata": metadata}
 
 
 class Operator:
@@ -48,7 +52,7 @@ class Operator:
 
     def __init__(self, client, namespace, now):
         self.client, self.namespace, self.now = client, namespace, now
-        self.store = Unsuspended()
+        self.store = Undeleted()
         self.schedules = Schedules(
             client,
             self.store,
@@ -73,10 +77,22 @@ async def made(client, namespace):
     return {one["metadata"]["annotations"][naming.SCHEDULED_TIME]: one for one in found}
 
 
-async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace):
-    place = {"namespace": namespace, "name": "nightly"}
-    body = {"metadata": place, "spec": SPEC | {"suspend": True}}
-    created = (await client.create(ETCD_SCHEDULES, body))["metadata"]["creationTimestamp"]
+@pytest.fixture
+async def nightly(client, namespace) -> AsyncIterator[dict]:
+    """The schedule, which has been deleted and stays until the test is over."""
+    body = {
+        "metadata": {"namespace": namespace, "name": "nightly", "finalizers": ["example.com/test"]},
+        "spec": SPEC | {"suspend": True},
+    }
+    made = await client.create(ETCD_SCHEDULES, body)
+    where = (ETCD_SCHEDULES, namespace, "nightly")
+    await client.delete(*where, uid=made["metadata"]["uid"])
+    yield await client.merge_patch(*where, {"spec": {"suspend": None}})
+    await client.merge_patch(*where, {"metadata": {"finalizers": None}})
+
+
+async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace, nightly):
+    created = nightly["metadata"]["creationTimestamp"]
     second = (datetime.fromisoformat(created).timestamp() // HOUR + 3) * HOUR
 
     operator = Operator(client, namespace, second)
@@ -106,9 +122,9 @@ async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace):
     if moment in left:
         assert FINALIZER in left[moment]["metadata"]["finalizers"]
         assert left[moment]["spec"]["deletionPolicy"] == "Delete"
-        assert "deletionTimestamp" in left[moment]["metadata"]
+        assert DELETED in left[moment]["metadata"]
     kept = [one for at, one in left.items() if at != moment]
-    assert not any("deletionTimestamp" in one["metadata"] for one in kept)
+    assert not any(DELETED in one["metadata"] for one in kept)
     status = operator.store.get(ETCD_SCHEDULES, namespace, "nightly")["status"]
     assert status["lastScheduleTime"] == moment
     assert status["observedTimes"] == "30 * * * * Europe/Berlin"

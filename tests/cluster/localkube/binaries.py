@@ -46,11 +46,11 @@ def kubernetes() -> Path:
 
 
 def coredns() -> Path:
-    def make(out: Path) -> None:
-        _go("build", *FLAGS, SMALL, "-o", f"{out}/", ".", cwd=source)
+    return _own("coredns")
 
-    source = GO / "coredns"
-    return cached("coredns", contents(source), make)
+
+def network_policies() -> Path:
+    return _own("network-policies") / "network-policies"
 
 
 def containerd() -> Path:
@@ -122,7 +122,7 @@ def etcd(version: str) -> Path:
 
 def build_all() -> None:
     """All that the cluster runs, before any of it is started."""
-    for build in (kubernetes, containerd, runc, coredns):
+    for build in (kubernetes, containerd, runc, coredns, network_policies):
         build()
 
 
@@ -147,6 +147,16 @@ def replace_link(link: Path, target: Path) -> None:
     unfinished = link.with_name(f".{link.name}.{os.getpid()}")
     unfinished.symlink_to(target)
     unfinished.replace(link)
+
+
+def _own(name: str) -> Path:
+    """A module of ours, from the versions in its go.mod."""
+
+    def make(out: Path) -> None:
+        _go("build", *FLAGS, SMALL, "-o", f"{out}/", ".", cwd=source)
+
+    source = GO / name
+    return cached(name, contents(source), make)
 
 
 def _installed(name: str, *packages: str, tags: str = "", cgo: bool = False) -> Path:

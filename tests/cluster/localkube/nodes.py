@@ -1,9 +1,9 @@
-"""A node: containerd, kubelet and kube-proxy on a machine of their own."""
+"""A node: containerd, kubelet, kube-proxy and a policy engine on a machine of their own."""
 
 import json
 from pathlib import Path
 
-from localkube import binaries, cgroups, network, pki, processes
+from localkube import binaries, cgroups, network, pki, policies, processes
 from localkube.images import Image, pause
 from localkube.machines import Machine
 from localkube.processes import Process
@@ -31,9 +31,10 @@ class Node:
         processes.wait("containerd answers", self._answers, [containerd.name])
 
     def up_kubelet(self) -> list[str]:
-        rest = [self._kubelet(), self._proxy()]
+        rest = [self._kubelet(), self._proxy(), policies.engine(self.machine)]
         for process in rest:
             processes.ensure(process)
+        policies.hand_over_packets(self.machine)
         return [f"containerd-{self.name}", *(process.name for process in rest)]
 
     def import_images(self, images: list[Image]) -> None:

@@ -1,0 +1,34 @@
+"""NetworkPolicies take effect on a node: an engine judges the first packet of each connection."""
+
+from localkube import binaries, network
+from localkube.machines import Machine
+from localkube.paths import KUBECONFIG
+from localkube.processes import Process
+from localkube.shell import say, succeeds
+
+QUEUE = "100"
+
+
+def engine(machine: Machine) -> Process:
+    program = binaries.network_policies()
+    command = ("env", f"KUBECONFIG={KUBECONFIG}", program, f"-node={machine.name}")
+    return machine.process(f"network-policies-{machine.name}", *command, f"-queue={QUEUE}")
+
+
+def hand_over_packets(machine: Machine) -> None:
+    """Before the source is translated and after the target is. While no engine runs they pass."""
+    if succeeds(*_iptables(machine, "--check")):
+        return
+    if not succeeds(*_iptables(machine, "--append")):
+        say(f"    {machine.name}: this kernel has no packet queues, so policies are not enforced")
+
+
+def _iptables(machine: Machine, deed: str) -> tuple[str, ...]:
+    """To pods, but neither from the node itself, which policies do not concern, nor from the other
+    machines and the host, where the tests are."""
+    pods = ("--destination", str(network.PODS), "!", "--source", str(network.MACHINES))
+    new = ("--match", "conntrack", "--ctstate", "NEW")
+    forwarded = ("--match", "owner", "!", "--socket-exists")
+    queue = ("--jump", "NFQUEUE", "--queue-num", QUEUE, "--queue-bypass")
+    rule = (*pods, *new, *forwarded, *queue)
+    return machine.enter("iptables", "--wait", "--table", "mangle", deed, "POSTROUTING", *rule)

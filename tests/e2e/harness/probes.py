@@ -1,0 +1,67 @@
+"""Pods that try who lets them in: each with labels and a namespace of its choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from harness.api import PODS, Json, Kube
+from harness.clusters import is_ready
+from harness.waiting import eventually
+
+TRIES = """
+import json, socket, sys
+from concurrent.futures import ThreadPoolExecutor
+
+def reaches(target):
+    # What is dropped is sent again after 1 s and 3 s: the first packet may have come before the
+    # engine knew of this pod.
+    try:
+        socket.create_connection(target, timeout=4).close()
+    except ConnectionRefusedError:  # it got there, and nobody listens
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+targets = [tuple(one) for one in json.loads(sys.argv[1])]
+with ThreadPoolExecutor(len(targets)) as threads:
+    print(json.dumps(list(threads.map(reaches, targets))))
+"""
+
+CONFINED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+class Probe:
+    def __init__(self, kube: Kube, namespace: str, name: str, image: str, labels: Json) -> None:
+        self._kube, self._namespace, self._name = kube, namespace, name
+        container = {
+            "name": "probe",
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["sleep", "infinity"],
+            "securityContext": CONFINED,
+        }
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+        kube.create(PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec}, namespace)
+
+    def is_up(self) -> None:
+        eventually(f"{self._name} is up", lambda: is_ready(self._get()), seconds=60)
+
+    def reaches(self, targets: Iterable[tuple[str, int]]) -> list[bool]:
+        """For each address and port whether a connection gets there."""
+        words = ("exec", f"--namespace={self._namespace}", self._name, "--")
+        done = self._kube.kubectl(*words, "python3", "-c", TRIES, json.dumps(list(targets)))
+        return [bool(one) for one in json.loads(done)]
+
+    def leave(self) -> None:
+        self._kube.delete(PODS, self._namespace, self._name)
+
+    def _get(self) -> Json:
+        return self._kube.get(PODS, self._namespace, self._name) or {}

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from harness.api import CLAIMS, PODS, Json
+from harness.api import CLAIMS, PODS, POLICIES, Json
 from harness.clusters import Cluster, is_ready, is_waiting_in_start
 from harness.node import empty, kill_container, volume_path
 from harness.place import Place
@@ -118,7 +118,9 @@ def test_volumes_that_changed_places_do_not_start(place: Place, local_node: None
 
 
 def test_strangers_cannot_make_start_go_on(place: Place):
-    """From another pod, at the open port, with everything but the key."""
+    """From another pod, with everything but the key, and where no policy shuts the port."""
+    everybody = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}
+    place.kube.create(POLICIES, {"metadata": {"name": "open"}, "spec": everybody}, place.namespace)
     cluster = place.declare(size=3).comes_up()
     before = cluster.client.members()
     place.may_lose.add("data-etcd-0")

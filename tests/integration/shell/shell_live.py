@@ -12,6 +12,7 @@ from harness.slow import SLOW
 from etcd_operator.kube.api import Json, Key, Resource
 from etcd_operator.kube.client import Client
 from etcd_operator.kube.store import Store
+from etcd_operator.kube.watches import Scope
 from etcd_operator.queue.informer import Informer
 from etcd_operator.settings import Settings
 from etcd_operator.telemetry.health import Health
@@ -37,6 +38,9 @@ class Breakable:
         self._client = client
         self.cut = False
         self.too_old = False
+        self.were_too_old: set[str] = set()
+        """Paths of the watches that were answered to while this was so."""
+
         self._open: list[aiohttp.ClientResponse] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -60,19 +64,41 @@ class Breakable:
         if self.too_old:
             request.url = request.url.update_query(resourceVersion="1")
         response = await handler(request)
+        if self.cut:
+            response.close()
+            raise aiohttp.ClientConnectionError("cut by the test")
+        if self.too_old:
+            self.were_too_old.add(request.url.path)
         self._open.append(response)
         return response
 
-    def break_open_ones(self) -> None:
+    async def breaks(self) -> None:
         """As a network does it: the connections are gone from one moment to the next."""
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._abort)
+        self.cut = True
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._abort(), self._loop))
 
-    def _abort(self) -> None:
+    async def _abort(self) -> None:
         for response in self._open:
             if response.connection is not None and response.connection.transport is not None:
                 response.connection.transport.abort()
         self._open.clear()
+
+
+class Observable(Informer):
+    """One that tells whether the LISTs that follow kopf's are over."""
+
+    _listing = 0
+
+    async def _list(self, scope: Scope) -> int:
+        self._listing += 1
+        try:
+            return await super()._list(scope)
+        finally:
+            self._listing -= 1
+
+    def rests(self) -> bool:
+        return not (self._listing or self._due or self._relist.is_set())
 
 
 class Informed:
@@ -82,7 +108,7 @@ class Informed:
         self.store = Store()
         self.keys: list[tuple[float, Resource, Key]] = []
         self.metrics = Metrics()
-        self.informer = Informer(
+        self.informer = Observable(
             client,
             connection,
             self.store,
@@ -98,8 +124,9 @@ class Informed:
 
     async def ready(self) -> None:
         await until(lambda: self.informer.not_ready() == [], 30)
+        await asyncio.sleep(0.1)  # the last of what kopf's thread has handed over
         # The LISTs that follow kopf's: from here on only watches tell anything.
-        await asyncio.sleep(2)
+        await until(self.informer.rests, 30)
         self.keys.clear()
 
     async def asked(self, resource: Resource, key: Key, seconds: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from harness.slow import SLOW
 from shell_live import labels, service
 
 from etcd_operator.kube import client as client_module
@@ -93,13 +94,13 @@ async def test_a_status_of_another_object_of_that_name(client, namespace):
     # The resourceVersion it does not ignore.
     stale = {"resourceVersion": made["metadata"]["resourceVersion"]}
     await client.merge_patch(ETCD_CLUSTERS, namespace, "a", {"metadata": {"labels": {"x": "y"}}})
-    before = await client.get(ETCD_CLUSTERS, namespace, "a")
     with pytest.raises(Conflict):
         await client.apply(
             ETCD_CLUSTERS, {"metadata": place | stale, "status": {"phase": "Failed"}}, status=True
         )
     after = await client.get(ETCD_CLUSTERS, namespace, "a")
-    assert after["status"].get("phase") == before["status"].get("phase") != "Failed"
+    # An operator that is installed may have said something else of it meanwhile.
+    assert after["status"].get("phase") != "Failed"
 
 
 async def test_apply_of_an_older_version_is_a_conflict(client, namespace):
@@ -173,7 +174,7 @@ async def test_orphans_outlive_their_owner(client, namespace):
     uid = owner["metadata"]["uid"]
 
     assert await client.delete(SERVICES, namespace, "a", uid=uid, propagation="Orphan")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SLOW * 30):
         while await client.get(SERVICES, namespace, "a") is not None:
             await asyncio.sleep(0.1)
     left = await client.get(SECRETS, namespace, "s")
@@ -198,7 +199,7 @@ async def test_an_owner_that_goes_in_the_foreground_is_seen_until_what_it_owns_i
     await client.create(SECRETS, {"metadata": {"namespace": namespace} | owned})
 
     assert await client.delete(SERVICES, namespace, "a", uid=uid, propagation="Foreground")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SLOW * 30):
         while "deletionTimestamp" not in (await client.get(SECRETS, namespace, "s"))["metadata"]:
             await asyncio.sleep(0.1)
     left = await client.get(SERVICES, namespace, "a")
@@ -206,7 +207,7 @@ async def test_an_owner_that_goes_in_the_foreground_is_seen_until_what_it_owns_i
     assert "deletionTimestamp" in left["metadata"]
 
     await client.merge_patch(SECRETS, namespace, "s", {"metadata": {"finalizers": None}})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SLOW * 30):
         while await client.get(SERVICES, namespace, "a") is not None:
             await asyncio.sleep(0.1)
 

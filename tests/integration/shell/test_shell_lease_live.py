@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 
 import pytest
+from harness.slow import SLOW
 
 from etcd_operator.kube import lease
 from etcd_operator.kube.api import LEASES
@@ -47,30 +48,43 @@ async def spec(client, namespace):
     return (await client.get(LEASES, namespace, "operator"))["spec"]
 
 
+async def eventually(client, namespace, good):
+    """Until the Lease is one that is good."""
+    async with asyncio.timeout(SLOW * 10):
+        while not ((found := await client.get(LEASES, namespace, "operator")) and good(found)):
+            await asyncio.sleep(0.1)
+
+
+FIRST = SLOW * 5
+EARLY = lease.DURATION - 1
+"""Less than it takes whoever has to wait until the Lease expires."""
+
+
 async def test_handover(client, namespace, candidate):
     one = candidate("one")
-    await one.took(5)
+    await one.took(FIRST)
     first = await spec(client, namespace)
     assert (first["holderIdentity"], first["leaseDurationSeconds"]) == ("one", lease.DURATION)
 
     two = candidate("two")
     await asyncio.sleep(lease.RETRY_PERIOD + 1)
+    before = first["renewTime"]
+    await eventually(client, namespace, lambda found: found["spec"]["renewTime"] > before)
     assert not two.leads.is_set()
-    assert (await spec(client, namespace))["renewTime"] > first["renewTime"]
 
     await one.die()
     assert await one.lock.release()
-    graceful = await two.took(lease.RETRY_PERIOD + 2)
+    graceful = await two.took(EARLY)
     held = await spec(client, namespace)
     assert (held["holderIdentity"], held["leaseTransitions"]) == ("two", 1)
 
     await two.die()  # killed: nothing is released
     same = candidate("two")
-    restarted = await same.took(lease.DURATION / 2)
+    restarted = await same.took(EARLY)
 
     await same.die()
     three = candidate("three")
-    killed = await three.took(lease.DURATION + 2 * lease.RETRY_PERIOD)
+    killed = await three.took(SLOW * (lease.DURATION + 2 * lease.RETRY_PERIOD))
     assert (await spec(client, namespace))["leaseTransitions"] == 2
     print(
         f"taken over {graceful:.1f} s after a release, {restarted:.2f} s by a restarted container,"
@@ -80,17 +94,23 @@ async def test_handover(client, namespace, candidate):
 
 async def test_of_many_that_race_one_leads(client, namespace, candidate):
     many = [candidate(f"candidate-{number}") for number in range(8)]
-    await asyncio.sleep(3)
+    leading = [asyncio.create_task(each.leads.wait()) for each in many]
+    done, _ = await asyncio.wait(leading, timeout=FIRST, return_when=asyncio.FIRST_COMPLETED)
+    for each in leading:
+        each.cancel()
+    assert done, "nobody leads"
+    await asyncio.sleep(lease.RETRY_PERIOD + 1)  # all others have tried again
 
     assert [each.leads.is_set() for each in many].count(True) == 1
 
 
 async def test_a_lease_that_is_deleted_is_made_again_by_its_holder(client, namespace, candidate):
     one = candidate("one")
-    await one.took(5)
+    await one.took(FIRST)
     lost = await client.get(LEASES, namespace, "operator")
-    await client.delete(LEASES, namespace, "operator", uid=lost["metadata"]["uid"])
-    await asyncio.sleep(lease.RETRY_PERIOD + 1)
+    uid = lost["metadata"]["uid"]
+    await client.delete(LEASES, namespace, "operator", uid=uid)
+    await eventually(client, namespace, lambda found: found["metadata"]["uid"] != uid)
 
     assert (await spec(client, namespace))["holderIdentity"] == "one"
     assert not one.task.done()

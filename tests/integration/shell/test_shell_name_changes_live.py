@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
+from harness.slow import SLOW
 from shell_live import until
 
 from etcd_operator.kube import tables
@@ -30,10 +31,12 @@ async def listening(client: Client) -> AsyncIterator[tuple[NameChanges, list[Key
     looked: list[Key] = []
     changes = NameChanges(client, looked.append)
     task = asyncio.create_task(changes.run())
-    yield changes, looked
-    assert not task.done()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    try:
+        yield changes, looked
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_change_is_told_at_once_and_by_another_mark(client: Client, namespace: str) -> None:
@@ -54,7 +57,7 @@ async def test_a_change_is_told_at_once_and_by_another_mark(client: Client, name
             client.create(SECRETS, secret(namespace, "s")),
         ):
             await write
-            await until(lambda: looked == [cluster], 1)
+            await until(lambda: looked == [cluster], 10)
             looked.clear()
             after = changes.mark(SECRETS, cluster, "s")
             assert after not in (None, before)
@@ -76,7 +79,7 @@ async def test_no_line_holds_anything_of_a_secret_but_its_name(
     for name in ("s", "t"):
         await client.create(SECRETS, secret(namespace, name))
     watch = client.changes(SECRETS, namespace, since)
-    async with asyncio.timeout(10), contextlib.aclosing(watch):
+    async with asyncio.timeout(SLOW * 10), contextlib.aclosing(watch):
         told = [await anext(watch) for _ in range(2)]
 
     assert [one.name for one in told] == ["s", "t"]

@@ -7,13 +7,14 @@ test is told that it is not.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from datetime import datetime
 
 import pytest
 
 from etcd_operator.backups.schedule import AGAIN_SECONDS, Schedules
-from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES
+from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES, Rejected
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
 from etcd_operator.telemetry.metrics import Metrics
@@ -88,7 +89,16 @@ async def nightly(client, namespace) -> AsyncIterator[dict]:
     where = (ETCD_SCHEDULES, namespace, "nightly")
     await client.delete(*where, uid=made["metadata"]["uid"])
     yield await client.merge_patch(*where, {"spec": {"suspend": None}})
-    await client.merge_patch(*where, {"metadata": {"finalizers": None}})
+    # Or the namespace would stay for ever, where no operator lets them go.
+    for one in await client.list(ETCD_BACKUPS, namespace):
+        await let_go(client, ETCD_BACKUPS, one)
+    await let_go(client, ETCD_SCHEDULES, made)
+
+
+async def let_go(client, resource, body):
+    place = (body["metadata"]["namespace"], body["metadata"]["name"])
+    with contextlib.suppress(Rejected):  # gone by now
+        await client.merge_patch(resource, *place, {"metadata": {"finalizers": None}})
 
 
 async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace, nightly):
@@ -128,7 +138,3 @@ async def test_runs_are_made_once_and_the_oldest_is_let_go(client, namespace, ni
     status = operator.store.get(ETCD_SCHEDULES, namespace, "nightly")["status"]
     assert status["lastScheduleTime"] == moment
     assert status["observedTimes"] == "30 * * * * Europe/Berlin"
-    for one in left.values():
-        await client.merge_patch(
-            ETCD_BACKUPS, namespace, one["metadata"]["name"], {"metadata": {"finalizers": None}}
-        )

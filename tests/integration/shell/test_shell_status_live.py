@@ -136,8 +136,9 @@ async def test_of_an_object_that_is_gone_is_nobodys(client, namespace, notes):
 
 async def test_an_answer_of_a_restore_is_its_own(client, namespace):
     place = {"namespace": namespace, "name": "b"}
-    made = await client.apply(ETCD_RESTORES, {"metadata": place, "spec": RESTORE})
+    # The cluster first: an operator that is installed may begin with the restore at once.
     await client.apply(ETCD_CLUSTERS, {"metadata": place, "spec": PAUSED})
+    made = await client.apply(ETCD_RESTORES, {"metadata": place, "spec": RESTORE})
     store = Store()
     store.put(ETCD_RESTORES, made)
     restores = Restores(client, store, Events(client, instance="test"), operator_image="none")

@@ -62,14 +62,12 @@ def test_every_minute_one_is_made_and_the_oldest_goes_with_what_it_stored(
     place.kube.patch(SCHEDULES, place.namespace, "often", {"spec": {"schedule": "* * * * *"}})
 
     first = eventually("the first is made", made, seconds=70)
-    eventually(
-        "it is verified",
-        schedule,
-        lambda body: [one.get("verified") for one in body["status"].get("backups", ())] == [True],
+    _, in_store = eventually(
+        "it is verified, and alone in the store",
+        lambda: (verified(schedule()), stored()),
+        lambda seen: seen[0] == [True] and len(seen[1]) == 1,
         seconds=40,
     )
-    in_store = stored()
-    assert len(in_store) == 1
     assert in_store[0].startswith("etcd_20")
 
     eventually(
@@ -91,3 +89,9 @@ def test_every_minute_one_is_made_and_the_oldest_goes_with_what_it_stored(
     place.kube.patch(SCHEDULES, place.namespace, "often", {"spec": {"suspend": True}})
     place.kube.delete(SCHEDULES, place.namespace, "often")
     assert made(), "who deletes a schedule still has its backups"
+
+
+def verified(schedule: Json | None) -> list[bool | None]:
+    """Of each backup that its status names."""
+    status = (schedule or {}).get("status") or {}
+    return [one.get("verified") for one in status.get("backups", ())]

@@ -49,7 +49,7 @@ def ask_without_a_certificate(cluster: Cluster, ordinal: int, port: int) -> byte
     where = cluster.reach.pod(cluster.namespace, f"{cluster.name}-{ordinal}", port)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(where, 5) as raw, context.wrap_socket(raw) as secured:
+    with socket.create_connection(where, 30) as raw, context.wrap_socket(raw) as secured:
         secured.sendall(b"GET /version HTTP/1.1\r\nHost: etcd\r\n\r\n")
         return secured.recv(1)
 

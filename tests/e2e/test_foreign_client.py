@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from harness.place import Place
+from harness.slow import SLOW
 
 PACKAGES = ("etcd3==0.12.0", "protobuf==3.20.3", "tenacity==6.3.1", "grpcio==1.85.1")
 """etcd3 works with neither a current protobuf nor a current tenacity: an environment of its own."""
@@ -101,7 +102,7 @@ def test_etcd3_reads_writes_watches_and_locks(
         [python_with_etcd3, "-W", "ignore", "-c", PROGRAM, *given],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SLOW * 60,
         check=False,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
     )

@@ -17,9 +17,11 @@ pytestmark = pytest.mark.alone
 @pytest.fixture
 def two_operators(operator: Operator, place: Place) -> Iterator[Place]:
     place.operator_may_restart = True
-    operator.scale(2)
-    yield place
-    operator.scale(1)
+    try:
+        operator.scale(2)
+        yield place
+    finally:
+        operator.scale(1)
 
 
 @pytest.mark.timeout(240)

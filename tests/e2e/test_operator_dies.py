@@ -37,9 +37,11 @@ When = Literal["before", "after"]
 @pytest.fixture
 def without_operator(operator: Operator, place: Place) -> Iterator[Place]:
     place.operator_may_restart = True
-    operator.scale(0)
-    yield place
-    operator.scale(1)
+    try:
+        operator.scale(0)
+        yield place
+    finally:
+        operator.scale(1)
 
 
 @pytest.mark.verify

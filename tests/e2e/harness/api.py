@@ -13,6 +13,8 @@ from urllib.parse import urlencode
 
 from kubernetes import client, config
 
+from harness.slow import SLOW
+
 Json = dict[str, Any]
 
 ROOT = Path(__file__).parents[3]
@@ -177,7 +179,7 @@ class Kube:
             raise ApiError(response.status, _message(response.data))
         return response
 
-    def kubectl(self, *words: str, seconds: float = 30, stdin: str | None = None) -> str:
+    def kubectl(self, *words: str, seconds: float = SLOW * 30, stdin: str | None = None) -> str:
         """For what has no plain URL: exec, attach, apply as users do it."""
         done = subprocess.run(
             ["kubectl", f"--kubeconfig={self.kubeconfig}", *words],

@@ -15,6 +15,7 @@ from harness.conditions import condition
 from harness.etcd import Etcd
 from harness.load import Load
 from harness.place import Place
+from harness.slow import SLOW
 from harness.waiting import eventually
 from localkube.s3 import S3Server, free_port
 
@@ -115,11 +116,11 @@ def restored(file: Path, folder: Path, version: str, prefix: str) -> tuple[int, 
         )  # fmt: skip
     finally:
         etcd.terminate()
-        etcd.wait(10)
+        etcd.wait(SLOW * 10)
     return int(json.loads(status)["revision"]), set(found.split())
 
 
 def _run(*words: str) -> str:
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=SLOW * 60)
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
     return done.stdout

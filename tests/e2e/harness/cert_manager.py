@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from harness.api import CERTIFICATES, ISSUERS, REQUESTS, ROOT, SECRETS, ApiError, Kube
 from harness.authority import PEM, Authority
 from harness.place import Place
+from harness.slow import SLOW
 from harness.waiting import eventually
 
 PROGRAM = ROOT / "build" / "bin" / "cert-manager"
@@ -43,7 +44,7 @@ class CertManager:
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(20)
+            self._process.wait(SLOW * 20)
             self._process = None
 
     def uninstall(self) -> None:

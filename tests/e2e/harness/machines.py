@@ -9,6 +9,7 @@ import sys
 
 from harness.api import NODES, PODS, ROOT, Json, Kube
 from harness.conditions import condition
+from harness.slow import SLOW
 from harness.waiting import eventually
 from localkube import binaries, processes
 from localkube.nodes import Node
@@ -38,7 +39,7 @@ def power_on(kube: Kube) -> None:
         env=where,
         capture_output=True,
         text=True,
-        timeout=UP_SECONDS,
+        timeout=SLOW * UP_SECONDS,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
@@ -73,7 +74,7 @@ def cordon(kube: Kube, node: str, *, on: bool) -> None:
     kube.patch(NODES, None, node, {"spec": {"unschedulable": on or None}})
 
 
-def drain(kube: Kube, node: str, seconds: float = 120, pods: str = "") -> None:
+def drain(kube: Kube, node: str, seconds: float = SLOW * 120, pods: str = "") -> None:
     """As administrators do; evictions ask the disruption budgets first.
 
     Args:
@@ -86,7 +87,7 @@ def drain(kube: Kube, node: str, seconds: float = 120, pods: str = "") -> None:
         "--ignore-daemonsets",
         "--delete-emptydir-data",
         f"--timeout={seconds:.0f}s",
-        seconds=seconds + 10,
+        seconds=seconds + SLOW * 10,
     )
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from harness.api import KUBECONFIG, ROOT
 from harness.older import Version
 from harness.operator import Operator
+from harness.slow import SLOW
 from harness.waiting import eventually
 
 CHART = ROOT / "charts" / "etcd-operator"
-WAITING = ("--wait", "--timeout=90s")
+WAITING = ("--wait", f"--timeout={SLOW * 90}s")
 
 
 @dataclass
@@ -76,7 +77,7 @@ def helm(*words: str, stdin: str | None = None) -> str:
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=SLOW * 150,
         check=False,
         env={**os.environ, "KUBECONFIG": str(KUBECONFIG)},
     )

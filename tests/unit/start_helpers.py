@@ -100,12 +100,6 @@ def push(port: int, offered: ticket.Ticket = TICKET, key: bytes = KEY) -> ticket
         return operator.push(replace(offered, challenge=operator.greet().challenge))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def eventually(holds: Callable[[], object], seconds: float = 30) -> None:
     """Poll until `holds` is true; fails when it is not by then."""
     deadline = time.monotonic() + seconds

@@ -93,13 +93,16 @@ async def test_one_that_was_stopped_while_it_was_read_back_was_left_behind(folde
 async def test_one_that_was_killed_while_it_was_read_back_was_left_behind(folder: Folder) -> None:
     backup = Backup(ORDER, folder.sink, Meter())
 
+    begun = asyncio.Event()
+
     async def hang(_: str) -> AsyncIterator[bytes]:
+        begun.set()
         await asyncio.Event().wait()
         yield b""
 
     folder.sink.read = hang  # type: ignore[assignment,method-assign]
     reading = asyncio.create_task(backup._finish(await taken(folder, backup)))
-    await asyncio.sleep(0.1)
+    await begun.wait()
     reading.cancel()
     await asyncio.wait([reading])
 

@@ -55,7 +55,7 @@ class Etcd:
             reply = rpc.SnapshotResponse(remaining_bytes=left, blob=BLOB)
             yield reply.SerializeToString()
         if self.ends == "stalled":
-            self.over.wait(5)
+            self.over.wait(60)
         if self.ends == "cut":
             context.abort(grpc.StatusCode.UNAVAILABLE, "the member is gone")
         if self.ends == "denied":
@@ -132,17 +132,17 @@ class TestSnapshot:
             async with asyncio.timeout(0.2):
                 await take()
 
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 30
 
     @pytest.mark.parametrize("blobs", [0, 3])
     async def test_a_member_that_falls_silent_is_given_up_by_its_name(
         self, etcd: Etcd, blobs: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It would have all the time that there is, and no other member any."""
-        monkeypatch.setattr(sources, "SILENT_SECONDS", 0.2)
+        monkeypatch.setattr(sources, "SILENT_SECONDS", 1.0)
         etcd.blobs, etcd.ends = blobs, "stalled"
         words = (
-            f"etcd:2379: its snapshot sent nothing more for 0.2 s, after {blobs * len(BLOB)} bytes"
+            f"etcd:2379: its snapshot sent nothing more for 1 s, after {blobs * len(BLOB)} bytes"
         )
         with pytest.raises(Unusable, match=words) as failed:
             async with snapshot(etcd) as stream:
@@ -154,10 +154,10 @@ class TestSnapshot:
     async def test_a_store_that_is_slow_is_no_silence_of_the_members(
         self, etcd: Etcd, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sources, "SILENT_SECONDS", 0.5)
+        monkeypatch.setattr(sources, "SILENT_SECONDS", 1.5)
         async with snapshot(etcd) as stream:
             pieces = [await anext(stream)]
-            await asyncio.sleep(1.2)
+            await asyncio.sleep(2)
             pieces += [piece async for piece in stream]
 
         assert b"".join(pieces) == 5 * BLOB
@@ -181,7 +181,7 @@ class TestAhead:
         assert most == 1
 
     async def test_the_next_is_read_while_one_is_worked_on(self) -> None:
-        turns = threading.Barrier(2, timeout=5)
+        turns = threading.Barrier(2, timeout=30)
 
         def pieces() -> Iterator[bytes]:
             yield b"one"

@@ -26,6 +26,9 @@ from etcd_stateful.ticket import (
 )
 
 KEY = b"k" * 32
+LONG = 30.0
+"""Seconds that nobody takes who answers, and nobody waits who has a deadline."""
+
 TICKET = Ticket("run-1", "uid-a", 1, "a-0", 1, 2, "new", "a-0=http://a-0:2380", "token")
 
 
@@ -166,13 +169,15 @@ async def test_without_its_receipt_the_fate_of_a_ticket_is_unknown(receipt):
     assert server.taken == [TICKET]
 
 
-async def test_nobody_there():
+async def test_nobody_there(monkeypatch):
+    for deadline in ("CONNECT_SECONDS", "TOTAL_SECONDS"):
+        monkeypatch.setattr(tickets, deadline, 2 * LONG)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         began = time.monotonic()
         with pytest.raises(NoAnswer):
             await TcpStart(port=probe.getsockname()[1]).ask("127.0.0.1", "uid-pod", KEY)
-    assert time.monotonic() - began < tickets.CONNECT_SECONDS + 0.5
+    assert time.monotonic() - began < LONG
 
 
 async def test_someone_silent_is_left_within_the_deadline(monkeypatch):
@@ -183,7 +188,7 @@ async def test_someone_silent_is_left_within_the_deadline(monkeypatch):
         began = time.monotonic()
         with pytest.raises(NoAnswer, match="TimeoutError"):
             await TcpStart(port=listener.getsockname()[1]).ask("127.0.0.1", "uid-pod", KEY)
-    assert 0.2 < time.monotonic() - began < 1
+    assert 0.2 < time.monotonic() - began < LONG, "without a deadline it waits for ever"
 
 
 async def test_the_key_that_is_too_short_asks_in_vain():

@@ -11,6 +11,7 @@ from etcd_operator import run
 from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_CLUSTERS, ETCD_RESTORES, ETCD_SCHEDULES
 from etcd_operator.settings import Settings
 from etcd_operator.telemetry.metrics import Metrics
+from localkube.server import free_port
 
 KEY = ("ns", "a")
 
@@ -330,12 +331,6 @@ def client(monkeypatch):
     client = Connected()
     monkeypatch.setattr(run, "Client", client)
     return client
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize("name", ["HEALTH_PORT", "METRICS_PORT"])

@@ -1,6 +1,8 @@
 """A server of a store, as a process of the test that needs one."""
 
+import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -11,6 +13,10 @@ from typing import Self
 
 from localkube.paths import BUILD
 from localkube.shell import ClusterError
+
+PORTS = range(10_000, 30_000)
+"""Below those that are given to outgoing connections, of which a busy machine makes a lot while a
+server is on its way, and to Services of Kubernetes."""
 
 START_SECONDS = 90.0
 """Azurite took more than 20 on a full machine."""
@@ -85,6 +91,9 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
+    """One at which nobody listens, and which is nobody's before whoever asked for it listens."""
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port

@@ -209,7 +209,7 @@ async def test_who_has_to_end_once_the_backup_is_whole_says_that_it_is(
         work = asyncio.create_task(back_up(order, secret=secret))
         await asyncio.wait_for(proxy.waits.wait(), 30)
         os.kill(os.getpid(), signal.SIGTERM)
-        done = await asyncio.wait_for(work, 10)
+        done = await asyncio.wait_for(work, 30)
         proxy.let_go.set()
 
     assert isinstance(done, Stored), done
@@ -348,12 +348,12 @@ async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
     name, folder = bucket
     (folder / "nightly").mkdir()
     (folder / "nightly" / "etcd_v7_2020-01-01-00:00:00").write_text("of before")
-    monkeypatch.setattr(surveying, "SECONDS", 0.5)
     async with proxied(s3.endpoint) as proxy:
         store = replace(at_s3(s3, name, SCHEDULED), endpoint=proxy.endpoint)
         order = told(full, store, scheduled=True)
         listings = "prefix=nightly%2F&"
-        for verdict, other in (("slow", Others(0, partial=True)), (403, None)):
+        for verdict, seconds, other in (("slow", 0.5, Others(0, partial=True)), (403, 30, None)):
+            monkeypatch.setattr(surveying, "SECONDS", seconds)
             proxy.judge = lambda _, request, verdict=verdict: (
                 verdict if listings in f"{request.rel_url.raw_query_string}&" else None
             )
@@ -457,7 +457,7 @@ class TestTheStoreFails:
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sinks, "PART", 5 * 1024 * 1024)
         backoff = {"init_backoff": sinks.timedelta(milliseconds=20)}
-        patience = {"max_retries": 3, "retry_timeout": sinks.timedelta(seconds=5)}
+        patience = {"max_retries": 3, "retry_timeout": sinks.timedelta(seconds=60)}
         monkeypatch.setattr(sinks, "_PATIENT", {**patience, "backoff": backoff})
 
     @pytest.mark.parametrize("fault", [500, pytest.param(503, marks=pytest.mark.verify), "reset"])
@@ -541,21 +541,21 @@ class TestTheStoreFails:
         assert isinstance(done, Failure)
         assert (done.reason, done.final) == ("TimedOut", True)
         assert "timeoutInSecond: 2 s are over" in done.message
-        assert asyncio.get_running_loop().time() - began < 12
+        assert asyncio.get_running_loop().time() - began < 60, "it waited for the store"
 
     async def test_one_that_hangs_at_any_request_is_named_before_the_time_is_over(
         self, one: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str,
         monkeypatch: pytest.MonkeyPatch
     ) -> None:  # fmt: skip
-        monkeypatch.setattr(sinks, "SILENT_SECONDS", 1.0)
-        monkeypatch.setattr(sinks, "_WRITING", sinks._CLIENT)
-        monkeypatch.setattr(sinks, "_STUBBORN", {})
-        monkeypatch.setattr(sinks, "_PATIENT", {"max_retries": 3})
         async with proxied(s3.endpoint) as proxy:
             order = told(one, replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint), verify=True)
             assert isinstance(await back_up(order, secret=secret), Stored)
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
+            monkeypatch.setattr(sinks, "SILENT_SECONDS", 1.0)
+            monkeypatch.setattr(sinks, "_WRITING", sinks._CLIENT)
+            monkeypatch.setattr(sinks, "_STUBBORN", {})
+            monkeypatch.setattr(sinks, "_PATIENT", {"max_retries": 3})
             for at in range(requests):
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: "slow" if number >= at else None
@@ -644,7 +644,7 @@ async def test_an_etcd_with_tls_is_shown_the_certificate_of_the_secret(
     }
     member.start(one.initial_cluster(one.first), one.token, "new")
     order = told(one, at_s3(s3, bucket[0]), endpoints=(url,))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not await answers(member):
             await asyncio.sleep(0.1)
 

@@ -62,7 +62,7 @@ async def cloud(
             monkeypatch.setattr(sinks, client, {**getattr(sinks, client), **found.client})
         monkeypatch.setattr(sinks, "PART", 5 * 1024 * 1024)
         backoff = {"init_backoff": sinks.timedelta(milliseconds=20)}
-        patience = {"max_retries": 3, "retry_timeout": sinks.timedelta(seconds=5)}
+        patience = {"max_retries": 3, "retry_timeout": sinks.timedelta(seconds=60)}
         monkeypatch.setattr(sinks, "_PATIENT", {**patience, "backoff": backoff})
         yield found
 

@@ -32,7 +32,7 @@ MORE = 20
 """MB than can be on their way while the store takes nothing."""
 
 KILLED = -signal.SIGKILL
-WAITS_SECONDS = 30
+WAITS_SECONDS = 90
 WHOLE = {"etcd.backup", "etcd.backup.manifest.json"}
 
 

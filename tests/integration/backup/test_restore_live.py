@@ -173,7 +173,7 @@ async def test_a_watcher_of_before_is_told_that_its_revisions_are_gone(
     watcher = await asyncio.create_subprocess_exec(
         str(BINARIES / tool), *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         out, _ = await watcher.communicate()
     assert b"compacted" in out
 

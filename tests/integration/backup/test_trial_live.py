@@ -70,7 +70,7 @@ class Pod:
             self._etcd = subprocess.Popen(self._here(trial.etcd()), stdout=log, stderr=log)
 
     async def prove(self) -> Proven | Failure:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             return await prove(self.order, self.folder, port=self.port)
 
     async def whole(self) -> Proven | Failure:

@@ -19,8 +19,11 @@ from aetcd import rpc
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
 from etcd_stateful import identity
 from etcd_stateful.naming import CLIENT_PORT, PEER_PORT
+from localkube.server import free_port
 
 BINARIES = Path(__file__).parents[3] / "build" / "bin"
+PATIENCE = 30.0
+"""Seconds for what clients ask of an etcd that is alive."""
 
 
 @dataclass
@@ -101,7 +104,9 @@ class Cluster:
     def new_member(self, host: str | None = None) -> Member:
         name = f"m{len(self.members)}"
         host = host or own_address()
-        member = Member(self.binary, name, self.folder / name, CLIENT_PORT, PEER_PORT, host)
+        # Of IPv6 there is one address on loopback, for all who test here.
+        ports = (free_port(), free_port()) if ":" in host else (CLIENT_PORT, PEER_PORT)
+        member = Member(self.binary, name, self.folder / name, *ports, host)
         self.members.append(member)
         return member
 
@@ -185,7 +190,7 @@ async def put_all(member: Member, pairs: Iterable[tuple[bytes, bytes]]) -> int:
     async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
         for key, value in pairs:
             request = rpc.PutRequest(key=key, value=value)
-            reply = await rpc.KVStub(channel).Put(request, timeout=5)
+            reply = await rpc.KVStub(channel).Put(request, timeout=PATIENCE)
             revision = int(reply.header.revision)
     return revision
 
@@ -197,10 +202,10 @@ async def fill(member: Member, keys: int, size: int = 1000) -> int:
 async def compact(member: Member, revision: int) -> None:
     async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
         request = rpc.CompactionRequest(revision=revision, physical=True)
-        await rpc.KVStub(channel).Compact(request, timeout=5)
+        await rpc.KVStub(channel).Compact(request, timeout=PATIENCE)
 
 
 async def raise_alarm(member: Member, kind: int, member_id: int) -> None:
     async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
         request = rpc.AlarmRequest(action=rpc.AlarmRequest.ACTIVATE, memberID=member_id, alarm=kind)
-        await rpc.MaintenanceStub(channel).Alarm(request, timeout=5)
+        await rpc.MaintenanceStub(channel).Alarm(request, timeout=PATIENCE)

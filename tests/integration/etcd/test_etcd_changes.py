@@ -41,7 +41,7 @@ async def leader(cluster: Cluster, etcd: GrpcEtcd) -> Leader:
     raise NoAnswer("nobody leads")
 
 
-async def done(etcd: GrpcEtcd, step, seconds: float = 20.0):
+async def done(etcd: GrpcEtcd, step, seconds: float = 60.0):
     """Asks until etcd agrees; everything that it said before."""
     began, declined = time.monotonic(), []
     while isinstance(outcome := await change(etcd, step), Declined):

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 from addresses import own_address
-from etcd_live import Cluster, Member, eventually
+from etcd_live import PATIENCE, Cluster, Member, eventually
 from gate import PORT, Gate
 
 from etcd_operator.applied import Declined, Done
@@ -97,7 +97,7 @@ async def one_believes_another_lost(
 
 
 def believes_lost(leads: Member, peer: int) -> bool:
-    with urlopen(f"http://{leads.host}:{leads.client_port}/metrics", timeout=5) as reply:
+    with urlopen(f"http://{leads.host}:{leads.client_port}/metrics", timeout=PATIENCE) as reply:
         lines = reply.read().decode().splitlines()
     about = f'Remote="{peer:x}"'
     return any(one.startswith(ACTIVE) and about in one and one.endswith(" 0") for one in lines)

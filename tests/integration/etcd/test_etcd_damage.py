@@ -286,7 +286,7 @@ def _begin(cluster: Cluster, member: Member) -> None:
     member.start(cluster.initial_cluster([member]), cluster.token, "existing")
 
 
-async def _last_words(cluster: Cluster, member: Member, seconds: float = 20.0) -> str:
+async def _last_words(cluster: Cluster, member: Member, seconds: float = 60.0) -> str:
     """Starts the member and waits for its end."""
     member.log.unlink(missing_ok=True)
     _begin(cluster, member)

@@ -39,7 +39,7 @@ async def test_a_learner_of_a_quiet_cluster_serves_once_alarms_are_asked_for(
     learner = await one_that_waits(cluster, etcd)
 
     assert await etcd.alarms(cluster.at(first)) == ()
-    await eventually(lambda: is_learner(etcd, learner), seconds=3)
+    await eventually(lambda: is_learner(etcd, learner))
 
 
 async def one_that_waits(cluster: Cluster, etcd: GrpcEtcd) -> Endpoint:

@@ -14,10 +14,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 import yaml
-from addresses import own_port
 from harness.slow import SLOW
 
 from etcd_operator.kube.api import ETCD_BACKUPS, LEASES
+from localkube.server import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +29,7 @@ BUDGET_KIB = 128 * 1024
 
 class Process:
     def __init__(self, namespace, kubeconfig):
-        self.health, self.metrics = own_port(), own_port()
+        self.health, self.metrics = free_port(), free_port()
         self.environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'stateful'}",
@@ -158,7 +158,7 @@ async def test_a_lost_lease_ends_it_with_1(client, namespace, kubeconfig):
 def away(kubeconfig, tmp_path):
     """A kubeconfig of a server that nobody is."""
     config = yaml.safe_load(Path(kubeconfig).read_text())
-    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{own_port()}"
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{free_port()}"
     path = tmp_path / "kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return str(path)

@@ -13,6 +13,7 @@ from minors import MINORS, NEWEST, OLDEST, differing
 from start_helpers import KEY
 from start_pods import PATIENCE, NoReply, Pod, World, eventually
 
+from etcd_operator.cluster import tickets
 from etcd_operator.cluster.tickets import TcpStart
 from etcd_stateful import ticket, wal
 
@@ -466,7 +467,11 @@ def test_flags_and_environment_do_not_matter_beside_the_configuration(world: Wor
     assert logged(pod, "starting an etcd server")["force-new-cluster"] is False
 
 
-async def test_the_operator_s_client_and_start_understand_each_other(world: World) -> None:
+async def test_the_operator_s_client_and_start_understand_each_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for deadline in ("CONNECT_SECONDS", "TOTAL_SECONDS"):
+        monkeypatch.setattr(tickets, deadline, PATIENCE)
     pod = world.pod("c-0")
     process = pod.waits()
     ids = world.predicted([pod])["c-0"]

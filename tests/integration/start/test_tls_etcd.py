@@ -12,6 +12,7 @@ import pytest
 from cryptography import x509
 from start_pods import PATIENCE, NoReply, Pod, World, eventually
 from start_tls import CLUSTER, NEEDS, Tls
+from unhurried import make_unhurried
 
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd, Identity, NoAnswer
 from etcd_stateful import identity, naming
@@ -19,7 +20,7 @@ from etcd_stateful.manifests import tls as manifests
 
 pytestmark = pytest.mark.integration
 
-SHORT = 8.0
+SHORT = 15.0
 """Seconds that a certificate is good for, where a test waits for its end."""
 
 
@@ -32,7 +33,7 @@ def serial(pod: Pod) -> int:
     context = pod.world.tls.context  # type: ignore[union-attr]
     where = (pod.settings.host, pod.settings.client_port)
     with (
-        socket.create_connection(where, 2) as raw,
+        socket.create_connection(where, PATIENCE) as raw,
         context.wrap_socket(raw, server_hostname=where[0]) as secured,
     ):
         shown = secured.getpeercert(binary_form=True)
@@ -47,7 +48,10 @@ def holds_nothing(pod: Pod) -> bool:
         return False
 
 
-async def test_the_operator_is_answered_by_members_with_the_predicted_ids(world: World) -> None:
+async def test_the_operator_is_answered_by_members_with_the_predicted_ids(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_unhurried(monkeypatch)
     pods = world.secure().bootstrap(3)
     etcd, mine = GrpcEtcd(), world.tls.identity  # type: ignore[union-attr]
 
@@ -64,7 +68,10 @@ async def test_the_operator_is_answered_by_members_with_the_predicted_ids(world:
     assert pods[1].get("k") == "v"
 
 
-async def test_without_the_right_certificates_nobody_is_answered(world: World) -> None:
+async def test_without_the_right_certificates_nobody_is_answered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_unhurried(monkeypatch)
     [pod] = world.secure().bootstrap(1)
     etcd, mine = GrpcEtcd(), world.tls.identity  # type: ignore[union-attr]
     other = Tls(world.root).identity

@@ -8,7 +8,7 @@ from mutants.mutant import Mutant
 
 _NAMED = "backup/named.py"
 _ORIGIN = "membership/origin.py"
-_RECORDS = "membership/records.py"
+_RECORDS = "records.py"
 _RESTORES = "backup/restores.py"
 _SOURCE = "api/source.py"
 _STORES = "api/stores.py"

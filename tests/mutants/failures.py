@@ -193,7 +193,7 @@ MUTANTS: Final = [
         "F14: available without a quorum",
     ),
     Mutant(
-        "membership/records.py",
+        "records.py",
         "return replace(record, epoch=record.epoch + 1, survivor=survivor)",
         "return replace(record, survivor=survivor)",
         "F15: what was recovered goes on beside volumes of before it",

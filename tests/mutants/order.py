@@ -11,7 +11,7 @@ _LEDGER = "membership/ledger.py"
 _LEFTOVERS = "membership/leftovers.py"
 _AWAITED = "membership/awaited.py"
 _PLANNER = "membership/planner.py"
-_RECORDS = "membership/records.py"
+_RECORDS = "records.py"
 _UNTRUSTED = "untrusted.py"
 
 MUTANTS: Final = [

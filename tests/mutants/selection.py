@@ -272,7 +272,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_recovery_disturbed.py",
         _SHRINK,
     ),
-    "membership/records.py": (
+    "records.py": (
         *_BY_NAME,
         "test_restore_plan.py",
         "test_membership_records.py",
@@ -294,7 +294,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/stalled.py": ("test_stalled.py",),
     "membership/finality.py": (_CONFIRM, "test_apply.py", _SHRINK, "test_auth_passes.py"),
     "membership/switch.py": (*_SWITCH, "test_auth_passes.py"),
-    "membership/successor.py": _IN_PLACE,
+    "successor.py": _IN_PLACE,
     "membership/survivor.py": (
         "test_recovery_disturbed.py",
         "test_restore_plan.py",

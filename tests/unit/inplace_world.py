@@ -24,8 +24,8 @@ from etcd_stateful.manifests.recovery_job import SURVIVOR
 from etcd_stateful.membership import inplace
 from etcd_stateful.membership.observation import Job, Member, Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteClaim, PushTicket, Settled
+from etcd_stateful.records import Bootstrap
 
 SOURCE = {"backupStorageType": "S3", "s3": RESTORE["s3"]}
 BACKUP_INDEX = 77

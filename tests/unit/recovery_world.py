@@ -21,7 +21,6 @@ from etcd_stateful import identity, naming
 from etcd_stateful.manifests.recovery_job import SURVIVOR
 from etcd_stateful.membership import survivor
 from etcd_stateful.membership.observation import Job, Member, Observation
-from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
@@ -32,6 +31,7 @@ from etcd_stateful.membership.steps import (
     Settled,
     Step,
 )
+from etcd_stateful.records import Bootstrap
 
 JOB = "c-recovery"
 

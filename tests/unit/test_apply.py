@@ -23,12 +23,11 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
 from etcd_operator.objects import reading
-from etcd_stateful import naming
+from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
-from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import Alarm, Member
 from etcd_stateful.membership.steps import (
     ApplyChild,

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from worlds import World, body, formed
 
+from etcd_stateful import records
 from etcd_stateful.changing import recovering, scaling, upgrading
 from etcd_stateful.conditions import all_conditions
-from etcd_stateful.membership import records, roster
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Alarm, Observation, recorded
 from etcd_stateful.membership.steps import Hold, Step, Wait
 from etcd_stateful.outcome import Condition, Outcome

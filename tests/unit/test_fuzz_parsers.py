@@ -20,7 +20,7 @@ from etcd_operator.etcd import fields as etcd_fields
 from etcd_operator.kube import tables
 from etcd_operator.kube.api import KubeError
 from etcd_operator.objects import last_words, trouble
-from etcd_stateful import identity, marker, restore, start_config, ticket, wal
+from etcd_stateful import identity, marker, records, restore, start_config, ticket, wal
 from etcd_stateful.api.backup import RefusedBackup, parse_backup
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.schedule import RefusedSchedule, parse_schedule
@@ -30,10 +30,9 @@ from etcd_stateful.backup import credentials, manifest, order, outcome
 from etcd_stateful.backup.measurement import NEVER, Hash, Measured
 from etcd_stateful.backup.named import Chosen
 from etcd_stateful.backup.others import Found, Others
-from etcd_stateful.membership import records
-from etcd_stateful.membership.made import Accounts
-from etcd_stateful.membership.successor import Successor
+from etcd_stateful.made import Accounts
 from etcd_stateful.recover import parse_order
+from etcd_stateful.successor import Successor
 from etcd_stateful.ticket import NotGenuine
 
 KEY = b"k" * 32

@@ -20,7 +20,6 @@ from etcd_stateful import identity, naming
 from etcd_stateful.membership import inplace, replicas
 from etcd_stateful.membership.observation import Job
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.records import BadRecord, dump_bootstrap, load_bootstrap
 from etcd_stateful.membership.steps import (
     CreateJob,
     DeleteClaim,
@@ -30,9 +29,10 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
 )
-from etcd_stateful.membership.successor import bump
 from etcd_stateful.progress import restoring
+from etcd_stateful.records import BadRecord, dump_bootstrap, load_bootstrap
 from etcd_stateful.restore import BUMP
+from etcd_stateful.successor import bump
 
 MOST = 600
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from worlds import body, with_defaults
 
-from etcd_stateful import naming
+from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.certificates import issued
 from etcd_stateful.manifests.certificate import certificate
@@ -23,7 +23,6 @@ from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
-from etcd_stateful.membership import records
 from etcd_stateful.start_config import own_entry, parse_settings
 from etcd_stateful.versions import Version
 

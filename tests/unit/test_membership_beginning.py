@@ -13,7 +13,6 @@ from etcd_stateful.certificates import provided
 from etcd_stateful.membership import beginning, certificates
 from etcd_stateful.membership.observation import Certificates, recorded
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateSecret,
@@ -24,6 +23,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.records import MemberRecord
 
 WRONG, RIGHT = "3.7.99", "3.7.3"
 STORAGE = pytest.mark.parametrize(

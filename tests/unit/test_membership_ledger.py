@@ -12,8 +12,8 @@ from etcd_stateful.membership import ledger
 from etcd_stateful.membership.finality import is_final
 from etcd_stateful.membership.observation import Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import Settled, WriteBootstrap
+from etcd_stateful.records import MemberRecord
 from etcd_stateful.ticket import Finding
 
 GONE = 0xA0

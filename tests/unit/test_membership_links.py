@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from worlds import OLD, UID, World, body, drive, formed
 
+from etcd_stateful import records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.api.tls import (
@@ -21,10 +22,10 @@ from etcd_stateful.api.tls import (
     dump_links,
     load_links,
 )
-from etcd_stateful.membership import links, records
+from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.records import BadRecord
 from etcd_stateful.membership.steps import Hold, Settled
+from etcd_stateful.records import BadRecord
 
 BOTH = Links(MANAGED, MANAGED)
 HALF = Link("Managed", between=True)

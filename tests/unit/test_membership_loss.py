@@ -10,8 +10,8 @@ from worlds import World, drive, formed, until
 
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
-from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import Settled, Wait
+from etcd_stateful.records import Bootstrap
 from etcd_stateful.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etcd_stateful import naming
-from etcd_stateful.membership import records
-from etcd_stateful.membership.records import BadRecord, Bootstrap, MemberRecord, NewerRecord
+from etcd_stateful import naming, records
+from etcd_stateful.records import BadRecord, Bootstrap, MemberRecord, NewerRecord
 
 PEERS = {f"c-{ordinal}": f"http://c-{ordinal}.c.ns.svc:2380" for ordinal in range(3)}
 FIRST = records.first_attempt("uid", PEERS, "3.7.3")

@@ -25,8 +25,8 @@ from worlds import (
     until,
 )
 
-from etcd_stateful import naming
-from etcd_stateful.membership import beginning, bootstrap, records, replicas
+from etcd_stateful import naming, records
+from etcd_stateful.membership import beginning, bootstrap, replicas
 from etcd_stateful.membership.observation import (
     EtcdView,
     Foreign,

@@ -18,10 +18,9 @@ from etcd_operator.cluster.sweep import (
 )
 from etcd_operator.etcd.client import READ_SECONDS, Hash, Identity
 from etcd_operator.etcd.corruption import SECONDS_BETWEEN
-from etcd_stateful import identity
+from etcd_stateful import identity, records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.tls import Level, Levels
-from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import (
     Alarm,
     Claim,

@@ -11,9 +11,8 @@ from fakes import cluster_body, running
 
 from etcd_operator.moments import rfc3339
 from etcd_operator.objects import reading
-from etcd_stateful import naming
+from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.membership import records
 from etcd_stateful.start import FOUND_DATA
 from etcd_stateful.versions import Version
 

@@ -10,9 +10,8 @@ from fakes import cluster_body
 
 from etcd_operator.cluster import news
 from etcd_operator.cluster.news import news_of
-from etcd_stateful import naming
+from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import Alarm, Observation, Secret
 from etcd_stateful.membership.steps import (
     ApplyChild,

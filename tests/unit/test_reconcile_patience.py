@@ -18,8 +18,8 @@ from etcd_operator.cluster.patience import (
     Memory,
     patience,
 )
+from etcd_stateful import records
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import EtcdView, Observation, Pod, Secret
 from etcd_stateful.membership.steps import Hold, Leader, MemberPromote, Wait
 

@@ -10,9 +10,9 @@ import pytest
 from recovery_world import JOB, RecoveryWorld, formed, lost
 from worlds import UID, Conflict, drive, is_write, labels
 
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, naming, records
 from etcd_stateful.conditions import LONGEST, all_conditions
-from etcd_stateful.membership import records, survivor
+from etcd_stateful.membership import survivor
 from etcd_stateful.membership.finality import is_final
 from etcd_stateful.membership.observation import Claim, MemberStatus, Observation, StartAnswer
 from etcd_stateful.membership.planner import decide

@@ -11,11 +11,12 @@ import pytest
 from restore_world import FIELD, FIRST, LATER, RESTORE, RestoreWorld, backup, named, place
 from worlds import body, drive, is_write, labels
 
+from etcd_stateful import records
 from etcd_stateful.backup.named import Chosen
-from etcd_stateful.membership import origin, records
+from etcd_stateful.membership import origin
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.records import BadRecord, load_bootstrap
 from etcd_stateful.membership.steps import CreateSecret, Hold, Settled, Step, Wait, WriteBootstrap
+from etcd_stateful.records import BadRecord, load_bootstrap
 
 
 def born(size: int = 1, **backups: Any) -> RestoreWorld:

@@ -20,12 +20,11 @@ from etcd_operator.restore.fetch import Refused, fetch
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker, restore, start, start_config, wal
+from etcd_stateful import marker, records, restore, start, start_config, wal
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.restore_job import restore_job
-from etcd_stateful.membership import records
 from etcd_stateful.restore import REFUSED_EXIT, Order, over_quota, parse_order
 from etcd_stateful.start_config import run_config
 

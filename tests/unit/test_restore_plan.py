@@ -10,14 +10,14 @@ from recovery_world import RecoveryWorld, formed
 from restore_world import RESTORE, RestoreWorld, born
 from worlds import body, drive, is_write, labels
 
+from etcd_stateful import records
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.manifests.common import REUSING
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
-from etcd_stateful.membership import records, restore
+from etcd_stateful.membership import restore
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.records import MemberRecord, load_bootstrap
 from etcd_stateful.membership.steps import (
     CreateJob,
     DeleteJob,
@@ -26,6 +26,7 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
 )
+from etcd_stateful.records import MemberRecord, load_bootstrap
 from etcd_stateful.restore import BUMP
 
 

@@ -15,14 +15,12 @@ from world_api import UID, Json, PodState, Volume, body, with_defaults
 from world_etcd import Conflict, Data, Etcd, minor, refuse
 from world_rules import RuleBroken, rule
 
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.manifests.statefulset import levels_in
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import Foreign, Member, Observation
-from etcd_stateful.membership.records import Bootstrap, MemberRecord
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -48,6 +46,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.records import Bootstrap, MemberRecord
 
 
 class World:

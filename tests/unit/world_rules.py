@@ -13,8 +13,8 @@ from world_etcd import Etcd, minor
 
 from etcd_stateful import naming
 from etcd_stateful.membership.observation import Alarm, Member
-from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, PushTicket
+from etcd_stateful.records import Bootstrap
 
 if TYPE_CHECKING:
     from worlds import World

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from world_api import Json
 from world_etcd import Data, Etcd, minor
 
-from etcd_stateful import identity, naming
-from etcd_stateful.membership import authentication, links, records
+from etcd_stateful import identity, naming, records
+from etcd_stateful.membership import authentication, links
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.observation import (
     Claim,

@@ -46,7 +46,6 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
 from etcd_stateful.membership.finality import goes_by_objects
 from etcd_stateful.membership.observation import Pod
-from etcd_stateful.membership.records import dump_bootstrap, member_annotations
 from etcd_stateful.membership.steps import (
     ApplyChild,
     ChangeAuth,
@@ -66,6 +65,7 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
+from etcd_stateful.records import dump_bootstrap, member_annotations
 
 KEY_BYTES: Final = 32
 

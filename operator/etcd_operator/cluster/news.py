@@ -9,7 +9,6 @@ from etcd_stateful import naming
 from etcd_stateful.manifests.disruption_budget import least_of
 from etcd_stateful.membership.accounts import Change, Disable, Enable, SetPassword
 from etcd_stateful.membership.observation import Live, Observation, is_latched
-from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -38,6 +37,7 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
+from etcd_stateful.records import Bootstrap
 
 News = tuple[Literal["Normal", "Warning"], str, str]
 """Kind, reason and message of an Event."""

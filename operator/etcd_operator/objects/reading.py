@@ -14,12 +14,11 @@ from typing import Any, Final
 
 from etcd_operator.moments import seconds_since
 from etcd_operator.objects import last_words, trouble
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
 from etcd_stateful.manifests.statefulset import epoch_in, levels_in
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership import records
 from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
 from etcd_stateful.start import FOUND_DATA
 from etcd_stateful.versions import Version, parse_version

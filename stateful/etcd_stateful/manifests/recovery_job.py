@@ -30,7 +30,7 @@ from etcd_stateful.manifests.statefulset import (
     resources,
     start_settings,
 )
-from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.records import Bootstrap
 from etcd_stateful.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
 
 LABEL: Final = "etcd-recovery"

@@ -36,7 +36,7 @@ from etcd_stateful.manifests.statefulset import (
     resources,
     start_settings,
 )
-from etcd_stateful.membership.records import Bootstrap
+from etcd_stateful.records import Bootstrap
 
 
 def restore_job(

@@ -18,7 +18,7 @@ from etcd_stateful.api.options import configuration
 from etcd_stateful.api.tls import NO_TLS, Level, Levels, Links, dump_links, load_links
 from etcd_stateful.manifests import tls
 from etcd_stateful.manifests.common import Manifest, metadata
-from etcd_stateful.membership.records import FIRST_EPOCH
+from etcd_stateful.records import FIRST_EPOCH
 from etcd_stateful.untrusted import loads
 from etcd_stateful.versions import Version, parse_version
 

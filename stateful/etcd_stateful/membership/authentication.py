@@ -18,6 +18,7 @@ from typing import Final
 
 from etcd_stateful.api.auth import ROOT, Auth, Permission, User
 from etcd_stateful.certificates import operator_secret
+from etcd_stateful.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership import changes, links
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -34,7 +35,6 @@ from etcd_stateful.membership.accounts import (
     RevokeRole,
     SetPassword,
 )
-from etcd_stateful.membership.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Step, Wait, WriteBootstrap
 

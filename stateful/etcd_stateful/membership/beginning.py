@@ -17,13 +17,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from etcd_stateful import records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
-from etcd_stateful.membership import links, origin, records
+from etcd_stateful.membership import links, origin
 from etcd_stateful.membership.bootstrap import first_peers, running_version, waits_empty
 from etcd_stateful.membership.observation import Observation, Pod, recorded
-from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, WriteBootstrap
+from etcd_stateful.records import Bootstrap
 
 LATE_SECONDS: Final = 120.0
 """From the making of its pods to a cluster, images pulled and all; later something is amiss."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import ledger, origin, records, remembered, roster
+from etcd_stateful.membership import ledger, origin, remembered, roster
 from etcd_stateful.membership.observation import (
     Member,
     Observation,
@@ -21,7 +21,6 @@ from etcd_stateful.membership.observation import (
     is_latched,
     recorded,
 )
-from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import (
     CreateSecret,
     Hold,
@@ -30,6 +29,7 @@ from etcd_stateful.membership.steps import (
     Step,
     WriteBootstrap,
 )
+from etcd_stateful.records import MemberRecord
 from etcd_stateful.ticket import ClusterState, Finding, Ticket
 from etcd_stateful.versions import Version, parse_version
 

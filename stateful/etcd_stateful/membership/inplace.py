@@ -14,7 +14,7 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.membership import roster, takeover
 from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
-from etcd_stateful.membership.successor import Successor
+from etcd_stateful.successor import Successor
 
 NONE_LEFT: Final = naming.MAX_SIZE
 

@@ -19,7 +19,7 @@ from etcd_stateful.api.tls import AS_MADE, Levels, Trust
 from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership.accounts import AuthView
-from etcd_stateful.membership.records import Bootstrap, MemberRecord
+from etcd_stateful.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Finding
 
 Live = Mapping[str, Any]

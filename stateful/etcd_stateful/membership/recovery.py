@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful import naming
+from etcd_stateful import naming, records
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.recovery_job import made_of, recovery_job
-from etcd_stateful.membership import bootstrap, filling, going_back, records, roster, survivor
+from etcd_stateful.membership import bootstrap, filling, going_back, roster, survivor
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,

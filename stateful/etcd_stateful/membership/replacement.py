@@ -41,7 +41,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.membership.successor import Successor, bump, successor
+from etcd_stateful.successor import Successor, bump, successor
 
 FAILED = "RestoreFailed"
 

@@ -20,7 +20,7 @@ from etcd_stateful.membership.observation import (
     Pod,
     recorded,
 )
-from etcd_stateful.membership.records import MemberRecord
+from etcd_stateful.records import MemberRecord
 
 CAUGHT_UP: Final = 0.9
 """etcd's own measure for a learner that may be promoted (`readyPercentThreshold`)."""

@@ -12,7 +12,7 @@ from etcd_stateful import naming
 from etcd_stateful.certificates import Need
 from etcd_stateful.membership.accounts import Change
 from etcd_stateful.membership.observation import Alarm, Claim, Job, Observation, Pod
-from etcd_stateful.membership.records import Bootstrap, MemberRecord
+from etcd_stateful.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
 
 

@@ -23,10 +23,9 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.api.tls import Level, Levels, Links
+from etcd_stateful.made import NO_ACCOUNTS
 from etcd_stateful.membership import certificates, changes, links, roster, rotation
-from etcd_stateful.membership.made import NO_ACCOUNTS
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
-from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import (
     Hold,
@@ -36,6 +35,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.records import MemberRecord
 
 _WAITS: Final = Wait("everything else to be done; then TLS is changed as spec.TLS asks")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful.membership.records import Bootstrap, FirstMember, MemberRecord
-from etcd_stateful.membership.successor import Successor
+from etcd_stateful.records import Bootstrap, FirstMember, MemberRecord
+from etcd_stateful.successor import Successor
 
 
 def to_be(record: Bootstrap, taking: Successor) -> Bootstrap:

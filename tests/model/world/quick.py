@@ -13,8 +13,8 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.membership import bootstrap, planner, replicas
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.records import Bootstrap
 from etcd_stateful.membership.steps import Step
+from etcd_stateful.records import Bootstrap
 
 CHECKED: Final = 1000
 

@@ -25,8 +25,8 @@ from etcd_stateful.membership.observation import (
     StartAnswer,
 )
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.records import MemberRecord
 from etcd_stateful.membership.steps import Step
+from etcd_stateful.records import MemberRecord
 from model.world import again, job, quick, seen_job, tables, volume
 from model.world.state import (
     CRASH,

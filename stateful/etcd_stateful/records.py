@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from etcd_stateful import identity, naming
+from etcd_stateful import identity, made, naming
+from etcd_stateful import successor as successors
 from etcd_stateful.api.tls import NO_TLS, Links, links_as_json, load_links
 from etcd_stateful.backup.named import Chosen, chosen_as_json, load_chosen
-from etcd_stateful.membership import made
-from etcd_stateful.membership import successor as successors
-from etcd_stateful.membership.made import NO_ACCOUNTS, Accounts
-from etcd_stateful.membership.successor import Successor
+from etcd_stateful.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.restore import BUMP
+from etcd_stateful.successor import Successor
 from etcd_stateful.untrusted import loads, truth, whole
 
 FIRST_EPOCH: Final = 1

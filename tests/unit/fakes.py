@@ -50,6 +50,9 @@ Name = tuple[Resource, str, str]
 
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
 
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+"""For what is in no namespace. The operator reads no object of that kind."""
+
 
 @dataclass
 class FakeClock:

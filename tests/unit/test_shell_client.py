@@ -7,13 +7,13 @@ import shutil
 import certifi
 import pytest
 from aiohttp import web
+from fakes import NODES
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import incluster_config
 from listening import listening
 
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
-    NODES,
     PODS,
     SERVICES,
     Conflict,

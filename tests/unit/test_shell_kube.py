@@ -1,8 +1,9 @@
 """Paths of the API, as the API server spells them."""
 
 import pytest
+from fakes import NODES
 
-from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, NODES, STATEFUL_SETS
+from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS
 
 
 @pytest.mark.parametrize(

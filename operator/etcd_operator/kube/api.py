@@ -79,7 +79,6 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate")
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 
 
 class KubeError(Exception):

@@ -18,6 +18,8 @@ from etcd_operator.settings import Settings
 from etcd_operator.telemetry.health import Health
 from etcd_operator.telemetry.metrics import Metrics
 
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+
 
 def labels(cluster: str = "a") -> dict[str, str]:
     return {

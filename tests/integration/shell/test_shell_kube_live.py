@@ -6,14 +6,13 @@ import asyncio
 
 import pytest
 from harness.slow import SLOW
-from shell_live import labels, service
+from shell_live import NODES, labels, service
 
 from etcd_operator.kube import client as client_module
 from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_CLUSTERS,
     EVENTS,
-    NODES,
     SECRETS,
     SERVICES,
     STATEFUL_SETS,

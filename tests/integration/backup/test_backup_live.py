@@ -482,8 +482,9 @@ class TestTheStoreFails:
     ) -> None:
         async with proxied(s3.endpoint) as proxy:
             store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
-            await back_up(told(full, store), secret=secret)
+            assert isinstance(await back_up(told(full, store), secret=secret), Stored)
             requests = len(proxy.seen)
+            assert requests >= 5, proxy.seen
             file = bucket[1] / "a" / "etcd.backup"
             for at in range(requests):
                 file.write_text("of before")

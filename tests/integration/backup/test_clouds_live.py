@@ -176,7 +176,8 @@ async def test_a_failure_that_stays_leaves_nothing_half(
     sink = Sink(cloud.store, dict(cloud.secret))
     await back_up(told(full, cloud.store), secret=secret)
     cloud.proxy.seen.clear()
-    await back_up(told(full, cloud.store), secret=secret)
+    assert isinstance(await back_up(told(full, cloud.store), secret=secret), Stored)
+    assert len(cloud.proxy.seen) >= 5, cloud.proxy.seen
     for at in range(len(cloud.proxy.seen)):
         cloud.proxy.judge = lambda *_: None
         await sink.put("a/etcd.backup", b"of before")

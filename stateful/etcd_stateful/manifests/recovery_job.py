@@ -14,6 +14,8 @@ Sharing the process namespace is how `finish` stops etcd: a sidecar would outliv
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from etcd_stateful import naming
@@ -44,27 +46,43 @@ _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
 def recovery_job(
     cluster: EtcdCluster, record: Bootstrap, member_id: int, *, operator_image: str
 ) -> Manifest:
-    described = metadata(cluster, naming.recovery_job(cluster.name))
-    described["labels"] = labels(cluster.name)
-    described["annotations"] = {
+    notes = {
         SURVIVOR: record.survivor,
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: made_of(cluster),
+    }
+    name, spec = naming.recovery_job(cluster.name), job_spec(REFUSED_EXIT, "prepare")
+    pod = _pod(cluster, record, member_id, operator_image)
+    return volume_job(cluster, name, notes, spec, pod)
+
+
+def volume_job(
+    cluster: EtcdCluster,
+    name: str,
+    notes: Mapping[str, str],
+    spec: Manifest,
+    pod: Manifest,
+    pod_labels: Mapping[str, str] = MappingProxyType({}),
+) -> Manifest:
+    """One that works on a member's volume while no pod of the cluster is there.
+
+    Args:
+        notes: its annotations, by which it is known again.
+        spec: but for its template.
+        pod: the spec of its pod.
+        pod_labels: of its pod, beside those of the cluster's pods.
+    """
+    described = metadata(cluster, name)
+    described |= {"labels": labels(cluster.name), "annotations": dict(notes)}
+    made = {
+        "labels": {**cluster.pod.labels, **pod_labels, **labels(cluster.name)},
+        "annotations": dict(cluster.pod.annotations),
     }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": described,
-        "spec": {
-            **job_spec(REFUSED_EXIT, "prepare"),
-            "template": {
-                "metadata": {
-                    "labels": dict(cluster.pod.labels) | labels(cluster.name),
-                    "annotations": dict(cluster.pod.annotations),
-                },
-                "spec": _pod(cluster, record, member_id, operator_image),
-            },
-        },
+        "spec": {**spec, "template": {"metadata": made, "spec": pod}},
     }
 
 

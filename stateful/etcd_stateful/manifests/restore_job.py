@@ -23,10 +23,9 @@ from etcd_stateful.manifests.common import (
     authorities_volume,
     identity_labels,
     job_spec,
-    metadata,
     unexpanded,
 )
-from etcd_stateful.manifests.recovery_job import SURVIVOR, labels
+from etcd_stateful.manifests.recovery_job import SURVIVOR, volume_job
 from etcd_stateful.manifests.statefulset import (
     CONFINED,
     data_mount,
@@ -55,31 +54,15 @@ def restore_job(
         claim_uid: of the claim that it is to fill. A Job knows claims by their names alone.
         field: where the store is named, for what the Job says of it.
     """
-    described = metadata(cluster, naming.restore_job(cluster.name))
-    described["labels"] = labels(cluster.name)
-    described["annotations"] = {
+    notes = {
         SURVIVOR: record.members[0].name,
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: made_of(cluster, store),
         naming.CLAIM_UID: claim_uid,
     }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": described,
-        "spec": {
-            **job_spec(restore.REFUSED_EXIT, "fetch"),
-            "template": {
-                "metadata": {
-                    "labels": dict(cluster.pod.labels)
-                    | identity_labels(store)
-                    | labels(cluster.name),
-                    "annotations": dict(cluster.pod.annotations),
-                },
-                "spec": _pod(cluster, record, store, operator_image, field),
-            },
-        },
-    }
+    name, spec = naming.restore_job(cluster.name), job_spec(restore.REFUSED_EXIT, "fetch")
+    pod = _pod(cluster, record, store, operator_image, field)
+    return volume_job(cluster, name, notes, spec, pod, identity_labels(store))
 
 
 def made_of(cluster: EtcdCluster, store: Store) -> str:

@@ -62,7 +62,7 @@ async def server():
 
 @pytest.fixture
 async def client(server):
-    client = Client(Configuration(host=server.url), seconds=0.5)
+    client = Client(Configuration(host=server.url), seconds=5)
     yield client
     await client.close()
 
@@ -105,7 +105,7 @@ async def test_names_and_where_to_go_on(client, server):
 async def test_a_watch_that_is_over_is_no_error_and_what_it_told_stands(
     client, server, end, monkeypatch
 ):
-    monkeypatch.setattr(tables, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(tables, "SILENT_SECONDS", 1.0)
     server.parts, server.end = [event("ADDED", "s", 20)], end
 
     assert await told(client) == [Change("s", 20)]
@@ -142,7 +142,7 @@ async def test_one_that_is_refused_says_so(client, server, status, kind):
 
 
 async def test_a_server_that_is_away_is_not_taken_for_quiet():
-    client = Client(Configuration(host="http://127.0.0.1:1"), seconds=0.5)
+    client = Client(Configuration(host="http://127.0.0.1:1"), seconds=5)
     with pytest.raises(Unavailable):
         await told(client)
     await client.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from start_helpers import CLUSTER_ID, FIRST_SEGMENT, LATER_SEGMENT, MEMBER_ID
 
@@ -94,6 +94,7 @@ def test_noise_is_garbled_or_unwritten(noise: bytes) -> None:
 
 
 @given(st.binary(max_size=60))
+@example(ids(MEMBER_ID, CLUSTER_ID))
 def test_noise_with_a_good_checksum_is_an_identity_or_garbled(noise: bytes) -> None:
     with suppress(wal.Garbled):
         assert isinstance(wal.segment_identity(segment(noise)), wal.Identity)

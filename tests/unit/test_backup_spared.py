@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ import pytest
 from etcd_operator.backup import process
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
-from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.source import Member
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.choice import Answer
-from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.backup.manifest import Manifest, Undecided
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored
 
@@ -108,3 +108,90 @@ async def test_anything_else_gives_way_to_it(root: Path, beside: bytes | None) -
 
     assert (root / KEY).read_bytes() != OF_BEFORE
     assert manifest.parse((root / names.manifest_of(KEY)).read_bytes()).cluster_id == OURS
+
+
+class Interrupting(Sink):
+    """Once its file is in the store, something else happens there."""
+
+    def __init__(
+        self, root: Path, meanwhile: Callable[[], Awaitable[object]], *, verifies: bool = False
+    ) -> None:
+        super().__init__(STORE, None, root=str(root), owner_uid="uid-b")
+        self.meanwhile, self.verifies = meanwhile, verifies
+
+    async def write(self, key: str, pieces: AsyncIterator[bytes]) -> None:
+        await super().write(key, pieces)
+        if not self.verifies:
+            await self.meanwhile()
+
+    async def read(self, key: str) -> AsyncGenerator[memoryview, None]:
+        async for piece in super().read(key):
+            yield piece
+        await self.meanwhile()
+
+
+class Later(Etcd):
+    """The same cluster, some writes later."""
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order)
+        body = bytes(1024) + b"written since" + bytes(3072 - len(b"written since"))
+        self.data = body + hashlib.sha256(body).digest()
+
+
+@pytest.mark.parametrize("verify", [False, True])
+async def test_two_objects_at_one_path_ended_as_one_s_file_with_the_other_s_manifest(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, verify: bool
+) -> None:
+    """Both had succeeded, and no restore took what lay there."""
+    theirs = replace(ORDER, owner="ns/c", owner_uid="uid-c", verify=verify)
+
+    async def meanwhile() -> None:
+        monkeypatch.setattr(process, "Source", Later)
+        sink = Sink(STORE, None, root=str(root), owner_uid="uid-c")
+        assert isinstance(await Backup(theirs, sink, Meter()).run(), Stored)
+
+    sink = Interrupting(root, meanwhile, verifies=verify)
+    said = await Backup(replace(ORDER, verify=verify), sink, Meter()).run()
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("VerificationFailed", False)
+    assert said.message.startswith(f"spec.volume.path: what lies at {KEY} is not what was stored")
+    assert (root / KEY).read_bytes() == Later(ORDER).data
+    beside = manifest.parse((root / names.manifest_of(KEY)).read_bytes())
+    assert beside.owner_uid == "uid-c"
+
+
+async def test_the_other_s_file_went_with_the_object_that_had_only_begun_to_read_it_back(
+    root: Path,
+) -> None:
+    async def meanwhile() -> None:
+        (root / KEY).write_bytes(Later(ORDER).data)  # and its own manifest is yet to come
+
+    sink = Interrupting(root, meanwhile, verifies=True)
+    assert isinstance(await Backup(replace(ORDER, verify=True), sink, Meter()).run(), Failure)
+
+    with pytest.raises(Undecided) as found:
+        manifest.parse((root / names.manifest_of(KEY)).read_bytes())
+    assert found.value.owner_uid == ""
+
+
+async def test_a_store_that_keeps_nothing_and_says_it_has_is_no_success(root: Path) -> None:
+    async def meanwhile() -> None:
+        (root / KEY).unlink()
+
+    said = await Backup(ORDER, Interrupting(root, meanwhile), Meter()).run()
+
+    assert isinstance(said, Failure), said
+    assert said.reason == "VerificationFailed"
+
+
+async def test_who_may_only_write_succeeds_without_a_look(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forbidden(*_: object) -> bool:
+        raise StoreFailed(Failure("StoreRefused", "no"), forbidden=True)
+
+    monkeypatch.setattr(Sink, "ends", forbidden)
+
+    assert isinstance(await backed_up(root), Stored)

@@ -46,6 +46,8 @@ class _Taken:
     key: str
     size: int
     sha256: str
+    tail: bytes
+    """How it ends: no other snapshot ends so."""
     measured: Measured | None
 
 
@@ -144,6 +146,8 @@ class Backup:
         if self._order.verify:
             await self._mark(taken.key, self._order.owner_uid)
             await self._verify(taken)
+        if not self._order.stamped:
+            await self._compare(taken)
         await self._describe(taken)
 
     async def _spare_history(self, cluster_id: str) -> None:
@@ -237,7 +241,7 @@ class Backup:
         await self._sink.write(key, pieces())
         if measured:
             measured = await source.measure_again(member, measured)
-        return _Taken(member, key, checked.size, sha256, measured)
+        return _Taken(member, key, checked.size, sha256, checked.tail, measured)
 
     async def _withdraw(self, key: str) -> None:
         """Just before a file takes the place of another: the manifest speaks of neither from then
@@ -296,6 +300,25 @@ class Backup:
             where = self._order.store.path_field
             words = f"{where}: what was stored as {taken.key} reads otherwise: {found}"
             raise Stopped(Failure("VerificationFailed", words))
+
+    async def _compare(self, taken: _Taken) -> None:
+        """Another may have written to the same path meanwhile, and with this manifest nobody could
+        restore its file. Raises Stopped.
+
+        Who may only write may not look, and what is stored counts all the same.
+        """
+        try:
+            if await self._sink.ends(taken.key, taken.size, taken.tail):
+                return
+        except StoreFailed as error:
+            if error.forbidden:
+                return
+            raise
+        if await owner_of(self._sink, taken.key) == self._order.owner_uid:
+            await self._mark(taken.key, "")  # It would be deleted with this object.
+        words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "
+        words += "there a moment ago: something else writes to the same path. Give each EtcdBackup "
+        raise Stopped(Failure("VerificationFailed", f"{words}a path of its own"))
 
     async def _prune(self, made: str) -> int:
         """Deletes old backups beyond those that are kept. A failure is told, no more."""

@@ -164,8 +164,20 @@ class Sink:
 
     async def size(self, key: str) -> int | None:
         """None where there is nothing of that name. Raises StoreFailed."""
+        found = await self._found(obstore.head_async(self._client, key))
+        return None if found is None else int(found["size"])
+
+    async def ends(self, key: str, size: int, tail: bytes) -> bool:
+        """Whether what is there has this size, and ends so. Raises StoreFailed."""
+        if await self.size(key) != size:
+            return False
+        end = {"start": size - len(tail), "length": len(tail)}
+        found = await self._found(obstore.get_range_async(self._client, key, **end))
+        return found is not None and bytes(found) == tail
+
+    async def _found(self, answer: Awaitable[Any]) -> Any:
         try:
-            return int((await self._heard(obstore.head_async(self._client, key)))["size"])
+            return await self._heard(answer)
         except FileNotFoundError:
             return None
         except Errors as error:

@@ -37,6 +37,11 @@ class Checked:
         self._hash.update(memoryview(data)[:-TAIL])
         self._tail = bytes(data[-TAIL:])
 
+    @property
+    def tail(self) -> bytes:
+        """Of what has gone by, the end: etcd's hash, once all has."""
+        return self._tail
+
     def finish(self) -> str:
         """The SHA-256 of the whole file, in hexadecimal; raises Damaged."""
         if self.size % SECTOR != TAIL or self.size <= TAIL:

@@ -687,6 +687,36 @@ class TestInPlace:
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
         assert world.status["reason"].startswith("all 7 are used. It was so for a day")
 
+    @pytest.mark.parametrize("waits", ["Working", "unseen", "ClusterNotFound", "ClusterChanged"])
+    async def test_one_that_waited_in_vain_replaced_months_later_what_was_written_since(
+        self, world: World, waits: str
+    ) -> None:
+        """There was no node for its Job's pod, its EtcdBackup had not succeeded, or the cluster of
+        that ID was deleted, and then made again with its claims."""
+        self.confirm(world, self.ID if waits != "ClusterChanged" else "00000000000000cd")
+        if waits == "ClusterNotFound":
+            world.kube.remove(ETCD_CLUSTERS, "default", "c")
+        if waits == "Working":
+            self.tell(world, waits, "waiting for Job c-restore: 0/3 nodes are available")
+        await world.settle()
+        world.clock.now += GIVE_UP_SECONDS - 1
+        await world.settle()
+        assert replacing(world.kube.live(ETCD_RESTORES, "c"))
+        world.clock.now += 1
+        assert await world.settle() is None
+
+        assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
+        assert "It was so for a day, and this EtcdRestore is given up" in world.status["reason"]
+
+    async def test_what_works_after_it_took_over_is_not_given_up(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Working", "c-3 to serve what was restored", generation=None)
+        await world.settle()
+        world.clock.now += 2 * GIVE_UP_SECONDS
+
+        assert await world.settle() == 2.0
+        assert "succeeded" not in world.status
+
     async def test_an_edit_begins_the_day_anew(self, world: World) -> None:
         await world.settle()
         world.clock.now += GIVE_UP_SECONDS - 1

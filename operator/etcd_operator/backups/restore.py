@@ -111,7 +111,7 @@ class Restores:
             return await self._with_backup(seen)
         name = naming.backup_job(restore.name, restores.description(restore).id)
         job = await self._jobs.find(restore, name)
-        seen = Seen(restore, stored, job=job)
+        seen = Seen(restore, stored, job=job, waited=self._waited(stored))
         return await self._with_backup(seen) if job is None else seen
 
     def _waited(self, stored: Json) -> float:

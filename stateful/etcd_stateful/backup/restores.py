@@ -167,7 +167,7 @@ def _taken(seen: Seen, cluster: Born) -> Say:
     if to_hex(restore.replaces) != cluster.cluster_id:
         return _wrong_id(seen, cluster)
     words = f"EtcdCluster {restore.name} is to be looked at: {cluster.doing}"
-    return Say("Restoring", words, after=LOOK_SECONDS)
+    return _for_a_day(seen, Say("Restoring", words, after=LOOK_SECONDS))
 
 
 def _not_confirmed(seen: Seen, cluster: Born) -> Say:
@@ -188,13 +188,14 @@ def _not_confirmed(seen: Seen, cluster: Born) -> Say:
 def _wrong_id(seen: Seen, cluster: Born) -> Say:
     restore = seen.restore
     there = cluster.cluster_id or "none yet, as it has not formed"
-    return Say(
+    said = Say(
         "ClusterChanged",
         f"spec.replace.clusterID names {to_hex(restore.replaces or 0)}, and the ID of EtcdCluster "
         f"{restore.name} is {there}. Nothing is done to it: name the one that is to be replaced",
         "False",
         after=SLOW_SECONDS,
     )
+    return _for_a_day(seen, said)
 
 
 def _in_place(seen: Seen, cluster: Born) -> Say:
@@ -208,10 +209,10 @@ def _in_place(seen: Seen, cluster: Born) -> Say:
     if state == FAILED and "generation" in told:
         kept = f"{words}. EtcdCluster {restore.name} goes on with the data that it has"
         return Say("RestoreFailed", kept, "False", failed=True)
+    said = Say("Restoring", words or cluster.doing, after=LOOK_SECONDS)
     if state in (FAILED, HELD):
-        held = Say("Held", words, "False", after=LOOK_SECONDS)
-        return _for_a_day(seen, held) if "generation" in told else held
-    return Say("Restoring", words or cluster.doing, after=LOOK_SECONDS)
+        said = Say("Held", words, "False", after=LOOK_SECONDS)
+    return _for_a_day(seen, said) if "generation" in told else said
 
 
 def _for_a_day(seen: Seen, said: Say) -> Say:
@@ -225,17 +226,18 @@ def _for_a_day(seen: Seen, said: Say) -> Say:
         return said
     words = f"{said.message}. It was so for a day, and this EtcdRestore is given up: nothing comes "
     words += "of it any more, unless it is edited or made anew"
-    return replace(said, message=words, after=None, failed=True)
+    return replace(said, message=words, status="False", after=None, failed=True)
 
 
 def _nothing_there(seen: Seen) -> Say:
-    return Say(
+    said = Say(
         "ClusterNotFound",
         f"spec.replace: there is no EtcdCluster {seen.restore.name} to be replaced. Remove the "
         "field, and one is made from the backup",
         "False",
         after=SLOW_SECONDS,
     )
+    return _for_a_day(seen, said)
 
 
 def _describe(seen: Seen) -> Step:

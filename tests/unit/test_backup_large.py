@@ -163,7 +163,7 @@ class TestAManifestThatIsTooLarge:
             await backup._spare_history("0a")
 
     async def test_a_backup_that_takes_its_place_withdraws_it(self, folder: Folder) -> None:
-        await Backup(ORDER, folder.sink, Meter())._withdraw(KEY)
+        await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa")
         found = (folder.root / names.manifest_of(KEY)).read_bytes()
         assert found == manifest.undecided()
 

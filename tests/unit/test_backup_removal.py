@@ -65,12 +65,12 @@ async def taken(folder: Folder, backup: Backup, key: str = "etcd") -> Any:
 
     async def pieces() -> AsyncIterator[bytes]:
         yield data
-        await backup._withdraw(key)
+        await backup._withdraw(key, "00000000000000aa")
 
     await folder.sink.write(key, pieces())
     sha256 = hashlib.sha256(data).hexdigest()
     fields = {"member": Member, "key": key, "size": len(data), "sha256": sha256, "measured": None}
-    return type("Taken", (), fields)
+    return type("Taken", (), fields | {"tail": data[-32:]})
 
 
 async def stopped_while_it_reads(folder: Folder, key: str = "etcd") -> None:
@@ -121,7 +121,7 @@ async def test_one_of_an_interval_that_was_stopped_goes_with_the_object(folder: 
 async def test_one_about_to_take_the_place_of_its_own_was_left_behind(folder: Folder) -> None:
     """Whichever of the two lies there, both were this object's."""
     folder.put("etcd")
-    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd")
+    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa")
 
     assert await folder.remove() == Removed(1)
     assert not folder.files()
@@ -134,7 +134,7 @@ async def test_one_about_to_take_the_place_of_anothers_may_be_that_ones(
     folder.put("etcd", "uid-other")
     if not beside:
         (folder.root / "etcd.manifest.json").write_bytes(manifest.undecided())
-    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd")
+    await Backup(ORDER, folder.sink, Meter())._withdraw("etcd", "00000000000000aa")
 
     assert await folder.remove() == Removed(0)
     assert "etcd" in folder.files()

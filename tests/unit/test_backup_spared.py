@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -53,6 +54,21 @@ class Etcd:
         yield self.data
 
 
+class Empty(Etcd):
+    """The cluster that was made anew under its name."""
+
+    async def members(self) -> list[Member]:
+        return [Member(replace(ANSWER, cluster_id=2), None)]
+
+
+class Killed(Exception):
+    pass
+
+
+async def killed(*_: object) -> None:
+    raise Killed
+
+
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(process, "Source", Etcd)
@@ -91,12 +107,41 @@ async def test_an_empty_cluster_of_the_same_name_took_the_place_of_the_last_good
     assert manifest.parse((root / names.manifest_of(KEY)).read_bytes()).cluster_id == ANOTHERS
 
 
+@pytest.mark.parametrize("verify", [False, True])
+async def test_one_whose_job_had_died_gave_way_to_that_of_an_empty_cluster(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, verify: bool
+) -> None:
+    """The node that was lost had run the Job and the last member: its file was whole, and nothing
+    said of which cluster it was."""
+    before = replace(ORDER, owner_uid="uid-of-before", verify=verify)
+    for dies in (False, True):
+        with monkeypatch.context() as patched:
+            if dies:
+                patched.setattr(Backup, "_describe", killed)
+            sink = Sink(STORE, None, root=str(root), owner_uid="uid-of-before")
+            with contextlib.suppress(Killed):
+                await Backup(before, sink, Meter()).run()
+    last = (root / KEY).read_bytes()
+    monkeypatch.setattr(process, "Source", Empty)
+
+    said = await backed_up(root)
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert f"of etcd cluster {OURS}, and this would be of {ANOTHERS}" in said.message
+    assert (root / KEY).read_bytes() == last
+    assert isinstance(await backed_up(root, owner_uid="uid-of-before"), Stored), "its own"
+
+
 @pytest.mark.parametrize(
     "beside",
     [
         pytest.param(of(OURS, "uid-of-before"), id="of the same cluster, as with coreos"),
         pytest.param(of(ANOTHERS, "uid-b"), id="its own, of the cluster that it named before"),
         pytest.param(manifest.undecided(), id="one that did not come to its end"),
+        pytest.param(
+            manifest.undecided("uid-of-before", OURS), id="such a one of the same cluster"
+        ),
         pytest.param(b"{}", id="with a manifest that says nothing"),
         pytest.param(None, id="without a manifest, as of the coreos operator"),
     ],

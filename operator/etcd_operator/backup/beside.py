@@ -55,7 +55,7 @@ async def whose(sink: Sink, key: str, *, undecided: bool = True) -> Whose:
         told = await manifest_beside(sink, key)
     except Undecided as error:
         owner = error.owner_uid if undecided else None
-        return Whose(owner if error.owner_uid else UNREADABLE)
+        return Whose(owner if error.owner_uid else UNREADABLE, error.cluster_id)
     except BadManifest as error:
         log.warning("%s is left alone: %s", key, error)
         return Whose(UNREADABLE)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from etcd_operator.backup.beside import manifest_beside, owner_of
+from etcd_operator.backup.beside import UNREADABLE, Whose, manifest_beside, owner_of, whose
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink, StoreFailed
@@ -144,7 +144,8 @@ class Backup:
         """Only what was read back has a manifest that counts. Until then it is marked, for whoever
         deletes what this object has stored."""
         if self._order.verify:
-            await self._mark(taken.key, self._order.owner_uid)
+            cluster_id = to_hex(taken.member.answer.cluster_id)
+            await self._mark(taken.key, self._order.owner_uid, cluster_id)
             await self._verify(taken)
         if not self._order.stamped:
             await self._compare(taken)
@@ -171,8 +172,9 @@ class Backup:
             if error.forbidden:
                 return
             raise
-        except Undecided:
-            return  # Only who was not stopped here writes that.
+        except Undecided as error:
+            self._spare_undecided(error, cluster_id)
+            return
         except BadManifest as error:
             if self._order.scheduled:
                 raise self._stored_already(
@@ -195,6 +197,16 @@ class Backup:
             raise self._stored_already(
                 f"{whose}, of etcd cluster {theirs.cluster_id}, and this would be of {cluster_id}. "
                 "It stays as it is: give this EtcdBackup another path"
+            )
+
+    def _spare_undecided(self, theirs: Undecided, cluster_id: str) -> None:
+        """Whoever began it was not stopped here. Its file may be whole all the same."""
+        own, known = self._order.owner_uid, theirs.cluster_id
+        if theirs.owner_uid != own and known not in ("", cluster_id):
+            raise self._stored_already(
+                f"{self._order.store.key} is a backup that did not come to its end, and may be "
+                f"whole, of etcd cluster {known}, and this would be of {cluster_id}. It stays as "
+                "it is: give this EtcdBackup another path"
             )
 
     def _stored_already(self, words: str) -> Stopped:
@@ -236,27 +248,32 @@ class Backup:
                     yield piece
             # Raised before the upload is completed, it calls the upload off.
             sha256 = checked.finish()
-            await self._withdraw(key)
+            await self._withdraw(key, to_hex(answer.cluster_id))
 
         await self._sink.write(key, pieces())
         if measured:
             measured = await source.measure_again(member, measured)
         return _Taken(member, key, checked.size, sha256, checked.tail, measured)
 
-    async def _withdraw(self, key: str) -> None:
+    async def _withdraw(self, key: str, cluster_id: str) -> None:
         """Just before a file takes the place of another: the manifest speaks of neither from then
         on. To write is allowed wherever to delete or to look may not be."""
         if self._order.stamped:
             return
-        owner: str | None = ""
+        old = Whose(UNREADABLE)
         with contextlib.suppress(StoreFailed):
-            owner = await owner_of(self._sink, key)
-        if owner is not None:
-            await self._mark(key, owner if owner == self._order.owner_uid else "")
+            old = await whose(self._sink, key)
+        if old.owner_uid is not None:
+            own = self._order.owner_uid
+            await self._mark(
+                key,
+                own if old.owner_uid == own else "",
+                cluster_id if old.cluster_id == cluster_id else "",
+            )
 
-    async def _mark(self, key: str, owner_uid: str) -> None:
+    async def _mark(self, key: str, owner_uid: str = "", cluster_id: str = "") -> None:
         beside = names.manifest_of(key)
-        await self._sink.put(beside, manifest.undecided(owner_uid))
+        await self._sink.put(beside, manifest.undecided(owner_uid, cluster_id))
 
     def _key(self, revision: int) -> str:
         path = self._order.store.key
@@ -315,7 +332,7 @@ class Backup:
                 return
             raise
         if await owner_of(self._sink, taken.key) == self._order.owner_uid:
-            await self._mark(taken.key, "")  # It would be deleted with this object.
+            await self._mark(taken.key)  # It would be deleted with this object.
         words = f"{self._order.store.path_field}: what lies at {taken.key} is not what was stored "
         words += "there a moment ago: something else writes to the same path. Give each EtcdBackup "
         raise Stopped(Failure("VerificationFailed", f"{words}a path of its own"))

@@ -3,7 +3,8 @@
 Written after the backup has its final name, so a manifest speaks of a whole one. Where a backup
 takes the place of another, the old manifest is made an undecided one before: it speaks of neither,
 and a reader goes by etcd's own hash at the end of either. So no file is ever taken for another. An
-undecided one names an owner where either file is of that one, who may delete it.
+undecided one names an owner where either file is of that one, who may delete it; and so with the
+etcd cluster, whose last backup gives way to none of another.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ SHORTEST: Final = 200
 """Of a whole one: what is undecided has fewer bytes."""
 
 
-def undecided(owner_uid: str = "") -> bytes:
-    owner = {"ownerUID": owner_uid} if owner_uid else {}
-    return json.dumps({"format": FORMAT, "undecided": True} | owner).encode() + b"\n"
+def undecided(owner_uid: str = "", cluster_id: str = "") -> bytes:
+    """Each is empty where it is not known to be so of either file."""
+    known = {"ownerUID": owner_uid, "clusterID": cluster_id}
+    told = {key: value for key, value in known.items() if value}
+    return json.dumps({"format": FORMAT, "undecided": True} | told).encode() + b"\n"
 
 
 class BadManifest(ValueError):
@@ -37,10 +40,12 @@ class BadManifest(ValueError):
 class Undecided(BadManifest):
     """What lies beside it is not decided: a backup did not come to its end."""
 
-    def __init__(self, owner_uid: str) -> None:
+    def __init__(self, owner_uid: str, cluster_id: str = "") -> None:
         super().__init__("the backup that it was to be of did not come to its end")
         self.owner_uid = owner_uid
         """Of the file in any case; empty where that is not known."""
+        self.cluster_id = cluster_id
+        """As with the owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def parse(data: bytes) -> Manifest:
     try:
         given: dict[str, Any] = loads(data)
         if given["format"] == FORMAT and given.get("undecided") is True:
-            raise Undecided(str(given.get("ownerUID", "")))
+            raise Undecided(str(given.get("ownerUID", "")), str(given.get("clusterID", "")))
         if given["format"] != FORMAT or given["compression"] != "none":
             raise BadManifest(
                 f"the manifest is of format {given['format']!r} with compression "

@@ -426,9 +426,9 @@ async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
 ) -> None:  # fmt: skip
     name, folder = bucket
     order = told(full, at_s3(s3, name), verify=True)
-    done = await back_up(order, secret=secret)
-    assert isinstance(done, Stored)
-    assert done.verified
+    before = await back_up(order, secret=secret)
+    assert isinstance(before, Stored)
+    assert before.verified
 
     whole = sinks.Sink.write
 
@@ -447,7 +447,8 @@ async def test_what_reads_otherwise_than_it_was_sent_is_no_backup(
     # It has taken the place of the one before. No manifest vouches for it, and no restore takes it.
     data = (folder / "a" / "etcd.backup").read_bytes()
     assert hashlib.sha256(data[:-32]).digest() != data[-32:]
-    assert (folder / "a" / "etcd.backup.manifest.json").read_bytes() == manifest.undecided("uid-b")
+    marked = manifest.undecided("uid-b", before.cluster_id)
+    assert (folder / "a" / "etcd.backup.manifest.json").read_bytes() == marked
     removed = await back_up(replace(order, action="delete"), secret=secret)
     assert removed == Removed(1)
 
@@ -507,7 +508,8 @@ class TestTheStoreFails:
             for at in range(20):
                 proxy.judge = lambda *_: None
                 old = told(one, store, owner_uid=f"old-{at}")
-                assert isinstance(await back_up(old, secret=secret), Stored)
+                before = await back_up(old, secret=secret)
+                assert isinstance(before, Stored)
                 await fill(one.first[0], 1)
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: 500 if number >= at else None
@@ -515,7 +517,7 @@ class TestTheStoreFails:
 
                 file = (bucket[1] / "a" / "etcd.backup").read_bytes()
                 text = (bucket[1] / "a" / "etcd.backup.manifest.json").read_bytes()
-                if text == manifest.undecided():
+                if text == manifest.undecided(cluster_id=before.cluster_id):
                     assert hashlib.sha256(file[:-32]).digest() == file[-32:]
                     seen.add("undecided")
                 else:

@@ -19,8 +19,9 @@ from etcd_stateful.backup.outcome import Failure, Progress, Proven, Said, Stored
 
 PROGRESS_SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 10.0
-SKEW: Final = 300.0
-"""By so many seconds the API server's clock may be ahead of the operator's."""
+CLOCKS_DIFFER: Final = 300.0
+"""By so many seconds at most: those of two operators in whose turn one comes after the other, and
+the API server's."""
 LONGEST_WAIT: Final = 600.0
 """Timers run by another clock than the calendar, and a clock may be set, or stand while its machine
 sleeps."""
@@ -151,7 +152,8 @@ def due_run(
         due = (created if last is None else last) + backup.policy.interval
         # More than one interval from now only a clock has written it that was ahead; no backup
         # would come, without a word, until it is right.
-        return Run(str(int(due)), due if due - now <= backup.policy.interval + SKEW else now)
+        ahead = due - now > backup.policy.interval + CLOCKS_DIFFER
+        return Run(str(int(due)), now if ahead else due)
     run = Run(f"g{backup.generation}", created)
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None

@@ -19,14 +19,11 @@ from typing import Final
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup import retention
 from etcd_stateful.backup.made import Made
-from etcd_stateful.backup.plan import LONGEST_WAIT
+from etcd_stateful.backup.plan import CLOCKS_DIFFER, LONGEST_WAIT
 from etcd_stateful.backup.retention import LetGo
 
 BUSY_SECONDS: Final = 2.0
 """While a backup is made or deleted: what the operator itself writes of it is no event."""
-
-CLOCKS_DIFFER: Final = 300.0
-"""By so many seconds at most, those of two operators in whose turn one comes after the other."""
 
 PARTS: Final = 10
 """A jitter that nobody asked for is one of so many parts of the time between two runs."""

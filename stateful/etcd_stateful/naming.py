@@ -84,6 +84,10 @@ SCHEDULED_TIME = f"{GROUP}/scheduled-time"
 LET_GO = f"{GROUP}/let-go"
 """Annotation of an EtcdBackup that its schedule is about to delete: it is not begun again."""
 
+BEGUN_AS = f"{GROUP}/begun-as"
+"""Annotation of a single EtcdBackup: the UID that it had when its first Job was made. Tools that
+bring an object back bring its annotations back, and neither its UID nor its status."""
+
 RESTORED_BY = f"{GROUP}/restored-by"
 """On an EtcdCluster: UID of the EtcdRestore that made it."""
 

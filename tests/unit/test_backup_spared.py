@@ -107,6 +107,23 @@ async def test_an_empty_cluster_of_the_same_name_took_the_place_of_the_last_good
     assert manifest.parse((root / names.manifest_of(KEY)).read_bytes()).cluster_id == ANOTHERS
 
 
+@pytest.mark.parametrize("beside", [of(OURS, "uid-of-before"), b"{}"])
+async def test_one_whose_object_was_brought_back_lost_what_it_was_made_to_keep(
+    root: Path, beside: bytes
+) -> None:
+    """Its saved manifest was applied, after the upgrade."""
+    put(root, beside)
+
+    said = await backed_up(root, brought_back=True)
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert "stays as it is" in said.message
+    assert (root / KEY).read_bytes() == OF_BEFORE
+    (root / names.manifest_of(KEY)).write_bytes(of(OURS, "uid-b"))
+    assert isinstance(await backed_up(root, brought_back=True), Stored), "its own"
+
+
 @pytest.mark.parametrize("verify", [False, True])
 async def test_one_whose_job_had_died_gave_way_to_that_of_an_empty_cluster(
     root: Path, monkeypatch: pytest.MonkeyPatch, *, verify: bool

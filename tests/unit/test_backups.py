@@ -22,6 +22,7 @@ from etcd_operator.kube.api import (
     STATEFUL_SETS,
     Json,
     Rejected,
+    Unavailable,
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
@@ -1136,3 +1137,47 @@ def test_a_job_can_be_named_whatever_the_backup_is_named(name: str) -> None:
     assert "." not in found
     assert naming.backup_job(name + "x", "1700003600") != found
     assert naming.backup_job("a-b", "g1") != naming.backup_job("a.b", "g1")
+
+
+class TestBroughtBack:
+    """An object that was saved with what the operator had written into it, and applied again."""
+
+    def order(self, world: World) -> order.Order:
+        [name] = world.jobs()
+        [container] = world.kube.live(JOBS, name)["spec"]["template"]["spec"]["containers"]
+        [told] = [one["value"] for one in container["env"] if one["name"] == order.VARIABLE]
+        return order.parse(told)
+
+    async def test_one_that_was_deleted_and_applied_again_is_told_from_a_new_one(
+        self, world: World
+    ) -> None:
+        await world.settle()
+        assert not self.order(world).brought_back
+        saved = world.kube.live(ETCD_BACKUPS, "b")["metadata"]["annotations"]
+
+        again = World()
+        again.declare(uid="uid-of-the-copy")
+        body = again.kube.live(ETCD_BACKUPS, "b")
+        again.kube.put(ETCD_BACKUPS, body | {"metadata": body["metadata"] | {"annotations": saved}})
+        await again.settle()
+
+        assert self.order(again).brought_back
+        kept = again.kube.live(ETCD_BACKUPS, "b")["metadata"]["annotations"]
+        assert kept == saved, "a try later it would be forgotten"
+
+    async def test_an_object_is_marked_before_its_job_is_made(self, world: World) -> None:
+        world.kube.failures["create Job"] = [Unavailable("down")]
+        with pytest.raises(Unavailable):
+            await world.backups.reconcile(KEY)
+
+        notes = world.kube.live(ETCD_BACKUPS, "b")["metadata"]["annotations"]
+        assert notes == {naming.BEGUN_AS: "uid-b"}
+
+    async def test_one_of_an_interval_has_no_use_for_it(self, world: World) -> None:
+        world.declare(backupPolicy={"backupIntervalInSecond": 60})
+        await world.settle()
+        world.clock.now += 61
+        await world.settle()
+
+        assert world.jobs()
+        assert "annotations" not in world.kube.live(ETCD_BACKUPS, "b")["metadata"]

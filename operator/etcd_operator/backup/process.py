@@ -156,9 +156,11 @@ class Backup:
         run is over and its object was made again without its status, as tools do that bring a
         namespace back: what the cluster holds now must not take the place of what it held then.
 
-        A single backup may take the place of another object's, but not of one of another etcd
-        cluster: who applies all manifests anew after a loss has an empty cluster of the same name,
-        and this would be the end of the backup that it is to be restored from.
+        So it is with a single one that was brought back (`naming.BEGUN_AS`).
+
+        Any other may take the place of another object's, but not of one of another etcd cluster:
+        who applies all manifests anew after a loss has an empty cluster of the same name, and this
+        would be the end of the backup that it is to be restored from.
 
         Who may only write may not look; then nobody can tell. A store that just does not answer is
         no reason to overwrite what may be there.
@@ -176,7 +178,7 @@ class Backup:
             self._spare_undecided(error, cluster_id)
             return
         except BadManifest as error:
-            if self._order.scheduled:
+            if self._order.scheduled or self._order.brought_back:
                 raise self._stored_already(
                     f"{key} has a manifest that cannot be read, so whose backup it is cannot be "
                     f"told, and it stays as it is: {error}. This EtcdBackup can be deleted"
@@ -192,6 +194,12 @@ class Backup:
             raise self._stored_already(
                 f"{whose}. It stays as it is; to restore it, name it by its place. This EtcdBackup "
                 "can be deleted"
+            )
+        if self._order.brought_back:
+            raise self._stored_already(
+                f"{whose}, and this EtcdBackup is a copy of one that had begun before. It stays "
+                "as it is. This EtcdBackup can be deleted; for a backup of now, give it another "
+                "path"
             )
         if theirs.cluster_id != cluster_id:
             raise self._stored_already(

@@ -217,7 +217,8 @@ class Backups:
                     job = backup_job(
                         backup, run, target, operator_image=image, cluster=of, last=last
                     )
-                    await self._note(body, run, job["metadata"]["name"])
+                    begun = await self._begin(body, backup)
+                    await self._note(begun, run, job["metadata"]["name"])
                     await self._create(job)
                 case CreateTrial(run=run, stored=stored):
                     await self._create(self._trial_job(backup, run, stored))
@@ -298,6 +299,19 @@ class Backups:
             return
         if step.finalizers or "deletionTimestamp" not in metadata:
             self._store.put(ETCD_BACKUPS, written)
+
+    async def _begin(self, body: Json, backup: EtcdBackup) -> Json:
+        """Also on record in the object's own metadata, which comes along where it is brought back.
+        Of many, each has a name in the store that no other has."""
+        if backup.begun_as or backup.periodic or backup.scheduled:
+            return body
+        metadata = body["metadata"]
+        told: Json = {key: metadata[key] for key in ("uid", "resourceVersion")}
+        told["annotations"] = {naming.BEGUN_AS: metadata["uid"]}
+        where = (metadata["namespace"], metadata["name"])
+        written = await self._kube.merge_patch(ETCD_BACKUPS, *where, {"metadata": told})
+        self._store.put(ETCD_BACKUPS, written)
+        return written
 
     async def _tell(self, body: Json, seen: Seen, said: Tell) -> float | None:
         began = rfc3339(said.began) if said.began is not None else ""

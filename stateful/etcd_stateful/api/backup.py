@@ -83,6 +83,8 @@ class EtcdBackup:
     """Whether it is one of many, made by an EtcdBackupSchedule."""
     let_go: bool = False
     """Whether its schedule is about to delete it."""
+    begun_as: str = ""
+    """The UID that it had when it was first begun; empty before, and of one of many."""
     kind: str = naming.BACKUP_KIND
     """Of the custom resource: an EtcdRestore has a Job look into the store as well."""
 
@@ -95,10 +97,17 @@ class EtcdBackup:
     def periodic(self) -> bool:
         return self.policy.interval > 0
 
+    @property
+    def brought_back(self) -> bool:
+        """Whether it is the copy of an object that had begun: what that one may have stored is of
+        then, and this would be of now."""
+        return self.begun_as not in ("", self.uid)
+
 
 def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     """The backup that a custom resource asks for; raises RefusedBackup with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
+    notes: Mapping[str, Any] = metadata.get("annotations") or {}
     spec = Reader({"spec": body.get("spec")}, "").object("spec")
     endpoints, cluster = _endpoints(spec), spec.object("clusterRef").name("name", "an EtcdCluster")
     if bool(endpoints) == bool(cluster) and not spec.problems:
@@ -128,7 +137,8 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
         delete_stored=deletion == "Delete",
         pod=job_pod,
         scheduled=naming.SCHEDULE in (metadata.get("labels") or {}),
-        let_go=naming.LET_GO in (metadata.get("annotations") or {}),
+        let_go=naming.LET_GO in notes,
+        begun_as=str(notes.get(naming.BEGUN_AS) or ""),
     )
 
 

@@ -89,6 +89,8 @@ class Order:
     """Read it back once it is stored, and compare."""
     scheduled: bool = False
     """Made by a schedule: it says what else lies below that one's path."""
+    brought_back: bool = False
+    """It is the copy of an object that had begun before: what that one has stored stays."""
     measure: bool = False
     """Count the keys and take etcd's hash, for a trial restore to be compared with."""
     expected: str = ""
@@ -138,6 +140,8 @@ def _content(order: Order) -> dict[str, Any]:
         content["also"] = list(order.also)
     if order.scheduled:
         content["scheduled"] = True
+    if order.brought_back:
+        content["broughtBack"] = True
     if order.cluster is not None:
         content["cluster"] = dict(order.cluster)
     if order.left_out:
@@ -166,6 +170,7 @@ def parse(text: str) -> Order:
             action=_ACTIONS[given["action"]],
             verify=given["verify"] is True,
             scheduled=given.get("scheduled") is True,
+            brought_back=given.get("broughtBack") is True,
             measure=given["measure"] is True,
             expected=str(given["expected"]),
             cluster=given.get("cluster"),

@@ -150,6 +150,7 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
         client_secret_field=orders.CLUSTER_FIELD if by_cluster else orders.CERTIFICATE_FIELD,
         stamped=backup.periodic,
         scheduled=backup.scheduled,
+        brought_back=backup.brought_back,
         keep=_kept(backup),
         verify=backup.verify == "Hash",
         measure=backup.verify == "Restore",

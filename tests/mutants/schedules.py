@@ -255,7 +255,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _OUTCOME,
-        "return len(text.encode()) <= _MOST_BYTES",
+        "return len(text.encode()) <= MOST_BYTES",
         "return True",
         "a bucket with long names makes a backup without end: its Job's word is cut off",
     ),

@@ -25,11 +25,11 @@ from etcd_operator.backup.trying import bring
 from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import manifest, names, recorded
+from etcd_stateful.backup import manifest, names, outcome, packing, recorded
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Brought, Failure, Removed
+from etcd_stateful.backup.outcome import Brought, Failure, Removed, Said
 from etcd_stateful.manifests.common import unexpanded
 
 KEY = "etcd"
@@ -264,3 +264,34 @@ class TestASpecThatWasLeftOut:
         assert said.reason == "NoClusterRecorded"
         assert "too long" in said.message
         assert "is of none" not in said.message
+
+
+class TestTheWordForARestore:
+    """What the Job reads for an EtcdRestore goes through 4 KiB of its pod's status."""
+
+    async def told(self, folder: Folder, said: dict[str, Any]) -> Any:
+        folder.put(KEY, described("uid-b", said))
+        return await describe(replace(ORDER, action="describe"), folder.sink)
+
+    async def test_a_cluster_with_some_roles_had_to_be_made_by_hand(self, folder: Folder) -> None:
+        """Its spec was on record, and too long to be handed over."""
+        said = spec(roles=20, permissions=10)
+        assert len(json.dumps(said)) > 3 * outcome.MOST_BYTES
+
+        text = outcome.serialise(await self.told(folder, said))
+
+        assert len(text.encode()) <= outcome.MOST_BYTES
+        found = outcome.parse(text).described
+        assert found is not None
+        assert found.spec == said
+
+    async def test_one_that_does_not_get_short_is_said_to_be(self, folder: Folder) -> None:
+        found = await self.told(folder, {"a": noise(10_000)})
+
+        assert isinstance(found, Failure)
+        assert found.reason == "NoClusterRecorded"
+
+    @pytest.mark.parametrize("packed", ["", "H4sI", "Hé", 1, None, packing.pack("[]")])
+    def test_what_is_no_packed_spec_is_no_word(self, packed: Any) -> None:
+        told = {"described": {"packed": packed, "version": "3.7.3", "revision": 1}}
+        assert outcome.parse(json.dumps(told)) == Said()

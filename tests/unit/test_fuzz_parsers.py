@@ -289,6 +289,10 @@ DOCUMENTS = {
     "described": Document(
         json.loads(outcome.serialise(outcome.Described(SPEC, "3.7.3", 7))), outcome.parse
     ),
+    "described, packed": Document(
+        json.loads(outcome.serialise(outcome.Described({"long": "a" * 5000}, "3.7.3", 7))),
+        outcome.parse,
+    ),
     "failure": Document(
         json.loads(outcome.serialise(outcome.Failure("TimedOut", "words"))), outcome.parse
     ),

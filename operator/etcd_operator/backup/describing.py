@@ -8,10 +8,7 @@ from etcd_stateful.api.stores import Store, not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest, Manifest
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import Described, Failure, serialise
-
-LONGEST = 4000
-"""Of the 4 KiB that the kubelet keeps."""
+from etcd_stateful.backup.outcome import MOST_BYTES, Described, Failure, serialise
 
 
 async def describe(order: Order, sink: Sink) -> Described | Failure:
@@ -42,8 +39,8 @@ def _described(store: Store, key: str, found: Manifest) -> Described | Failure:
         words += "make one with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     described = Described(found.cluster["spec"], found.version, found.revision)
-    if len(serialise(described).encode()) > LONGEST:
+    if len(serialise(described).encode()) > MOST_BYTES:
         words = f"{store.path_field}: the EtcdCluster recorded in {key} is too long to be handed "
-        words += "over: make it by hand, with spec.bootstrap.restore"
+        words += "over, even packed: make it by hand, with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     return described

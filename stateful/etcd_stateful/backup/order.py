@@ -7,15 +7,14 @@ too long, as nobody writes one by hand, is left out and said to be.
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from etcd_stateful.api import stores
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import packing
 from etcd_stateful.untrusted import loads, whole
 
 VARIABLE: Final = "BACKUP"
@@ -48,12 +47,6 @@ _MOST_PLAIN: Final = 20_000
 """Of characters that may all become six, where the kubelet is kept from expanding them."""
 
 _MOST_PACKED: Final = 100_000
-_MOST_UNPACKED: Final = 3 * 1024 * 1024
-"""The manifest has to be larger than that: it keeps the same spec."""
-
-_GZIP: Final = 31
-_PACKED: Final = "H4sI"
-"""How each gzip begins in base64."""
 
 
 class BadOrder(ValueError):
@@ -109,8 +102,8 @@ def serialise(order: Order) -> str:
     text = json.dumps(_content(order), sort_keys=True)
     if len(text) <= _MOST_PLAIN:
         return text
-    packed = base64.b64encode(zlib.compress(text.encode(), wbits=_GZIP)).decode()
-    fits = len(packed) <= _MOST_PACKED and len(text) <= _MOST_UNPACKED
+    packed = packing.pack(text)
+    fits = len(packed) <= _MOST_PACKED and len(text) <= packing.LONGEST
     if fits or order.cluster is None:
         return packed
     return serialise(replace(order, cluster=None, left_out=True))
@@ -152,7 +145,7 @@ def _content(order: Order) -> dict[str, Any]:
 def parse(text: str) -> Order:
     """Raises BadOrder."""
     try:
-        given = loads(_unpacked(text))
+        given = loads(packing.unpack(text) if packing.is_packed(text) else text)
         return Order(
             owner=str(given["owner"]),
             owner_uid=str(given["ownerUID"]),
@@ -176,12 +169,5 @@ def parse(text: str) -> Order:
             cluster=given.get("cluster"),
             left_out=given.get("leftOut") is True,
         )
-    except (ValueError, KeyError, TypeError, zlib.error) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadOrder(f"{VARIABLE} is not an order of this version: {error!r}") from error
-
-
-def _unpacked(text: str) -> str:
-    if not text.startswith(_PACKED):
-        return text
-    unpacked = zlib.decompressobj(_GZIP).decompress(base64.b64decode(text), _MOST_UNPACKED)
-    return unpacked.decode()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from etcd_stateful.backup import others
+from etcd_stateful.backup import others, packing
 from etcd_stateful.backup.others import Others
 from etcd_stateful.untrusted import finite, loads, whole
 
@@ -29,7 +29,7 @@ FINAL_EXIT: Final = 3
 _LONGEST: Final = 900
 """The kubelet keeps 4 KiB of a message, and a character may take four bytes."""
 
-_MOST_BYTES: Final = 4000
+MOST_BYTES: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,7 @@ class Said:
 
 def serialise(outcome: Stored | Brought | Proven | Removed | Described | Failure) -> str:
     if isinstance(outcome, Described):
-        spec = dict(outcome.spec)
-        told = {"spec": spec, "version": outcome.version, "revision": outcome.revision}
-        return json.dumps({"described": told}, ensure_ascii=False)
+        return _serialise_described(outcome)
     if isinstance(outcome, Proven):
         return json.dumps({"proven": asdict(outcome)}, ensure_ascii=False)
     if isinstance(outcome, Brought):
@@ -144,6 +142,17 @@ def serialise(outcome: Stored | Brought | Proven | Removed | Described | Failure
     if isinstance(outcome, Failure):
         return _serialise_failure(outcome, outcome.message[:_LONGEST])
     return _serialise_stored(outcome)
+
+
+def _serialise_described(described: Described) -> str:
+    """Packed where there is no room for it as it is; longer than the room where it needs to be."""
+    spec = dict(described.spec)
+    told = {"version": described.version, "revision": described.revision}
+    text = json.dumps({"described": told | {"spec": spec}}, ensure_ascii=False)
+    if _fits(text):
+        return text
+    packed = packing.pack(json.dumps(spec, ensure_ascii=False))
+    return json.dumps({"described": told | {"packed": packed}})
 
 
 def _serialise_failure(failure: Failure, words: str) -> str:
@@ -174,7 +183,7 @@ def _serialise_stored(stored: Stored) -> str:
 
 
 def _fits(text: str) -> bool:
-    return len(text.encode()) <= _MOST_BYTES
+    return len(text.encode()) <= MOST_BYTES
 
 
 def parse(text: str) -> Said:
@@ -219,9 +228,10 @@ def _proven(given: Mapping[str, Any]) -> Proven:
 
 
 def _described(given: Mapping[str, Any]) -> Described:
-    if not isinstance(given["spec"], Mapping):
+    spec = loads(packing.unpack(given["packed"])) if "packed" in given else given["spec"]
+    if not isinstance(spec, Mapping):
         raise TypeError("the spec is no object")
-    return Described(dict(given["spec"]), str(given["version"]), whole(given["revision"]))
+    return Described(dict(spec), str(given["version"]), whole(given["revision"]))
 
 
 def serialise_progress(progress: Progress) -> str:

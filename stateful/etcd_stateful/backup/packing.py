@@ -1,0 +1,31 @@
+"""A long text where there is little room for it, as `base64 --decode | gunzip` unpacks it."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Final
+
+LONGEST: Final = 3 * 1024 * 1024
+"""Of what is unpacked. The manifest has to be larger than that: it keeps the same spec."""
+
+_GZIP: Final = 31
+_BEGINS: Final = "H4sI"
+"""How each gzip begins in base64."""
+
+
+def pack(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9, wbits=_GZIP)).decode()
+
+
+def is_packed(text: str) -> bool:
+    return text.startswith(_BEGINS)
+
+
+def unpack(text: str) -> str:
+    """No more of it than the longest; raises ValueError."""
+    try:
+        packed = base64.b64decode(text, validate=True)
+        return zlib.decompressobj(_GZIP).decompress(packed, LONGEST).decode()
+    except zlib.error as error:
+        raise ValueError(f"it cannot be unpacked: {error}") from error

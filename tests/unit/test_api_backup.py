@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from etcd_operator.backup.sink import Sink
 from etcd_stateful.api.backup import RefusedBackup, parse_backup, split_endpoint
 from etcd_stateful.api.stores import Store, from_json, to_json, to_spec
+from etcd_stateful.backup.names import manifest_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 METADATA = {"namespace": "ns", "name": "b", "uid": "u", "generation": 1}
@@ -87,6 +89,43 @@ def test_a_file_stays_in_its_volume(path: str) -> None:
     told = refusal(storageType="Volume", s3=None, volume={"claimName": "c", "path": path})
 
     assert "spec.volume.path" in told
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("a" * 229, "a part of 256 bytes with what is appended to it"),
+        ("a" * 256 + "/b", "a part of 256 bytes"),
+        ("ü" * 120 + "/b/" + "ü" * 115, "a part of 257 bytes"),
+        ("etcd#1", "ends in '#' and digits"),
+    ],
+)
+def test_all_of_a_database_was_sent_to_a_volume_before_its_name_was_refused(
+    path: str, words: str
+) -> None:
+    """Four times, and the reason was cut off behind the name."""
+    place = {"claimName": "c", "path": path}
+    told = refusal(storageType="Volume", s3=None, volume=place)
+
+    assert "spec.volume.path: " in told
+    assert words in told
+
+
+@pytest.mark.parametrize("path", ["a" * 228, "etcd#1/b", "etcd#", "etcd#1b", "#ü"])
+async def test_what_is_not_refused_can_be_written_to_a_volume(path: str, tmp_path: Path) -> None:
+    place = {"claimName": "c", "path": path}
+    store = parse_backup(body(storageType="Volume", s3=None, volume=place)).store
+    sink = Sink(store, None, root=str(tmp_path), owner_uid="01234567-89ab")
+
+    await sink.put(store.key, b"a")
+    await sink.put(manifest_of(store.key), b"a")
+
+    assert (tmp_path / path).read_bytes() == b"a"
+
+
+def test_one_of_an_interval_may_end_in_a_number() -> None:
+    place, policy = {"claimName": "c", "path": "etcd#1"}, {"backupIntervalInSecond": 60}
+    assert parse_backup(body(storageType="Volume", s3=None, volume=place, backupPolicy=policy))
 
 
 def test_a_volume_needs_its_claim() -> None:

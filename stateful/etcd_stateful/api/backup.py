@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api.reading import Reader, RefusedObject, check_labels
-from etcd_stateful.api.stores import Store, read_store
+from etcd_stateful.api.stores import VOLUME, Store, read_store, unwritable
 
 Proof = Literal["None", "Hash", "Restore"]
 _PROOFS: Final[Mapping[str, Proof]] = {"None": "None", "Hash": "Hash", "Restore": "Restore"}
@@ -120,7 +120,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
     if verify not in _PROOFS:
         spec.problem("verify", f"must be None, Hash or Restore, found {verify[:60]!r}")
     policy, pod = _policy(spec.object("backupPolicy")), spec.object("pod")
-    store, job_pod = read_store(spec, "storageType", pod, stamped=policy.interval > 0), _pod(pod)
+    store, job_pod = _store(spec, pod, stamped=policy.interval > 0), _pod(pod)
     if spec.problems or store is None:
         raise RefusedBackup(tuple(spec.problems))
     return EtcdBackup(
@@ -140,6 +140,13 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
         let_go=naming.LET_GO in notes,
         begun_as=str(notes.get(naming.BEGUN_AS) or ""),
     )
+
+
+def _store(spec: Reader, pod: Reader, *, stamped: bool) -> Store | None:
+    store = read_store(spec, "storageType", pod, stamped=stamped)
+    if store and store.kind == VOLUME and (why := unwritable(store.key, stamped=stamped)):
+        spec.object(store.section).problem("path", f"{why}, found {store.key[-60:]!r}")
+    return store
 
 
 def _endpoints(spec: Reader) -> tuple[str, ...]:

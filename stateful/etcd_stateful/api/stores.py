@@ -18,6 +18,12 @@ VOLUME: Final = "Volume"
 LONGEST_KEY: Final = 900
 """Of S3's 1024 bytes: what is appended to it must fit too."""
 
+_LONGEST_NAME: Final = 255
+"""Of a file, in bytes, on all that Linux mounts."""
+_APPENDED_TO_ONE: Final = len("_01234567_0123.unfinished#1")
+_APPENDED_TO_MANY: Final = len("_v1_2026-01-01-00:00:00.manifest.json")
+_NUMBERED: Final = re.compile(r"#\d+\Z", re.ASCII)
+
 SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
 _SECRETS: Final = {"S3": "awsSecret", "ABS": "absSecret", "GCS": "gcpSecret", "OSS": "ossSecret"}
 _CA: Final = "caSecret"
@@ -175,6 +181,24 @@ def key_problem(key: str) -> str:
         return "holds a control character"
     if any(part in ("", ".", "..") for part in key.split("/")):
         return "holds an empty part, '.' or '..', and would lead elsewhere; leave it out"
+    return ""
+
+
+def unwritable(key: str, *, stamped: bool) -> str:
+    """Why no volume can hold a backup of that name; empty where one can.
+
+    Args:
+        stamped: whether revision and time are appended to it.
+    """
+    lengths = [len(part.encode()) for part in key.split("/")]
+    lengths[-1] += _APPENDED_TO_MANY if stamped else _APPENDED_TO_ONE
+    if max(lengths) > _LONGEST_NAME:
+        return (
+            f"has a part of {max(lengths)} bytes with what is appended to it, and the name of a "
+            f"file may have {_LONGEST_NAME}"
+        )
+    if not stamped and _NUMBERED.search(key):
+        return "ends in '#' and digits, as only files do that are being written"
     return ""
 
 

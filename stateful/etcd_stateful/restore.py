@@ -23,7 +23,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.start import VolumeFacts
 from etcd_stateful.start_config import BadSettings, Settings, parse_settings
-from etcd_stateful.untrusted import loads
+from etcd_stateful.untrusted import loads, whole
 from etcd_stateful.versions import parse_version
 
 FOLDER: Final = "restore"
@@ -36,6 +36,10 @@ PACE: Final = 100_000
 """And by so many more for each second since 2026. A backup may be restored more than once, and the
 cluster before has given out fewer since it began: no etcd writes as fast."""
 _SINCE: Final = 1_767_225_600
+
+HIGHEST: Final = 2**62
+"""Beyond 2**63 etcdutl goes on below zero and says nothing, and no etcd runs on that. Half of it is
+left to the writes that are to come, and to what a file without a manifest does not say."""
 
 LOG_BYTES: Final = 2 * 64 * 1024 * 1024
 """etcd makes its log in files of this size."""
@@ -58,6 +62,8 @@ class Order:
     """The etcd that is to run it."""
     field: str = FIELD
     """Where the store is named."""
+    bump: int = 0
+    """By how much etcdutl is to raise the revisions."""
 
     @property
     def marker(self) -> marker.Marker:
@@ -75,14 +81,18 @@ class Order:
 
 
 def serialise(
-    member_id: int, cluster_id: int, store: Store, version: str, field: str = FIELD
+    member_id: int, cluster_id: int, store: Store, version: str, field: str = FIELD, bump: int = 0
 ) -> str:
-    content = {
+    content: dict[str, object] = {
         "memberID": f"{member_id:016x}",
         "clusterID": f"{cluster_id:016x}",
         "store": stores.to_json(store),
         "version": version,
-    } | ({"field": field} if field != FIELD else {})
+    }
+    if field != FIELD:
+        content["field"] = field
+    if bump:
+        content["bump"] = bump
     return json.dumps(content, sort_keys=True)
 
 
@@ -93,12 +103,12 @@ def parse_order(environment: Mapping[str, str]) -> Order:
         given = loads(environment.get("RESTORE", ""))
         member_id, cluster_id = (int(given[key], 16) for key in ("memberID", "clusterID"))
         store, version = stores.from_json(given["store"]), str(given["version"])
-        field = str(given.get("field", FIELD))
+        field, bump = str(given.get("field", FIELD)), whole(given.get("bump", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise BadSettings(f"RESTORE does not name a member and a backup: {error}") from error
     if not all(0 < one <= marker.MAX_ID for one in (member_id, cluster_id)):
         raise BadSettings("RESTORE names IDs that none has")
-    return Order(settings, member_id, cluster_id, store, version, field)
+    return Order(settings, member_id, cluster_id, store, version, field, bump)
 
 
 def bump_at(made: float) -> int:
@@ -124,6 +134,18 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     return (
         f"spec.version: the backup is of etcd {of}, and etcd {to} cannot take it: restore it with "
         f"etcd {of.major}.{of.minor} or {of.major}.{of.minor + 1}"
+    )
+
+
+def too_high(manifest: Manifest | None, bump: int) -> str:
+    """Why its revisions cannot be raised so far; empty where they can."""
+    revision = manifest.revision if manifest else 0
+    if revision + bump <= HIGHEST:
+        return ""
+    return (
+        f"its revisions would begin at {revision + bump}, and what etcd can count to is near: each "
+        "restore in place of a backup of the cluster itself doubles them. Restore one of a lower "
+        "revision, or copy the keys into a new cluster (etcdctl make-mirror), which begins at 1"
     )
 
 

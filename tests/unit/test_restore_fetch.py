@@ -20,12 +20,15 @@ from etcd_operator.restore.fetch import Refused, fetch
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker, records, restore, start, start_config, wal
+from etcd_stateful import marker, records, restore, start, start_config, successor, wal
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup import manifest as manifests
+from etcd_stateful.backup import names
+from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.manifests.restore_job import restore_job
-from etcd_stateful.restore import REFUSED_EXIT, Order, over_quota, parse_order
+from etcd_stateful.restore import BUMP, REFUSED_EXIT, Order, over_quota, parse_order
 from etcd_stateful.start_config import run_config
 
 STORE = Store("Volume", "claim", "etcd.db")
@@ -87,6 +90,41 @@ async def test_one_that_etcd_would_answer_with_an_alarm_is_refused_before_it_is_
 @pytest.mark.parametrize(("size", "fits"), [(MIB - 4096 + 32, True), (MIB + 32, False)])
 def test_a_database_as_large_as_the_quota_takes_no_write_either(size: int, fits: bool) -> None:
     assert (over_quota(size, MIB) == "") is fits
+
+
+def beside(stores: Path, revision: int) -> None:
+    data = (stores / STORE.key).read_bytes()
+    sha256, made = hashlib.sha256(data).hexdigest(), "2026-01-01T00:00:00Z"
+    told = Manifest("0a", revision, "3.7.3", len(data), sha256, made, "ns/b", "uid-b")
+    (stores / names.manifest_of(STORE.key)).write_bytes(manifests.serialise(told))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["with a manifest", "without one"])
+async def test_a_cluster_that_was_restored_every_night_for_a_month_had_revisions_below_zero(
+    stores: Path, *, known: bool
+) -> None:
+    """Each time by as much as it had come to: etcdutl does not mind, and no etcd runs on it. The
+    cluster before it was stopped by then."""
+    live, order, refused = BUMP, ordered(quotaBackend="1Gi"), ""
+    for _ in range(40):
+        bump = successor.bump(live, 0)
+        if known:
+            beside(stores, live)
+        try:
+            await fetched(replace(order, bump=bump), stores)
+        except Refused as error:
+            refused = str(error)
+            break
+        shutil.rmtree(stores.with_name("volume"))
+        live += bump
+        assert live < 2**63
+
+    assert live > 2**60, "it was refused long before"
+    assert "what etcd can count to is near" in refused
+
+
+def test_the_job_says_by_how_much_it_raises_the_revisions() -> None:
+    assert ordered().bump == BUMP
 
 
 def test_a_quota_that_is_not_said_is_etcds_own() -> None:

@@ -21,6 +21,7 @@ from etcd_stateful.restore import (
     SNAPSHOT,
     Order,
     over_quota,
+    too_high,
     too_small,
     why_not,
     why_not_restored,
@@ -48,7 +49,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
     _begin_anew(order, root)
     try:
         beside = await _manifest(sink, order.store.key)
-        if why := why_not(beside, order.version):
+        if why := why_not(beside, order.version) or too_high(beside, order.bump):
             raise Refused(why)
         size = await sink.size(order.store.key)
         if size is None:

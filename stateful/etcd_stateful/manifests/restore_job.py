@@ -88,9 +88,7 @@ def _pod(
             {
                 "name": "etcdutl",
                 "image": cluster.image,
-                "command": restore.etcdutl(
-                    first.name, first.peer_url, record.token, record.bump or restore.BUMP
-                ),
+                "command": restore.etcdutl(first.name, first.peer_url, record.token, _bump(record)),
                 "volumeMounts": [data_mount()],
                 "securityContext": CONFINED,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -110,11 +108,17 @@ def _pod(
     return {key: value for key, value in spec.items() if value or value is False}
 
 
+def _bump(record: Bootstrap) -> int:
+    return record.bump or restore.BUMP
+
+
 def _environment(
     cluster: EtcdCluster, record: Bootstrap, store: Store, field: str
 ) -> list[Manifest]:
     first, version = record.members[0], str(cluster.version)
-    told = restore.serialise(first.member_id, record.cluster_id, store, version, field)
+    told = restore.serialise(
+        first.member_id, record.cluster_id, store, version, field, _bump(record)
+    )
     return [
         {"name": "POD_NAME", "value": first.name},
         downward("POD_UID", "metadata.uid"),

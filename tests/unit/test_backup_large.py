@@ -8,6 +8,7 @@ import json
 import random
 import subprocess
 import zlib
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -264,6 +265,24 @@ class TestASpecThatWasLeftOut:
         assert said.reason == "NoClusterRecorded"
         assert "too long" in said.message
         assert "is of none" not in said.message
+
+
+async def test_a_store_that_broke_off_once_made_a_backup_count_as_failed(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trial ended for good, as if what is stored were damaged."""
+
+    async def broken_off(*_: object) -> AsyncIterator[bytes]:
+        yield bytes(64)
+
+    folder.put(KEY, described("uid-b", None))
+    monkeypatch.setattr(Sink, "read", broken_off)
+
+    said = await bring(replace(ORDER, action="bring"), folder.sink, tmp_path)
+
+    assert isinstance(said, Failure)
+    assert (said.reason, said.final) == ("StoreUnreachable", False)
+    assert f"the store sent 64 of {len(snapshot())} bytes" in said.message
 
 
 class TestTheWordForARestore:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ import pytest
 from etcd_operator.backup.sink import Sink
 from etcd_operator.restore import finish as finishing
 from etcd_operator.restore.__main__ import run
-from etcd_operator.restore.fetch import Refused, fetch
+from etcd_operator.restore.fetch import Refused, Undone, fetch
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
@@ -49,6 +50,10 @@ def ordered(**etcd: Any) -> Order:
     job = restore_job(cluster, record, STORE, claim_uid="v1", operator_image="operator:1")
     told = job["spec"]["template"]["spec"]["initContainers"][0]["env"]
     return parse_order({one["name"]: one.get("value", "uid-pod") for one in told})
+
+
+async def broken_off(*_: object) -> AsyncIterator[bytes]:
+    yield bytes(4096)
 
 
 @pytest.fixture
@@ -125,6 +130,16 @@ async def test_a_cluster_that_was_restored_every_night_for_a_month_had_revisions
 
 def test_the_job_says_by_how_much_it_raises_the_revisions() -> None:
     assert ordered().bump == BUMP
+
+
+async def test_a_store_that_broke_off_once_ended_the_restore_for_good(
+    stores: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the backup were damaged, which another try would only meet again."""
+    monkeypatch.setattr(Sink, "read", broken_off)
+
+    with pytest.raises(Undone, match=f"the store sent 4096 of {SIZE + 32} bytes"):
+        await fetched(ordered(), stores)
 
 
 def test_a_quota_that_is_not_said_is_etcds_own() -> None:

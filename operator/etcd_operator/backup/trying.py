@@ -24,7 +24,7 @@ from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.credentials import signing
 from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import measurement, names, trial
-from etcd_stateful.backup.integrity import Damaged
+from etcd_stateful.backup.integrity import Checked, Damaged
 from etcd_stateful.backup.manifest import BadManifest
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
@@ -46,8 +46,7 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
         beside = await bytes_beside(sink, key)
         if beside is None:
             return _wrong(order, f"there is no {names.manifest_of(key)!r} any more")
-        with (root / trial.SNAPSHOT).open("wb") as file:
-            checked = await save(sink, key, file)
+        checked = await _saved(order, sink, root / trial.SNAPSHOT)
         sha256, said = checked.finish(), manifests.parse(beside)
     except StoreFailed as error:
         return error.failure
@@ -61,6 +60,19 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
     _write_certificates(root / trial.TLS)
     (root / trial.MANIFEST).write_bytes(beside)
     return Brought(checked.size)
+
+
+async def _saved(order: Order, sink: Sink, path: Path) -> Checked:
+    """Raises StoreFailed and OSError."""
+    key = order.store.key
+    size = await sink.size(key)
+    with path.open("wb") as file:
+        checked = await save(sink, key, file)
+    if checked.size != size:
+        where = f"{order.store.path_field}: {key}"
+        words = f"{where}: the store sent {checked.size} of {size} bytes"
+        raise StoreFailed(Failure("StoreUnreachable", words))
+    return checked
 
 
 def _write_certificates(folder: Path) -> None:

@@ -57,7 +57,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
             raise Undone(f"{where}: there is no {order.store.key!r} in {order.store.bucket!r}")
         if why := over_quota(size, order.quota) or _no_room(order, root, size):
             raise Refused(why)
-        checked = await _download(sink, order.store.key, root / SNAPSHOT)
+        checked = await _download(sink, order.store.key, root / SNAPSHOT, size)
     except StoreFailed as error:
         raise Undone(order.by_its_field(error.failure.message)) from error
     _compare(checked, beside)
@@ -122,10 +122,12 @@ async def _manifest(sink: Sink, key: str) -> Manifest | None:
     return found
 
 
-async def _download(sink: Sink, key: str, path: Path) -> _Fetched:
+async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
     # It need not outlive this pod, which begins anew; `finish` syncs what is made of it.
     with path.open("wb") as file:
         checked = await save(sink, key, file)
+    if checked.size != size:
+        raise Undone(f"{key}: the store sent {checked.size} of {size} bytes")
     try:
         return _Fetched(checked.size, checked.finish())
     except Damaged as error:

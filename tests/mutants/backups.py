@@ -161,15 +161,45 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "            await self._mark(taken.key, self._order.owner_uid)\n",
+        "            await self._mark(taken.key, self._order.owner_uid, cluster_id)\n",
         "",
         "what is stopped while it is read back stays in the store when its object is deleted",
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        'owner if owner == self._order.owner_uid else ""',
-        "self._order.owner_uid",
+        'own if old.owner_uid == own else ""',
+        "own",
         "what another object has stored is deleted by who was about to take its place",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        'cluster_id if old.cluster_id == cluster_id else ""',
+        '""',
+        "the last backup of a cluster whose Job died with it gives way to that of an empty one",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "            await self._compare(taken)\n",
+        "            pass\n",
+        "of two backups at one path, both succeed with a file that no restore takes",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "if self._order.brought_back:",
+        "if False:",
+        "an object that is brought back replaces what it was made to keep",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/fetch.py",
+        " or too_high(beside, order.bump)",
+        "",
+        "a cluster that is restored every night is replaced by one that cannot run",
+    ),
+    Mutant(
+        "backup/restores.py",
+        'return _for_a_day(seen, said) if "generation" in told else said',
+        "return said",
+        "a restore that waited for a node replaces months later what was written since",
     ),
     Mutant(
         _PRUNING,

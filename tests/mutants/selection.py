@@ -124,7 +124,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
     "operator/etcd_operator/backup/channel.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
-    "operator/etcd_operator/backup/process.py": ("test_backup_removal.py",),
+    "operator/etcd_operator/backup/process.py": (
+        "test_backup_removal.py",
+        "test_backup_spared.py",
+    ),
     "operator/etcd_operator/backup/pruning.py": ("test_backup_pruning.py",),
     "operator/etcd_operator/backup/removal.py": ("test_backup_removal.py",),
     "operator/etcd_operator/backup/sink.py": ("test_backup_sink.py", "test_backup_large.py"),

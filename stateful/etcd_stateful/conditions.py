@@ -69,6 +69,23 @@ def progressing(outcome: Outcome) -> Condition:
         return Condition("Progressing", "False", outcome.refused.reason, "the spec is not accepted")
     if outcome.failure:
         return Condition("Progressing", "True", "StepFailed", outcome.failure)
+    if off := outcome.put_off:
+        return _besides(_of_step(outcome), off)
+    return _of_step(outcome)
+
+
+def _besides(found: Condition, off: str) -> Condition:
+    """With what the API server does not take, or others undo, while all else goes on."""
+    if found.reason == "AsDeclared":
+        return Condition("Progressing", "True", "StepFailed", off)
+    room = max(LONGEST - len(off) - len(_BESIDES), LONGEST // 2)
+    return replace(found, message=f"{found.message[:room]}{_BESIDES}{off}")
+
+
+_BESIDES: Final = ". Besides, to be tried again: "
+
+
+def _of_step(outcome: Outcome) -> Condition:
     match outcome.step:
         case None | Settled():
             return Condition("Progressing", "False", "AsDeclared", at_rest(outcome.observation))

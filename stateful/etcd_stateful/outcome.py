@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from etcd_stateful.api.cluster import RefusedCluster
+from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
@@ -75,13 +76,19 @@ class Outcome:
         return next((one for one in conditions if one.get("type") == kind), {})
 
     @property
+    def put_off(self) -> str:
+        """What is tried again later while all else goes on; empty for nothing."""
+        seen = self.observation
+        return children.in_words(seen) if seen and not self.refused else ""
+
+    @property
     def words(self) -> str:
         """What the operator is at, or why it is at nothing."""
         if self.failure:
             return f"to be tried again: {self.failure}"
         match self.step:
             case None | Settled():
-                return ""
+                return f"to be tried again: {self.put_off}" if self.put_off else ""
             case Wait(reason=words):
                 return f"waiting for {words}"
             case Hold(message=words):

@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
+_CHILDREN = "membership/children.py"
 _ACCESS = "api/access.py"
 _BUDGET = "membership/budget.py"
 _DISRUPTION_BUDGET = "manifests/disruption_budget.py"
@@ -77,14 +78,14 @@ MUTANTS: Final = [
         "drains are said to wait for a budget that is not there",
     ),
     Mutant(
-        _PLANNER,
-        "            (seen.disruption_budget, budget.manifest(seen)),\n",
+        _CHILDREN,
+        "        yield seen.disruption_budget, budget.manifest(seen)\n",
         "",
         "nothing keeps drains from taking the quorum",
     ),
     Mutant(
-        _PLANNER,
-        " or foreign.kind in _LESSER",
+        _CHILDREN,
+        "kind in _LESSER or ",
         "",
         "somebody's budget of that name stops a whole cluster",
     ),

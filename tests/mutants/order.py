@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
+_CHILDREN = "membership/children.py"
 _BLOCKED = "membership/blocked.py"
 _LEDGER = "membership/ledger.py"
 _LEFTOVERS = "membership/leftovers.py"
@@ -157,31 +158,31 @@ MUTANTS: Final = [
         "settled before anyone has answered",
     ),
     Mutant(
-        _PLANNER,
-        "    if is_latched(seen):\n        wanted += [",
-        "    if True:\n        wanted += [",
+        _CHILDREN,
+        "    if is_latched(seen):\n        yield seen.client_service",
+        "    if True:\n        yield seen.client_service",
         "clients are let in before the latch",
     ),
     Mutant(
         _PLANNER,
-        " if _kind_and_name(manifest) not in taken\n",
+        "        if children.kind_and_name(manifest) not in taken\n",
         "\n",
         "another cluster's Service is taken over (I10)",
     ),
     Mutant(
-        _PLANNER,
+        _CHILDREN,
         '        final = kind == "StatefulSet"\n',
         "        final = False\n",
         "a StatefulSet is made again with the replicas of an old view (I5)",
     ),
     Mutant(
-        _PLANNER,
+        _CHILDREN,
         '    if live["metadata"].get("deletionTimestamp"):\n',
         "    if False:\n",
         "a child that is being deleted is written to",
     ),
     Mutant(
-        _PLANNER,
+        _CHILDREN,
         '        manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]\n',
         "",
         "an old view lowers replicas (I5)",
@@ -199,7 +200,7 @@ MUTANTS: Final = [
         "settled with a pod on its way out",
     ),
     Mutant(
-        _PLANNER,
+        _CHILDREN,
         "        bootstrap.as_running(seen),\n        replicas",
         "        seen.cluster,\n        replicas",
         "an edited version goes into the template without a gate (I9)",

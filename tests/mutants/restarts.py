@@ -6,6 +6,7 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
+_CHILDREN = "membership/children.py"
 _APPLY = "operator/etcd_operator/cluster/apply.py"
 _AWAITED = "membership/awaited.py"
 _GOING_BACK = "membership/going_back.py"
@@ -245,7 +246,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Starts(going_back.go_back),\n    going_back.cross,\n    _Starts(replicas.keep),\n",
+        "    _Edits(going_back.go_back),\n    going_back.cross,\n    _Starts(replicas.keep),\n",
         "    going_back.cross,\n    _Starts(replicas.keep),\n",
         "no version is ever left again half-way",
     ),
@@ -340,7 +341,7 @@ MUTANTS: Final = [
         "an operator that is cut off tries another version on members that serve (I9)",
     ),
     Mutant(
-        _PLANNER,
+        _CHILDREN,
         "return bool(fewer or version_of(live) != version_of(manifest))",
         "return fewer",
         "a template goes to a version that an old view of the record asks for (I9)",
@@ -371,7 +372,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Starts(upgrade.prepare),\n    shrink.highest,\n",
+        "    _Edits(upgrade.prepare),\n    shrink.highest,\n",
         "    shrink.highest,\n",
         "back from half-way after the last member of the older minor is lost (I9)",
     ),
@@ -389,8 +390,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _children,\n    _Starts(stalled.wake),\n    _Starts(_version_first),\n",
-        "    _Starts(stalled.wake),\n    _Starts(_version_first),\n    _children,\n",
+        "    _children,\n    _Starts(stalled.wake),\n    _Edits(_version_first),\n",
+        "    _Starts(stalled.wake),\n    _Edits(_version_first),\n    _children,\n",
         "a downgrade that etcd refuses keeps Services from being put back",
     ),
     Mutant(
@@ -462,7 +463,7 @@ MUTANTS: Final = [
         "replicas are lowered on the word of an old view (I5)",
     ),
     Mutant(
-        _PLANNER,
+        _CHILDREN,
         'fewer = manifest["spec"]["replicas"] < live["spec"]["replicas"]',
         "fewer = False",
         "nobody knows that replicas are lowered: below a member that was added since (I5)",

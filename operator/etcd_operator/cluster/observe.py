@@ -17,6 +17,7 @@ from typing import Final
 
 from etcd_operator.cluster.expansion import Expansion
 from etcd_operator.cluster.pauses import Pauses
+from etcd_operator.cluster.put_off import Postponed
 from etcd_operator.cluster.recovery import Recoveries
 from etcd_operator.cluster.stalls import Stalls
 from etcd_operator.cluster.sweep import Network, Shape, Sweep, shape_of
@@ -124,6 +125,7 @@ class Observer:
         self._clock = clock
         self._stalls = Stalls(clock)
         self.pauses = Pauses(clock)
+        self.postponed = Postponed(clock)
         self._sweeps: dict[Key, Sweep] = {}
         self._nodeless: dict[Key, dict[str, float]] = {}
         """By the pod's UID: since when its node is gone."""
@@ -133,6 +135,7 @@ class Observer:
         self._nodeless.pop(key, None)
         self._stalls.forget(key)
         self.pauses.forget(key)
+        self.postponed.forget(key)
         self._certificates.forget(key)
         self._passwords.forget(key)
 
@@ -165,6 +168,7 @@ class Observer:
         base = await self._recoveries.onto(base)
         base = await self._expansion.onto(base)
         key = cluster.key
+        base = self.postponed.onto(key, base)
         base = self.pauses.onto(key, self._stalls.onto(key, base))
         now, shape, touch = self._clock(), shape_of(base), self._stalls.next(key)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)

@@ -37,10 +37,12 @@ from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
+from etcd_stateful.membership import children
 from etcd_stateful.membership.finality import goes_by_objects, is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
+    ApplyChild,
     Defragment,
     DeleteClaim,
     DeletePod,
@@ -120,7 +122,7 @@ class Reconciler:
         except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
             return await self._unexpected(body, memory, error)
         memory.failures = memory.unanswered = 0
-        return delay
+        return delay if delay is None else min(delay, self._observer.postponed.next(key))
 
     async def _pass(self, body: Json, memory: Memory) -> float | None:
         try:
@@ -177,7 +179,7 @@ class Reconciler:
 
     async def _write(self, turn: _Turn, step: Write) -> float:
         if pause := turn.memory.brake.pause(step, self._clock()):
-            return await self._fail(turn, step, why_braked(turn.memory, step), pause)
+            return await self._not_now(turn, step, why_braked(turn.memory, step), pause)
         if is_final(step):
             confirmed = await self._confirm(turn, step)
             if confirmed is None:
@@ -191,8 +193,20 @@ class Reconciler:
             if namespace_ends(error):
                 return self._leave(turn)
             words = f"{step.reason}: rejected by the API server: {error}"
-            return await self._fail(turn, step, words, REJECTED_SECONDS)
+            return await self._not_now(turn, step, words, REJECTED_SECONDS)
+        except Unavailable as error:
+            if not self._is_given_up(turn, step):
+                raise
+            words = f"{step.reason}: {in_words(error)}"
+            return await self._not_now(turn, step, words, REJECTED_SECONDS)
         return await self._applied(turn, step, applied)
+
+    def _is_given_up(self, turn: _Turn, step: Write) -> bool:
+        """Whether what the API server fails at is this write alone, as where a webhook is down."""
+        if not (isinstance(step, ApplyChild) and children.may_wait(turn.seen.observation, step)):
+            return False
+        often = turn.memory.unanswered + 1 >= UNANSWERED_PASSES
+        return often or self._observer.postponed.knows(turn.cluster.key, step)
 
     def _leave(self, turn: _Turn) -> float:
         """Each object that goes asks for a pass, and each would be refused what it puts back."""
@@ -253,6 +267,15 @@ class Reconciler:
         self._reporter.decision(turn.body, wait, _in_words(wait), always=False)
         await self._reporter.status(turn.body, Outcome(turn.seen.observation, wait))
         return delay
+
+    async def _not_now(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
+        """As `_fail`; but where nothing hangs by the step, the others go on meanwhile."""
+        if not (isinstance(step, ApplyChild) and children.may_wait(turn.seen.observation, step)):
+            return await self._fail(turn, step, words, delay)
+        if self._observer.postponed.begin(turn.cluster.key, step, words, delay):
+            self._reporter.failure(turn.body, words)
+        self._reporter.event(turn.body, "Warning", "StepFailed", words)
+        return turn.memory.next_retry()
 
     async def _fail(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
         """The step cannot be done for now. Told where a user looks, and tried again slowly."""

@@ -42,6 +42,21 @@ def is_lowered(live: Live, wanted: Manifest) -> bool:
     return before is None or wanted["spec"]["minAvailable"] < before
 
 
+def keeps(seen: Observation, members: int) -> bool:
+    """Whether it keeps a quorum of so many. Mostly it does by the time that anybody asks; but its
+    deletion may be held up, and what would make or raise it refused or undone. Under a name that
+    another has taken there is none to wait for."""
+    taken = any(one.kind == "PodDisruptionBudget" for one in seen.foreign)
+    return taken or (_asked(seen) or 0) >= roster.quorum(members)
+
+
+def is_stuck(seen: Observation) -> bool:
+    """Whether it cannot be made or changed just now."""
+    live = seen.disruption_budget
+    off = any(kind == "PodDisruptionBudget" for kind, _ in seen.put_off)
+    return off or bool(live and live["metadata"].get("deletionTimestamp"))
+
+
 def spares_none(seen: Observation) -> bool:
     """Whether a cluster of the declared size needs all its members, so that no drain evicts one."""
     return roster.quorum(seen.cluster.size) == seen.cluster.size

@@ -6,7 +6,7 @@ replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, 
 
 from __future__ import annotations
 
-from etcd_stateful.membership import changes, larger, links, retries, roll, roster, upgrade
+from etcd_stateful.membership import budget, changes, larger, links, retries, roll, roster, upgrade
 from etcd_stateful.membership.observation import Observation, Pod
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
@@ -91,7 +91,17 @@ def _add(seen: Observation, seat: Seat) -> Step:
         return Wait(
             f"{roster.not_serving(voters)} to serve, so that {seat.name} can be added", soon=True
         )
+    if held := _held_by_budget(seen, seat):
+        return held
     url, words = seen.cluster.peer_url(seat.ordinal), f"{seat.name} is added as a learner"
     others = links.with_schemes([url], links.schemes_listed(seen)) - {url}
     besides = tuple(sorted(others))
     return changes.ask(seen, lambda asked: MemberAddLearner(asked, url, words, besides))
+
+
+def _held_by_budget(seen: Observation, seat: Seat) -> Wait | None:
+    """A learner that may not become a voter would keep others from being replaced."""
+    listed = len(seen.etcd.members) if seen.etcd else 0
+    if not budget.is_stuck(seen) or budget.keeps(seen, listed + 1):
+        return None
+    return Wait(f"the PodDisruptionBudget to be changed again, before {seat.name} is added")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.membership import changes, replace, roster
+from etcd_stateful.membership import budget, changes, replace, roster
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Member, Observation, Pod
 from etcd_stateful.membership.roll import CRASH_SECONDS
@@ -29,7 +29,7 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return changes.remove(seen, seat, why)
     if not seat.answers and (why := _why_hopeless(seen, seat)):
         return changes.remove(seen, seat, why)
-    if _is_ready(seen, seat):
+    if _is_ready(seen, seat) and budget.keeps(seen, _listed(seen)):
         return _promote(seen, seat.name, seat.member)
     why = _why_in_the_way(seen, seat)
     return changes.remove(seen, seat, why) if why else None
@@ -40,9 +40,15 @@ def in_flight(seen: Observation) -> Step | None:
     seat = roster.learner(seen)
     if seat is None:
         return None
+    if _is_ready(seen, seat):
+        return _held_by_budget(seat)
     if seat.pod and seat.pod.trouble:
         return Wait(f"learner {seat.name} to start: {seat.pod.trouble}", soon=True)
     return Wait(f"learner {seat.name} to {'catch up' if seat.answers else 'start'}", soon=True)
+
+
+def _held_by_budget(seat: Seat) -> Wait:
+    return Wait(f"the PodDisruptionBudget to be raised, before learner {seat.name} may vote")
 
 
 def _why_hopeless(seen: Observation, seat: Seat) -> str:
@@ -76,6 +82,10 @@ def _is_ready(seen: Observation, seat: Seat) -> bool:
     running = seat.pod is not None and not seat.pod.deleting and not seat.pod.crashing
     still = seat.status is not None and seat.status.learner
     return running and still and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)
+
+
+def _listed(seen: Observation) -> int:
+    return len(seen.etcd.members) if seen.etcd else 0
 
 
 def _keeps_quorum(seen: Observation) -> bool:

@@ -18,6 +18,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import AS_MADE, Levels, Trust
 from etcd_stateful.backup.named import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Finding
@@ -336,12 +337,13 @@ class Observation:
     auth: AuthView | None = None
     """etcd's users and roles. None where nobody asked for any, or no quorum answered."""
     passwords: Mapping[str, str] = field(default_factory=dict)
-    """By the user's name, what is wrong with the password in the Secret that the spec names; empty
-    for a usable one."""
+    """By user, what is wrong with the password in its Secret; empty for a usable one."""
     made: float = 0.0
     """When the resource was created, seconds since 1970; 0 where that is not known."""
     stalled: bool = False
     """Pods are missing for longer than their controller takes to make them."""
+    put_off: Mapping[tuple[str, str], PutOff] = field(default_factory=dict)
+    """By kind and name: writes of children that have just been in vain."""
     true_for: Mapping[str, float] = field(default_factory=dict)
     """By condition that the resource's status calls true, since how many seconds."""
     operator_image: str = ""

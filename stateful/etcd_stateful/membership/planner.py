@@ -14,10 +14,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.common import Manifest
-from etcd_stateful.manifests.drift import drift
-from etcd_stateful.manifests.network_policy import network_policy
-from etcd_stateful.manifests.services import client_service, headless_service
-from etcd_stateful.manifests.statefulset import stateful_set, version_of
+from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import (
     alarms,
     authentication,
@@ -25,8 +22,8 @@ from etcd_stateful.membership import (
     beginning,
     blocked,
     bootstrap,
-    budget,
     certificates,
+    children,
     filling,
     going_back,
     grow,
@@ -72,17 +69,20 @@ class _Starts:
         return self.ask(seen)
 
 
-PAUSED: Final = "spec.paused is true: nothing is written until it is false"
+class _Edits(_Starts):
+    """A question that leads to another template, or to restarts for one."""
 
-_LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
-"""Kinds of children that members form and serve without."""
+
+PAUSED: Final = "spec.paused is true: nothing is written until it is false"
 
 
 def decide(seen: Observation) -> Step:
     """The next step."""
     held = certificates.unusable(seen) if is_latched(seen) else None
+    template_waits = children.is_template_put_off(seen)
     if held is None or seen.cluster.paused:
-        return next((step for ask in _QUESTIONS if (step := ask(seen)) is not None), Settled())
+        asked = (ask for ask in _QUESTIONS if not (template_waits and isinstance(ask, _Edits)))
+        return next((step for ask in asked if (step := ask(seen)) is not None), Settled())
     return certificates.besides(held, _without_starts(seen))
 
 
@@ -124,33 +124,30 @@ def _name_taken(foreign: Foreign) -> Hold:
 
 def _children(seen: Observation) -> Step | None:
     """Puts back what was deleted or altered; the version stays as it is (I9)."""
-    cluster = seen.cluster
-    wanted: list[tuple[Live | None, Manifest]] = [
-        (seen.headless_service, headless_service(cluster)),
-        (seen.stateful_set, _stateful_set(seen)),
-    ]
-    if seen.operator is not None:
-        wanted.append((seen.network_policy, network_policy(cluster, seen.operator)))
-    if is_latched(seen):
-        wanted += [
-            (seen.client_service, client_service(cluster)),
-            (seen.disruption_budget, budget.manifest(seen)),
-        ]
-    return _put_back(seen, wanted)
+    step = _put_back(seen, children.vital(seen))
+    return step or _put_back(seen, children.lesser(seen), waits=False)
 
 
-def _put_back(seen: Observation, wanted: Iterable[tuple[Live | None, Manifest]]) -> Step | None:
+def _put_back(
+    seen: Observation, wanted: Iterable[tuple[Live | None, Manifest]], *, waits: bool = True
+) -> Step | None:
     """The first of these children that is not as it should be, other owners' left alone."""
     taken = {(one.kind, one.name) for one in seen.foreign}
     steps = (
-        _child(live, manifest) for live, manifest in wanted if _kind_and_name(manifest) not in taken
+        children.put_back(live, manifest)
+        for live, manifest in wanted
+        if children.kind_and_name(manifest) not in taken
     )
-    return next((step for step in steps if step and not _is_held(seen, step)), None)
+    due = (step for step in steps if step and not _is_held(seen, step))
+    return next((step for step in due if waits or not isinstance(step, Wait)), None)
 
 
 def _is_held(seen: Observation, step: Step) -> bool:
     """Whether pods start by it, and could not come back to those that serve; or by less than the
-    edit asks for, as the version goes first, or nobody tells for this moment whether it may."""
+    edit asks for, as the version goes first, or nobody tells for this moment whether it may. Or
+    it has just been in vain."""
+    if isinstance(step, ApplyChild) and children.is_put_off(seen, step):
+        return True
     if not is_latched(seen):
         return False
     if isinstance(step, ApplyChild) and step.kind == "StatefulSet":
@@ -184,7 +181,7 @@ def _version_unclear(seen: Observation) -> bool:
 
 def _asked_of_issuer(seen: Observation) -> Step | None:
     """Before all that needs what comes of it."""
-    return _put_back(seen, issued.children(seen))
+    return _put_back(seen, issued.children(seen), waits=not is_latched(seen))
 
 
 def _predecessors(seen: Observation) -> Step | None:
@@ -193,54 +190,6 @@ def _predecessors(seen: Observation) -> Step | None:
     if seen.stateful_set is not None or not seen.predecessors:
         return None
     return Wait(f"pods {', '.join(seen.predecessors)} of the StatefulSet before to stop")
-
-
-def _stateful_set(seen: Observation) -> Manifest:
-    manifest = stateful_set(
-        bootstrap.as_running(seen),
-        replicas=replicas.wanted(seen),
-        operator_image=seen.operator_image,
-        epoch=recorded(seen).epoch,
-    )
-    if seen.stateful_set is not None:
-        # Kubernetes never lets them change, so what an older operator rendered stays.
-        manifest["spec"]["volumeClaimTemplates"] = seen.stateful_set["spec"].get(
-            "volumeClaimTemplates", []
-        )
-    return manifest
-
-
-def _child(live: Live | None, manifest: Manifest) -> Step | None:
-    kind, name = _kind_and_name(manifest)
-    if live is None:
-        # The replicas may go by an old view of the claims (I5), and the version by one of the
-        # record, which edits of a cluster that has not formed yet write anew (I9).
-        final = kind == "StatefulSet"
-        return ApplyChild(kind, name, manifest, f"{kind} {name} is not there", final)
-    if live["metadata"].get("deletionTimestamp"):
-        return Wait(f"{kind} {name}, which is being deleted, to be gone; then it is made again")
-    if where := drift(live, manifest):
-        # Of this very version: an old view must not undo what came after it, replicas least of all.
-        manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
-        reason = f"{kind} {name} differs at {where}"
-        return ApplyChild(kind, name, manifest, reason, _takes_away(live, manifest))
-    return None
-
-
-def _takes_away(live: Live, manifest: Manifest) -> bool:
-    """Whether it ends pods, lets others end them, or has them come back with another version."""
-    match manifest["kind"]:
-        case "StatefulSet":
-            fewer = manifest["spec"]["replicas"] < live["spec"]["replicas"]
-            return bool(fewer or version_of(live) != version_of(manifest))
-        case "PodDisruptionBudget":
-            return budget.is_lowered(live, manifest)
-        case _:
-            return False
-
-
-def _kind_and_name(manifest: Manifest) -> tuple[str, str]:
-    return str(manifest["kind"]), str(manifest["metadata"]["name"])
 
 
 def _lesser_name_taken(seen: Observation) -> Step | None:
@@ -254,8 +203,7 @@ def _lesser_name_taken(seen: Observation) -> Step | None:
 
 
 def _is_lesser(seen: Observation, foreign: Foreign) -> bool:
-    client = foreign.name == naming.client_service(seen.cluster.name)
-    return client or foreign.kind in _LESSER
+    return children.is_lesser(seen, foreign.kind, foreign.name)
 
 
 def _version_first(seen: Observation) -> Step | None:
@@ -308,18 +256,18 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     bootstrap.one_cluster,
     beginning.as_edited,
     _predecessors,
-    _Starts(rotation.turn),
+    _Edits(rotation.turn),
     _asked_of_issuer,
     issued.go_on,
     certificates.of_members,
     filling.late,
     leftovers.of_removed_members,
-    _Starts(going_back.go_back),
+    _Edits(going_back.go_back),
     going_back.cross,
     _Starts(replicas.keep),
     _children,
     _Starts(stalled.wake),
-    _Starts(_version_first),
+    _Edits(_version_first),
     larger.next_claim,
     restore.carry_out,
     replacement.go_on,
@@ -334,7 +282,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     beginning.another_attempt,
     blocked.cannot_form,
     beginning.look_again,
-    _Starts(upgrade.try_another),
+    _Edits(upgrade.try_another),
     switch.go_back,
     roll.unready,
     recovery.refused,
@@ -349,7 +297,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     alarms.disarm,
     roll.crashing,
     learner.in_flight,
-    _Starts(upgrade.prepare),
+    _Edits(upgrade.prepare),
     shrink.highest,
     grow.lowest,
     replace.not_replaceable,
@@ -360,12 +308,13 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     awaited.every_pod_serves,
     blocked.unformed,
     switch.addresses,
-    _Starts(roll.next_pod),
-    _Starts(upgrade.finish),
+    _Edits(roll.next_pod),
+    _Edits(upgrade.finish),
     authentication.go_on,
     _lesser_name_taken,
-    _Starts(upgrade.go_on),
-    _Starts(switch.go_on),
+    children.going,
+    _Edits(upgrade.go_on),
+    _Edits(switch.go_on),
     space.reclaim,
     space.full,
     upgrade.impossible,

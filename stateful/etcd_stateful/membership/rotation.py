@@ -130,6 +130,8 @@ def is_at_rest(seen: Observation) -> bool:
     """Whether every member serves, and nothing else is to be done: all else comes first."""
     if not is_latched(seen) or seen.etcd is None or seen.stateful_set is None or seen.alarms:
         return False
+    if any(kind == "StatefulSet" for kind, _ in seen.put_off):
+        return False  # no pod would be made from what comes next
     if version_of(seen.stateful_set) != bootstrap.running_version(seen) or recorded(seen).before:
         return False
     as_declared = all(_is_as_declared(seen, seat) for seat in roster.seats(seen))

@@ -1,0 +1,65 @@
+"""Which writes of children were in vain a moment ago: other steps need not wait for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
+
+from etcd_operator.kube.api import Key
+from etcd_stateful.manifests.put_off import PutOff
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.membership.steps import ApplyChild
+
+RECENT_SECONDS: Final = 60.0
+"""After it was due: what is in vain again by then is no news."""
+
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Until:
+    put_off: PutOff
+    due: float
+
+
+class Postponed:
+    """Of each cluster. It may be lost at any moment: then each is tried again at once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._all: dict[Key, dict[Name, _Until]] = {}
+
+    def begin(self, key: Key, step: ApplyChild, why: str, seconds: float) -> bool:
+        """Puts it off. Whether that is news."""
+        mine, name = self._all.setdefault(key, {}), (step.kind, step.name)
+        before = mine.get(name)
+        known = before is not None and before.put_off.why == why and self._is_recent(before)
+        mine[name] = _Until(PutOff(step.manifest, why), self._clock() + seconds)
+        return not known
+
+    def knows(self, key: Key, step: ApplyChild) -> bool:
+        """Whether the same was in vain a moment ago."""
+        before = self._all.get(key, {}).get((step.kind, step.name))
+        if before is None or not self._is_recent(before):
+            return False
+        return before.put_off.is_of(step.manifest)
+
+    def _is_recent(self, one: _Until) -> bool:
+        return self._clock() < one.due + RECENT_SECONDS
+
+    def onto(self, key: Key, base: Observation) -> Observation:
+        now, mine = self._clock(), self._all.get(key, {})
+        found = {name: one.put_off for name, one in mine.items() if one.due > now}
+        return replace(base, put_off=found) if found else base
+
+    def next(self, key: Key) -> float:
+        """Seconds until one of them is to be tried again."""
+        now = self._clock()
+        waits = (one.due - now for one in self._all.get(key, {}).values() if one.due > now)
+        return min(waits, default=inf)
+
+    def forget(self, key: Key) -> None:
+        self._all.pop(key, None)

@@ -1,0 +1,273 @@
+"""Children that the API server does not take, or that others alter each time: the rest goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from test_membership_grow import grown
+from test_membership_replace import REJOINS, chain, damaged_log, deleted, emptied
+from test_membership_shrink import shrunk
+from worlds import World, drive, formed, labels
+
+from etcd_stateful import naming
+from etcd_stateful.manifests.network_policy import OperatorPods
+from etcd_stateful.manifests.put_off import PutOff
+from etcd_stateful.membership import children
+from etcd_stateful.membership.observation import Foreign, Observation
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
+
+POLICY, BUDGET, STATEFUL_SET = "NetworkPolicy", "PodDisruptionBudget", "StatefulSet"
+
+
+class Refusals:
+    """An API server that takes no write of these kinds, and an operator that knows by now."""
+
+    def __init__(self, world: World, *kinds: str) -> None:
+        self.kinds = kinds
+        self.starved: list[ApplyChild] = []
+        """Refused writes that all else waits for."""
+        self._off: dict[tuple[str, str], PutOff] = {}
+        self._observe, self._apply = world.observe, world.apply
+        world.observe = self.observe  # type: ignore[method-assign]
+        world.apply = self.apply  # type: ignore[method-assign]
+
+    def observe(self) -> Observation:
+        return replace(self._observe(), put_off=dict(self._off))
+
+    def apply(self, step: Step) -> None:
+        if not isinstance(step, ApplyChild) or step.kind not in self.kinds:
+            self._apply(step)
+        elif not children.may_wait(self.observe(), step):
+            self.starved.append(step)
+            raise Starved(step.reason)
+        else:
+            known = self._off.get((step.kind, step.name))
+            assert not (known and known.is_of(step.manifest)), "it was put off"
+            self._off[step.kind, step.name] = PutOff(step.manifest, f"{step.kind} is refused")
+
+
+class Starved(Exception):
+    """Nothing else is done before this write."""
+
+
+def with_policy(world: World) -> World:
+    world.operator = OperatorPods("operators", {"app": "etcd-operator"})
+    return world
+
+
+def edited(world: World, kind: str) -> None:
+    """Whatever the operator wants of it, it is another way."""
+    match kind:
+        case "NetworkPolicy":
+            world.alter(kind, "c")["spec"]["ingress"] = []
+        case "PodDisruptionBudget":
+            world.alter(kind, "c")["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+        case "Service":
+            world.alter(kind, "c-client")["spec"]["selector"] = {"app": "other"}
+        case _:
+            spec = world.alter(kind, "c")["spec"]["template"]["spec"]
+            spec["containers"][0]["image"] = "mirror." + spec["containers"][0]["image"]
+
+
+@pytest.mark.parametrize("lose", [emptied, deleted, damaged_log])
+@pytest.mark.parametrize("kind", [POLICY, BUDGET, "Service", STATEFUL_SET])
+def test_a_lost_member_is_replaced_all_the_same(kind: str, lose: Any) -> None:
+    world = with_policy(formed(3))
+    drive(world)
+    refused = Refusals(world, kind)
+    edited(world, kind)
+    lose(world, 1)
+    world.history.clear()
+
+    assert drive(world) == Settled()
+
+    assert chain(world.history, 1)[-5:] == [one.format(1) for one in REJOINS]
+    assert children.in_words(refused.observe()) == f"{kind} is refused"
+
+
+def test_a_policy_that_never_was_there_keeps_no_cluster_from_forming() -> None:
+    world = with_policy(World())
+    Refusals(world, POLICY)
+
+    assert drive(world) == Settled()
+
+    assert world.record.latched
+
+
+@pytest.mark.parametrize("kind", ["Service", STATEFUL_SET])
+def test_a_cluster_that_forms_waits_for_what_its_pods_need(kind: str) -> None:
+    world = World()
+    Refusals(world, kind)
+
+    with pytest.raises(Starved):
+        drive(world)
+
+
+def test_a_stateful_set_that_is_gone_is_waited_for() -> None:
+    world = formed(3)
+    Refusals(world, STATEFUL_SET)
+    world.delete_stateful_set()
+
+    with pytest.raises(Starved):
+        drive(world)
+
+
+def _epoch(live: Any) -> None:
+    start = live["spec"]["template"]["spec"]["initContainers"][0]
+    settings = next(one for one in start["env"] if one["name"] == "START_SETTINGS")
+    settings["value"] = settings["value"].replace('"epoch": 1', '"epoch": 7')
+
+
+def _version(live: Any) -> None:
+    live["metadata"]["annotations"][naming.VERSION_ANNOTATION] = "3.6.12"
+
+
+def _more(live: Any) -> None:
+    live["spec"]["replicas"] = 5
+
+
+def _none(live: Any) -> None:
+    live["spec"]["replicas"] = 0
+
+
+@pytest.mark.parametrize("alter", [_epoch, _version, _more, _none])
+def test_a_template_that_members_depend_on_is_waited_for(alter: Any) -> None:
+    world = formed(3)
+    Refusals(world, STATEFUL_SET)
+    alter(world.alter(STATEFUL_SET, "c"))
+
+    with pytest.raises(Starved):
+        drive(world)
+
+
+def test_another_edit_is_tried_at_once() -> None:
+    world = formed(3)
+    refused = Refusals(world, STATEFUL_SET)
+    world.edit(pod={"labels": {"a": "1"}})
+    assert drive(world) == Settled()
+    refused.kinds = ()
+
+    world.edit(pod={"labels": {"a": "2"}})
+
+    assert labels([decide(world.observe())]) == ["StatefulSet c"]
+    assert drive(world) == Settled()
+    assert not children.in_words(world.observe())
+
+
+@pytest.mark.parametrize("spec", [{"version": "3.6.13"}, {"pod": {"labels": {"a": "1"}}}])
+def test_nobody_is_restarted_for_what_the_api_server_does_not_take(spec: Any) -> None:
+    world = formed(3)
+    edited(world, STATEFUL_SET)
+    Refusals(world, STATEFUL_SET)
+    drive(world)
+    world.history.clear()
+    world.edit(**spec)
+
+    drive(world)
+
+    assert world.history == []
+
+
+class TestBudget:
+    def test_nobody_is_promoted_before_it_is_raised(self) -> None:
+        """With four voters it would let go of two at once, and no quorum would be left."""
+        world = grown(3, 4)
+        refused = Refusals(world, BUDGET)
+
+        step = drive(world)
+
+        assert isinstance(step, Wait)
+        assert "PodDisruptionBudget" in step.reason
+        assert len(world.etcd.voters) == 3
+        refused.kinds = ()
+        refused._off.clear()
+        assert drive(world) == Settled()
+        assert len(world.etcd.voters) == 4
+
+    def test_no_learner_comes_whom_it_would_keep_from_voting(self) -> None:
+        world = grown(3, 4)
+        edited(world, BUDGET)
+        Refusals(world, BUDGET)
+
+        step = drive(world)
+
+        assert isinstance(step, Wait)
+        assert "before c-3 is added" in step.reason
+        assert len(world.etcd.members) == 3
+
+    def test_where_none_may_be_no_member_is_added(self) -> None:
+        world = grown(3, 5)
+        del world.objects[BUDGET, "c"]
+        Refusals(world, BUDGET)
+
+        step = drive(world)
+
+        assert isinstance(step, Wait)
+        assert "before c-3 is added" in step.reason
+        assert len(world.etcd.members) == 3
+
+    def test_where_none_may_be_a_cluster_forms_and_can_be_edited(self) -> None:
+        world = World()
+        Refusals(world, BUDGET)
+        assert drive(world) == Settled()
+        world.edit(pod={"labels": {"a": "1"}})
+        world.history.clear()
+
+        assert drive(world) == Settled()
+
+        assert {"restart c-0", "restart c-1", "restart c-2"} <= set(labels(world.history))
+
+    def test_one_that_keeps_too_many_holds_up_no_shrink(self) -> None:
+        world = shrunk(5, 3)
+        Refusals(world, BUDGET)
+
+        assert drive(world) == Settled()
+
+        assert len(world.etcd.voters) == 3
+
+
+def test_a_secret_that_is_lost_meanwhile_is_made_again() -> None:
+    """What should be there goes by its record; asking for that first was an internal error."""
+    world = with_policy(formed(3))
+    drive(world)
+    refused = Refusals(world, POLICY)
+    edited(world, POLICY)
+    drive(world)
+    world.lose_secret()
+    assert children.in_words(refused.observe()) == ""
+
+    assert drive(world) == Settled()
+
+    assert children.in_words(refused.observe()) == "NetworkPolicy is refused"
+
+
+@pytest.mark.parametrize("kind", [POLICY, BUDGET])
+def test_what_is_never_gone_holds_nothing_up(kind: str) -> None:
+    """As with a finalizer that nobody takes away."""
+    world = with_policy(formed(3))
+    drive(world)
+    world.objects[kind, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    emptied(world, 1)
+    world.history.clear()
+
+    step = drive(world)
+
+    assert chain(world.history, 1)[-5:] == [one.format(1) for one in REJOINS]
+    assert isinstance(step, Wait)
+    assert f"{kind} c, which is being deleted" in step.reason
+
+
+def test_what_else_a_human_has_to_do_is_still_said() -> None:
+    world = with_policy(formed(3))
+    drive(world)
+    Refusals(world, POLICY)
+    edited(world, POLICY)
+    world.foreign = (Foreign("Service", "c-client", "nobody (it has no owner)"),)
+
+    step = drive(world)
+
+    assert isinstance(step, Hold)
+    assert step.reason == "NameTaken"

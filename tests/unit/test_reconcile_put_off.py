@@ -1,0 +1,195 @@
+"""Passes over a cluster of which one object is refused, or altered each time: the rest goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+
+import pytest
+from reconcile_bench import Bench
+
+from etcd_operator.cluster.brake import SECONDS_PER_WRITE
+from etcd_operator.kube.api import (
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
+    PODS,
+    REJECTED_SECONDS,
+    STATEFUL_SETS,
+    Rejected,
+    Unavailable,
+)
+
+QUOTA = Rejected('networkpolicies "a" is forbidden: exceeded quota', status=403)
+DOWN = Unavailable("failed calling webhook", status=500)
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    bench.declare()
+    return bench
+
+
+@pytest.fixture
+async def settled(bench):
+    await bench.run()
+    bench.forget()
+    return bench
+
+
+async def live(bench, seconds):
+    """The world and the operator go on for so long, whatever comes."""
+    ends = bench.clock.now + seconds
+    while bench.clock.now < ends:
+        delay = 1.0
+        with contextlib.suppress(Unavailable):
+            delay = await bench.once()
+        bench.nodes.turn()
+        bench.clock.now += min(delay or 0.01, 5.0)
+
+
+class TestRefused:
+    async def test_the_cluster_forms_and_says_what_it_lacks(self, bench):
+        bench.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
+        await live(bench, 20)
+
+        assert bench.status["phase"] == "Running"
+        assert bench.status["readyMembers"] == 3
+        told = bench.condition("Progressing")
+        assert (told["status"], told["reason"]) == ("True", "StepFailed")
+        assert "exceeded quota" in told["message"]
+        assert "exceeded quota" in bench.status["plan"]
+        assert bench.kube.live(DISRUPTION_BUDGETS, "a")
+        assert not bench.kube.find(NETWORK_POLICIES, "a")
+
+    async def test_it_is_tried_again_and_no_more_often_than_before(self, bench):
+        bench.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
+        await live(bench, 20)
+        bench.kube.calls.clear()
+
+        await live(bench, 10 * REJECTED_SECONDS)
+
+        assert 8 <= bench.kube.calls["apply NetworkPolicy"] <= 11
+        assert not bench.kube.calls["apply EtcdCluster/status"]
+        bench.kube.failures.clear()
+        await live(bench, REJECTED_SECONDS + 1)
+        assert bench.kube.find(NETWORK_POLICIES, "a")
+        assert bench.condition("Progressing")["reason"] == "AsDeclared"
+
+    async def test_it_is_one_line_in_the_log(self, bench, caplog):
+        caplog.set_level(logging.INFO)
+        bench.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
+        await live(bench, 20)
+        caplog.clear()
+
+        await live(bench, 5 * REJECTED_SECONDS)
+
+        assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+        assert len([one for one in caplog.records if one.name.endswith("report")]) <= 1
+
+    async def test_an_edit_is_carried_out_meanwhile(self, settled):
+        settled.kube.remove(NETWORK_POLICIES, "default", "a")
+        settled.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
+        settled.declare(size=4)
+
+        await live(settled, 20)
+
+        assert len(settled.etcd.listed) == 4
+        assert "exceeded quota" in settled.condition("Progressing")["message"]
+
+    async def test_an_edit_of_the_refused_object_is_tried_at_once(self, settled):
+        settled.kube.remove(NETWORK_POLICIES, "default", "a")
+        settled.kube.failures["apply NetworkPolicy"] = [QUOTA] * 2
+        await live(settled, 1)
+        assert settled.kube.calls["apply NetworkPolicy"] == 1
+
+        settled.declare(networkPolicy={"clients": []})
+        await live(settled, 1)
+
+        assert settled.kube.calls["apply NetworkPolicy"] == 2
+
+    async def test_for_other_words_each_time_is_not_a_hot_loop(self, settled, monkeypatch):
+        """Whatever renders another manifest at each look must not ask as fast as it is refused."""
+        settled.kube.remove(NETWORK_POLICIES, "default", "a")
+        settled.kube.failures["apply NetworkPolicy"] = [QUOTA] * 99
+        monkeypatch.setattr("etcd_stateful.manifests.put_off.PutOff.is_of", lambda *_: False)
+
+        await live(settled, 20)
+
+        assert settled.kube.calls["apply NetworkPolicy"] < 20
+
+    async def test_where_the_namespace_ends_it_is_no_trouble(self, settled):
+        settled.kube.remove(NETWORK_POLICIES, "default", "a")
+        error = Rejected("cannot create: namespace default is being terminated", status=403)
+        settled.kube.failures["apply NetworkPolicy"] = [error]
+
+        assert await settled.once() == REJECTED_SECONDS
+        assert not settled.events.posted
+
+
+class TestWebhookDown:
+    """To the operator that is an API server which does not answer."""
+
+    async def test_the_rest_goes_on_after_a_few_tries(self, bench):
+        bench.kube.failures["apply NetworkPolicy"] = [DOWN] * 99
+        await live(bench, 40)
+
+        assert bench.status["phase"] == "Running"
+        assert "failed calling webhook" in bench.condition("Progressing")["message"]
+        bench.kube.failures.clear()
+        await live(bench, REJECTED_SECONDS + 1)
+        assert bench.condition("Progressing")["reason"] == "AsDeclared"
+
+    async def test_what_members_need_is_waited_for(self, bench):
+        bench.kube.failures["apply Service"] = [DOWN] * 99
+        await live(bench, 40)
+
+        assert not bench.kube.find(STATEFUL_SETS, "a")
+        assert "failed calling webhook" in bench.condition("Progressing")["message"]
+
+
+class TestUndone:
+    async def test_a_stateful_set_that_a_webhook_rewrites_keeps_nobody_from_a_ticket(self, settled):
+        await self._with_a_webhook(settled)
+        settled.nodes.kill("a-1")
+        await live(settled, 30)
+        assert settled.status["readyMembers"] == 3
+        told = settled.condition("Progressing")
+        assert (told["status"], told["reason"]) == ("True", "StepFailed")
+        assert "undoes" in told["message"]
+
+    async def test_it_is_still_tried_every_ten_seconds(self, settled):
+        await self._with_a_webhook(settled)
+        settled.kube.calls.clear()
+        await live(settled, 10 * SECONDS_PER_WRITE)
+        assert 8 <= settled.kube.calls["apply StatefulSet"] <= 12
+
+    async def test_users_are_still_made(self, settled):
+        """What comes last is not kept waiting for ever."""
+        await self._with_a_webhook(settled)
+        policy = settled.kube.live(NETWORK_POLICIES, "a")
+        settled.kube.put(NETWORK_POLICIES, {**policy, "spec": {**policy["spec"], "ingress": []}})
+        await live(settled, 20)
+        assert settled.kube.live(NETWORK_POLICIES, "a")["spec"]["ingress"]
+        assert settled.kube.live(PODS, "a-0")
+
+    async def _with_a_webhook(self, bench):
+        real = bench.kube.apply
+
+        async def apply(resource, manifest, *, status=False):
+            if resource == STATEFUL_SETS:
+                manifest = _mirrored(manifest)
+            return await real(resource, manifest, status=status)
+
+        bench.kube.apply = apply
+        found = bench.kube.live(STATEFUL_SETS, "a")
+        bench.kube.put(STATEFUL_SETS, _mirrored(found))
+        await live(bench, 5)
+
+
+def _mirrored(stateful_set):
+    spec = stateful_set["spec"]
+    pod = spec["template"]["spec"]
+    etcd = {**pod["containers"][0], "image": "mirror/etcd:v3.7.1"}
+    template = {**spec["template"], "spec": {**pod, "containers": [etcd]}}
+    return {**stateful_set, "spec": {**spec, "template": template}}

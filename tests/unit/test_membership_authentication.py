@@ -166,6 +166,82 @@ class TestOn:
         assert len(found.changes) == len(set(found.changes)) == 7
 
 
+class TestRootOfBefore:
+    """Made by hand while authentication was off, when etcd does not say if it has a password."""
+
+    @pytest.fixture
+    def found(self) -> AuthWorld:
+        found = world()
+        found.accounts.do(AddUser("root"))
+        found.accounts.passwordless = {"root"}
+        return found
+
+    def test_it_is_made_anew_with_a_password_before_authentication_is_on(self, found) -> None:
+        found.declare()
+
+        assert drive(found, idle=2) == Settled()
+
+        assert found.changes[:2] == [DeleteUser("root"), AddRole("web")]
+        assert found.changes.count(AddUser("root")) == 1
+        assert found.accounts.enabled
+        assert found.accounts.passwords["root"] == "r1"
+        assert not found.accounts.passwordless
+
+    def test_it_is_not_deleted_before_it_can_be_made_again(self, found) -> None:
+        found.problems = {"root": "Secret root is not there"}
+        found.declare()
+        drive(found, idle=2)
+
+        assert DeleteUser("root") not in found.changes
+        assert not found.accounts.enabled
+
+    def test_nor_where_the_operator_would_be_locked_out(self, found) -> None:
+        found.subject = "somebody"
+        found.declare()
+        drive(found, idle=2)
+
+        assert "root" in found.accounts.passwords
+
+    def test_while_authentication_is_on_it_stays(self, found) -> None:
+        found.accounts.do(GrantRole("root", "root"))
+        found.accounts.do(Enable())
+        found.declare()
+        step = drive(found, idle=2)
+
+        assert DeleteUser("root") not in found.changes
+        assert isinstance(step, Hold)
+        assert step.reason == "UserWithoutPassword"
+
+        found.accounts.do(Disable())
+        assert drive(found, idle=2) == Settled()
+        assert found.accounts.enabled
+        assert found.accounts.passwords["root"] == "r1"
+
+    def test_it_is_made_anew_once(self, found) -> None:
+        found.declare()
+        drive(found, idle=2)
+        found.history.clear()
+        found.accounts.do(Disable())
+
+        assert drive(found, idle=2) == Settled()
+
+        assert found.changes == [Enable()]
+
+    def test_an_operator_that_dies_between_any_two_steps_goes_on(self, found) -> None:
+        """`drive` remembers nothing from one step to the next; here the spec changes as well."""
+        found.declare()
+        while DeleteUser("root") not in found.changes:
+            found.apply(decide(found.observe()))
+        del found.body["spec"]["auth"]
+        assert drive(found, idle=2) == Settled()
+        found.declare()
+
+        assert drive(found, idle=2) == Settled()
+
+        assert found.accounts.enabled
+        assert found.accounts.passwords["root"] == "r1"
+
+
 class TestEdits:
     def test_of_a_permission_takes_nothing_away_before_it_gives(self, on) -> None:
         read = {"access": "Read", "prefix": "/web/"}

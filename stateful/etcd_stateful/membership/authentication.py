@@ -1,13 +1,15 @@
 """etcd's users and roles as `spec.auth` declares them, one call at a time.
 
-    on     names on record -> roles and their permissions -> users and their roles
-           -> authentication on -> passwords that are others than in their Secrets
+    on     a root of before deleted -> names on record -> roles and their permissions
+           -> users and their roles -> authentication on
+           -> passwords that are others than in their Secrets
            -> what was made for the spec and is in it no more
     off    authentication off -> what was made for the spec
 
 etcd takes the operator for the user that its certificate names: root. So it needs no password, and
 goes on when root's is another, when authentication is turned on by hand, and on restored data.
-What is there and was not made for the spec is left as it is.
+What is there and was not made for the spec is left as it is, but for a root that may have no
+password: it is made anew before authentication is turned on.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ def go_on(seen: Observation) -> Step | None:
     if auth is None:
         return _withdraw(seen, seen.auth)
     return (
-        _record(seen, auth, seen.auth)
+        _root_anew(seen, seen.auth)
+        or _record(seen, auth, seen.auth)
         or _arrange(seen, auth, seen.auth)
         or _turn_on(seen, auth, seen.auth)
         or _passwords(seen, auth, seen.auth)
@@ -181,6 +184,20 @@ def _way_in(seen: Observation) -> str:
     )
 
 
+def _is_root_of_before(seen: Observation, view: AuthView) -> bool:
+    """Whether somebody else has made root, and authentication is off: etcd does not say then if it
+    has a password, and never gives one that has none."""
+    return not view.enabled and ROOT in view.users and ROOT not in recorded(seen).accounts.users
+
+
+def _root_anew(seen: Observation, view: AuthView) -> Step | None:
+    """Nobody logs in while authentication is off, and root's password is to be its Secret's."""
+    if not _is_root_of_before(seen, view) or not _has_password(seen, ROOT):
+        return None
+    words = "user root of before is made anew with the password of its Secret: it may have none"
+    return _ask(seen, DeleteUser(ROOT), words)
+
+
 def _record(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
     """What is about to be made, written down first; and that authentication is on, once it is."""
     record = recorded(seen)
@@ -247,7 +264,7 @@ def _differences_of(user: User, view: AuthView) -> Iterator[tuple[Change, str]]:
 
 
 def _turn_on(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
-    if view.enabled or not is_arranged(auth, view):
+    if view.enabled or not is_arranged(auth, view) or _is_root_of_before(seen, view):
         return None
     words = "all users and roles are there: authentication is turned on"
     if recorded(seen).accounts.on:

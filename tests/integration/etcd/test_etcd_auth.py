@@ -239,9 +239,24 @@ async def test_a_user_without_a_password_is_told_of_and_made_anew_once_deleted(s
     assert authentication.held(declared.observed()) is None
 
 
-async def test_a_root_without_a_password_is_made_anew_in_the_way_that_is_said(secured, declared):
+async def test_a_root_without_a_password_is_made_anew_before_authentication_is_on(
+    secured, declared
+):
     declared.say(AUTH)
     await add_without_password(declared.at, "root")
+    done = await declared.carry_out()
+
+    assert done[0] == DeleteUser("root")
+    assert done[-1] == Enable()
+    assert await log_in(secured.at("x"), "root", "r1")
+    assert authentication.held(declared.observed()) is None
+
+
+async def test_a_root_without_a_password_is_made_anew_in_the_way_that_is_said(secured, declared):
+    await add_without_password(declared.at, "root")
+    for change in (GrantRole("root", "root"), Enable()):
+        await declared.accounts.change(declared.at, change, "")
+    declared.say(AUTH)
     await declared.carry_out()
     held = authentication.held(declared.observed())
     assert held.reason == authentication.PASSWORDLESS

@@ -88,6 +88,8 @@ def go_on(seen: Observation) -> Step | None:
     auth = seen.cluster.auth
     if not is_looked_at(seen) or (auth is not None and _no_way_in(seen)):
         return None
+    if seen.auth is None and _stays_on(seen):
+        return None
     if seen.auth is None:
         return Wait("etcd to tell its users and roles", soon=True) if seen.etcd else None
     if auth is None:
@@ -105,7 +107,9 @@ def go_on(seen: Observation) -> Step | None:
 def held(seen: Observation) -> Hold | None:
     """Why it does not go on. Asked last: nothing else depends on it."""
     auth = seen.cluster.auth
-    if auth is None or not is_latched(seen):
+    if auth is None:
+        return _stays_on(seen)
+    if not is_latched(seen):
         return None
     if why := _no_way_in(seen):
         return Hold("AuthenticationImpossible", f"spec.auth is not carried out: {why}")
@@ -120,6 +124,17 @@ def held(seen: Observation) -> Hold | None:
         UNUSABLE,
         f"{'; '.join(wrong)}. Until that is mended, a user that is there keeps its password, and "
         "one that is not is not made",
+    )
+
+
+def _stays_on(seen: Observation) -> Hold | None:
+    """Where the operator is not root any more, and only root may see to what it has made."""
+    if not is_looked_at(seen) or seen.auth is not None or not (why := _other_name(seen)):
+        return None
+    return Hold(
+        "AuthenticationImpossible",
+        "spec.auth is gone, and etcd does not let the operator turn authentication off and delete "
+        f"what was made for it: {why}. Or turn it off yourself (etcdctl --user root auth disable)",
     )
 
 
@@ -151,14 +166,18 @@ def _passwordless(seen: Observation, auth: Auth) -> Hold | None:
 
 def _no_way_in(seen: Observation) -> str:
     """Why authentication would lock the operator out, in words; empty where it does not."""
-    cluster = seen.cluster
-    if not cluster.links.client.is_encrypted:
+    if not seen.cluster.links.client.is_encrypted:
         return (
             "its clients' link is in plaintext, where passwords could be read and etcd could not "
             "tell who the operator is. Authentication needs TLS for clients: set "
             "spec.TLS.client to Managed, or take spec.auth out"
         )
-    name = operator_secret(cluster)
+    return _other_name(seen)
+
+
+def _other_name(seen: Observation) -> str:
+    """What etcd takes the operator for, in words; empty for root."""
+    name = operator_secret(seen.cluster)
     found = seen.certificates.secrets.get(name, {}).get("operator") if seen.certificates else None
     if found is None or found.problem or found.subject == ROOT:
         return ""

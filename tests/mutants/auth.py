@@ -9,8 +9,8 @@ from mutants.mutant import Mutant
 MUTANTS: Final = [
     Mutant(
         "membership/authentication.py",
-        "    if view.enabled or not is_arranged(auth, view):\n",
-        "    if view.enabled:\n",
+        "    if view.enabled or not is_arranged(auth, view) or ",
+        "    if view.enabled or ",
         "authentication is on before its users are there",
     ),
     Mutant(
@@ -33,8 +33,20 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/authentication.py",
-        "        _record(seen, auth, seen.auth)\n        or _arrange(seen, auth, seen.auth)\n",
-        "        _arrange(seen, auth, seen.auth)\n        or _record(seen, auth, seen.auth)\n",
+        "    return not view.enabled and ROOT in view.users and ROOT not in",
+        "    return False and ROOT not in",
+        "a root without a password is found once it cannot be deleted any more",
+    ),
+    Mutant(
+        "membership/authentication.py",
+        "    if not _is_root_of_before(seen, view) or not _has_password(seen, ROOT):\n",
+        "    if not _is_root_of_before(seen, view):\n",
+        "a root is deleted that cannot be made again",
+    ),
+    Mutant(
+        "membership/authentication.py",
+        "        or _record(seen, auth, seen.auth)\n        or _arrange(seen, auth, seen.auth)\n",
+        "        or _arrange(seen, auth, seen.auth)\n        or _record(seen, auth, seen.auth)\n",
         "accounts are made that nobody will know are ours",
     ),
     Mutant(

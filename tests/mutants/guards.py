@@ -16,6 +16,37 @@ _NETWORK_POLICY = "manifests/network_policy.py"
 _PLANNER = "membership/planner.py"
 
 MUTANTS: Final = [
+    # What may go on without which object.
+    Mutant(
+        _CHILDREN,
+        "    if not isinstance(step, ApplyChild):\n        return False\n",
+        "    return False\n",
+        "a refused network policy keeps lost members from being replaced",
+    ),
+    Mutant(
+        _CHILDREN,
+        "    return same and 0 < seen.replicas <=",
+        "    return same and 0 <= seen.replicas <",
+        "a StatefulSet that was scaled to none is passed over",
+    ),
+    Mutant(
+        _CHILDREN,
+        "for tell in (epoch_in, levels_in, trust_in))",
+        "for tell in (levels_in, trust_in))",
+        "pods of another epoch are made and counted on",
+    ),
+    Mutant(
+        "membership/learner.py",
+        " and budget.keeps(seen, _listed(seen)):",
+        ":",
+        "a voter more, and a budget that lets go of two of four (I1)",
+    ),
+    Mutant(
+        "membership/issued.py",
+        "            if as_issued(leaf.need).secret in taken:\n",
+        "            if False:\n",
+        "cert-manager writes over another's Secret",
+    ),
     Mutant(
         "api/affinity.py",
         "wanted.items(_PREFERRED)",

@@ -22,6 +22,7 @@ from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     PODS,
     SECRETS,
+    SERVICES,
     STATEFUL_SETS,
     Rejected,
     Unavailable,
@@ -372,6 +373,29 @@ class TestAtRest:
         settled.kube.remove(SECRETS, "default", "a-server-tls")
         await a_while(settled, 10)
         assert data(settled, "a-server-tls") == before
+
+
+class TestTakenLater:
+    """A name that only the issuer's part needs, of a cluster that has what it takes to go on."""
+
+    @pytest.mark.parametrize("kind", [SECRETS, CERTIFICATES])
+    async def test_the_cluster_goes_on_and_says_so(self, settled, kind):
+        settled.nodes.issuer.running = False
+        for taken in (SECRETS, CERTIFICATES):
+            settled.kube.remove(taken, "default", "a-peer-issued")
+        theirs = {"metadata": {"name": "a-peer-issued", "namespace": "default"}, "mine": {}}
+        settled.kube.put(kind, theirs)
+        await a_while(settled, 200)
+        settled.kube.remove(SERVICES, "default", "a")
+        await a_while(settled, 20)
+
+        assert settled.kube.find(SERVICES, "a"), "members find each other by it"
+        told = settled.condition("Blocked")
+        assert told["reason"] == "NameTaken"
+        assert f"{kind.kind} a-peer-issued" in told["message"]
+        assert settled.kube.live(kind, "a-peer-issued")["mine"] == {}
+        other = CERTIFICATES if kind == SECRETS else SECRETS
+        assert not settled.kube.find(other, "a-peer-issued"), "cert-manager would write over it"
 
 
 class TestRenewal:

@@ -40,6 +40,9 @@ def lesser(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
 
 
 def is_lesser(seen: Observation, kind: str, name: str) -> bool:
+    """Also what an issuer of cert-manager is asked with, once its first answers are in use."""
+    if kind in ("Certificate", "Secret"):
+        return is_latched(seen) and name in issued.names(seen)
     return kind in _LESSER or name == naming.client_service(seen.cluster.name)
 
 
@@ -89,9 +92,7 @@ def may_wait(seen: Observation, step: Step) -> bool:
         return False
     if step.kind == "StatefulSet":
         return _is_like(seen, step.manifest)
-    # With what an issuer has made before, members go on; the first of it they wait for.
-    issued = step.kind == "Certificate" and is_latched(seen)
-    return issued or is_lesser(seen, step.kind, step.name)
+    return is_lesser(seen, step.kind, step.name)
 
 
 def is_put_off(seen: Observation, step: ApplyChild) -> bool:

@@ -88,12 +88,21 @@ class _Link:
 
 
 def children(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
-    """The Certificates, as they are and as they should be; none where nobody would know them."""
+    """The Certificates, as they are and as they should be; none where nobody would know them, and
+    none that would have cert-manager write over what is another's."""
     if seen.certificates is None or seen.certificates.why_not_asked:
         return
+    taken = {one.name for one in seen.foreign if one.kind == "Secret"}
     for link in _links(seen):
         for leaf in link.leaves:
+            if as_issued(leaf.need).secret in taken:
+                continue
             yield leaf.issued.certificate, certificate(seen.cluster, leaf.need, link.issuer)
+
+
+def names(seen: Observation) -> frozenset[str]:
+    """Of the Certificates, and of the Secrets that cert-manager writes."""
+    return frozenset(as_issued(need).secret for need in needs.issued(seen.cluster))
 
 
 def go_on(seen: Observation) -> Step | None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from reconcile_bench import KEY, Bench
+from test_membership_replace import emptied
+from views import without_status
+from worlds import formed
 
 from etcd_operator.cluster.stalls import FIRST_SECONDS, LAST_SECONDS
-from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS
+from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS, Rejected
 from etcd_stateful import naming
+from etcd_stateful.manifests.put_off import PutOff
+from etcd_stateful.membership import children
+from etcd_stateful.membership.planner import decide
+from etcd_stateful.membership.steps import MemberRemove, TouchStatefulSet
 
 TOUCH = "patch StatefulSet"
 
@@ -150,3 +158,37 @@ async def test_a_stateful_set_made_again_under_the_name_is_not_touched(bench, to
     live = bench.kube.live(STATEFUL_SETS, "a")["metadata"]
     assert live["uid"] != real
     assert naming.TOUCHED not in live["annotations"]
+
+
+async def test_a_touch_that_is_refused_is_told_and_tried_again(bench: Bench) -> None:
+    """As by a webhook that takes no change of the StatefulSet."""
+    bench.kube.failures[TOUCH] = [Rejected("denied by policy", status=403)] * 99
+    lose(bench, 1)
+    await bench.rest(5)
+
+    told = bench.condition("Progressing")
+    assert told is not None
+    assert told["reason"] == "Waiting"
+    assert "denied by policy" in told["message"]
+    assert bench.kube.calls[TOUCH] == 1
+    await bench.rest(100)
+    assert 3 <= bench.kube.calls[TOUCH] <= 5
+    bench.nodes.turn()
+    await bench.run()
+    assert "denied" not in str(bench.status)
+
+
+def test_a_touch_that_is_refused_kept_a_lost_member_from_being_replaced() -> None:
+    world = formed(5)
+    emptied(world, 1)
+    world.turn()
+    seen = without_status(world.observe(), 4)
+    others = tuple(pod for pod in seen.pods if pod.ordinal != 4)
+    seen = replace(seen, pods=others, stalled=True)
+    touch = decide(seen)
+    assert isinstance(touch, TouchStatefulSet)
+    assert children.may_wait(seen, touch)
+
+    off = {children.name_of(touch): PutOff(children.made_by(touch), "denied")}
+
+    assert isinstance(decide(replace(seen, put_off=off)), MemberRemove)

@@ -10,8 +10,9 @@ from typing import Final
 
 from etcd_operator.kube.api import Key
 from etcd_stateful.manifests.put_off import PutOff
+from etcd_stateful.membership import children
+from etcd_stateful.membership.children import Postponable
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.steps import ApplyChild
 
 RECENT_SECONDS: Final = 60.0
 """After it was due: what is in vain again by then is no news."""
@@ -32,20 +33,20 @@ class Postponed:
         self._clock = clock
         self._all: dict[Key, dict[Name, _Until]] = {}
 
-    def begin(self, key: Key, step: ApplyChild, why: str, seconds: float) -> bool:
+    def begin(self, key: Key, step: Postponable, why: str, seconds: float) -> bool:
         """Puts it off. Whether that is news."""
-        mine, name = self._all.setdefault(key, {}), (step.kind, step.name)
+        mine, name = self._all.setdefault(key, {}), children.name_of(step)
         before = mine.get(name)
         known = before is not None and before.put_off.why == why and self._is_recent(before)
-        mine[name] = _Until(PutOff(step.manifest, why), self._clock() + seconds)
+        mine[name] = _Until(PutOff(children.made_by(step), why), self._clock() + seconds)
         return not known
 
-    def knows(self, key: Key, step: ApplyChild) -> bool:
+    def knows(self, key: Key, step: Postponable) -> bool:
         """Whether the same was in vain a moment ago."""
-        before = self._all.get(key, {}).get((step.kind, step.name))
+        before = self._all.get(key, {}).get(children.name_of(step))
         if before is None or not self._is_recent(before):
             return False
-        return before.put_off.is_of(step.manifest)
+        return before.put_off.is_of(children.made_by(step))
 
     def _is_recent(self, one: _Until) -> bool:
         return self._clock() < one.due + RECENT_SECONDS

@@ -37,12 +37,11 @@ from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
-from etcd_stateful.membership import children
+from etcd_stateful.membership.children import Postponable, may_wait
 from etcd_stateful.membership.finality import goes_by_objects, is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
-    ApplyChild,
     Defragment,
     DeleteClaim,
     DeletePod,
@@ -203,7 +202,7 @@ class Reconciler:
 
     def _is_given_up(self, turn: _Turn, step: Write) -> bool:
         """Whether what the API server fails at is this write alone, as where a webhook is down."""
-        if not (isinstance(step, ApplyChild) and children.may_wait(turn.seen.observation, step)):
+        if not (isinstance(step, Postponable) and may_wait(turn.seen.observation, step)):
             return False
         often = turn.memory.unanswered + 1 >= UNANSWERED_PASSES
         return often or self._observer.postponed.knows(turn.cluster.key, step)
@@ -270,7 +269,7 @@ class Reconciler:
 
     async def _not_now(self, turn: _Turn, step: Write, words: str, delay: float) -> float:
         """As `_fail`; but where nothing hangs by the step, the others go on meanwhile."""
-        if not (isinstance(step, ApplyChild) and children.may_wait(turn.seen.observation, step)):
+        if not (isinstance(step, Postponable) and may_wait(turn.seen.observation, step)):
             return await self._fail(turn, step, words, delay)
         if self._observer.postponed.begin(turn.cluster.key, step, words, delay):
             self._reporter.failure(turn.body, words)

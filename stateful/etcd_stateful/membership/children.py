@@ -19,7 +19,10 @@ from etcd_stateful.manifests.statefulset import epoch_in, levels_in, stateful_se
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, budget, issued, replicas
 from etcd_stateful.membership.observation import Live, Observation, is_latched, recorded
-from etcd_stateful.membership.steps import ApplyChild, Step, Wait
+from etcd_stateful.membership.steps import ApplyChild, Step, TouchStatefulSet, Wait
+
+Postponable = ApplyChild | TouchStatefulSet
+_TOUCH: Final = "a touch of StatefulSet"
 
 _LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 """Kinds of children that members form and serve without."""
@@ -86,13 +89,28 @@ def kind_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:
     return str(manifest["kind"]), str(manifest["metadata"]["name"])
 
 
+def name_of(step: Postponable) -> tuple[str, str]:
+    """By which it is known that it was in vain."""
+    return step.kind if isinstance(step, ApplyChild) else _TOUCH, step.name
+
+
+def made_by(step: Postponable) -> Manifest:
+    return step.manifest if isinstance(step, ApplyChild) else {"metadata": {}}
+
+
 def may_wait(seen: Observation, step: Step) -> bool:
     """Whether nothing that members do hangs by this write, so that it holds up nothing else."""
+    if isinstance(step, TouchStatefulSet):
+        return True  # its controller makes the pods by itself, later
     if not isinstance(step, ApplyChild):
         return False
     if step.kind == "StatefulSet":
         return _is_like(seen, step.manifest)
     return is_lesser(seen, step.kind, step.name)
+
+
+def may_touch(seen: Observation) -> bool:
+    return not any(kind == _TOUCH for kind, _ in seen.put_off)
 
 
 def is_put_off(seen: Observation, step: ApplyChild) -> bool:
@@ -118,7 +136,9 @@ def is_template_put_off(seen: Observation) -> bool:
 
 def in_words(seen: Observation) -> str:
     """Why children are not as they should be that nothing else waits for; empty where all are."""
-    return "; ".join(seen.put_off[step.kind, step.name].why for step in put_off(seen))
+    said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
+    said += [one.why for (kind, _), one in seen.put_off.items() if kind == _TOUCH and seen.stalled]
+    return "; ".join(said)
 
 
 def _is_like(seen: Observation, manifest: Mapping[str, Any]) -> bool:

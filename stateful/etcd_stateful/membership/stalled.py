@@ -9,12 +9,13 @@ A write to the StatefulSet makes it try at once, however long its pause.
 from __future__ import annotations
 
 from etcd_stateful import naming
+from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step, TouchStatefulSet
 
 
 def wake(seen: Observation) -> Step | None:
-    if not seen.stalled or seen.stateful_set is None:
+    if not seen.stalled or seen.stateful_set is None or not children.may_touch(seen):
         return None
     metadata = seen.stateful_set["metadata"]
     name, pods = metadata["name"], ", ".join(missing(seen))

@@ -13,7 +13,15 @@ from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
 from etcd_operator.credentials import checking, issuing, signing
-from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS, STATEFUL_SETS, Conflict, Unavailable
+from etcd_operator.kube.api import (
+    ETCD_CLUSTERS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Conflict,
+    Rejected,
+    Unavailable,
+)
 from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful import naming
@@ -632,3 +640,63 @@ async def test_an_operator_s_certificate_of_another_name_is_made_anew_and_nothin
 def put_own(bench, need, files):
     encoded = {key: base64.b64encode(content).decode() for key, content in files.items()}
     bench.kube.put(SECRETS, {**bench.kube.live(SECRETS, need.secret), "data": encoded})
+
+
+async def a_moment(bench):
+    for _ in range(80):
+        delay = await bench.once()
+        bench.nodes.turn()
+        bench.clock.now += min(delay or 0.01, 1.0)
+
+
+def immutable(bench, name):
+    """As somebody has made this Secret: the API server takes no change of what is in it."""
+    real = bench.kube.merge_patch
+
+    async def merge_patch(resource, namespace, named, patch, **more):
+        if (resource, named) == (SECRETS, name) and "data" in patch:
+            raise Rejected(
+                "data: Forbidden: field is immutable when `immutable` is set", status=422
+            )
+        return await real(resource, namespace, named, patch, **more)
+
+    bench.kube.merge_patch = merge_patch
+
+
+class TestSecretThatTakesNoChange:
+    @pytest.mark.parametrize("name", ["a-server-tls", "a-peer-tls", "a-client-tls"])
+    async def test_a_renewal_that_is_refused_kept_all_else_waiting(self, settled, name):
+        immutable(settled, name)
+        before = data(settled, name)
+        settled.clock.now += 250 * DAY
+        settled.kube.remove(SERVICES, "default", "a-client")
+        settled.declare(TLS=MANAGED, size=4)
+        await a_moment(settled)
+
+        assert settled.kube.find(SERVICES, "a-client")
+        assert len(settled.etcd.listed) == 4
+        assert data(settled, name) == before
+        others = {"a-server-tls", "a-peer-tls", "a-operator-tls", "a-client-tls"} - {name}
+        renewed = {one["secret"]: one["ends"] for one in settled.status["certificates"]}
+        assert all(renewed[one] > renewed[name] for one in others)
+        told = settled.condition("Progressing")
+        assert told["reason"] == "StepFailed"
+        assert f"Secret {name}" in told["message"]
+        assert "immutable" in told["message"]
+
+    async def test_one_that_is_not_good_any_more_is_waited_for(self, settled):
+        immutable(settled, "a-server-tls")
+        settled.clock.now += 366 * DAY
+        settled.kube.remove(SERVICES, "default", "a-client")
+        await a_moment(settled)
+
+        assert not settled.kube.find(SERVICES, "a-client")
+
+    async def test_a_rotation_that_cannot_begin_holds_up_nothing_else(self, settled):
+        immutable(settled, "a-peer-ca")
+        settled.declare(TLS={**MANAGED, "rotation": {"peer": 2, "client": 2}})
+        settled.kube.remove(SERVICES, "default", "a-client")
+        await a_moment(settled)
+
+        assert settled.kube.find(SERVICES, "a-client")
+        assert "a-peer-ca" in settled.condition("Progressing")["message"]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+CERTIFICATE: Final = "a certificate in Secret"
+"""In the place of a kind, beside the Secret's name: of what is written into it."""
 
 
 @dataclass(frozen=True, slots=True)

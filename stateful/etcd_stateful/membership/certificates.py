@@ -17,6 +17,7 @@ from typing import Final
 from etcd_stateful import naming
 from etcd_stateful.api.tls import Level, Links
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
+from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.membership import beginning, inplace, links, roster, rotation
 from etcd_stateful.membership.observation import (
     Certificate,
@@ -128,7 +129,7 @@ def _before_the_latch(seen: Observation) -> Hold | None:
 
 def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Step | None:
     for need in managed(seen.cluster):
-        if need.role not in roles:
+        if need.role not in roles or (CERTIFICATE, need.secret) in seen.put_off:
             continue
         found = known.secrets.get(need.secret, {}).get(need.role)
         if need.role == "authority":

@@ -14,14 +14,25 @@ from etcd_stateful import naming
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import network_policy
+from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import epoch_in, levels_in, stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, budget, issued, replicas
 from etcd_stateful.membership.observation import Live, Observation, is_latched, recorded
-from etcd_stateful.membership.steps import ApplyChild, Step, TouchStatefulSet, Wait
+from etcd_stateful.membership.steps import (
+    ApplyChild,
+    IssueCertificate,
+    RotateAuthority,
+    Step,
+    TakeCertificate,
+    TouchStatefulSet,
+    Wait,
+)
 
-Postponable = ApplyChild | TouchStatefulSet
+_OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
+Postponable = ApplyChild | TouchStatefulSet | _OfSecret
+
 _TOUCH: Final = "a touch of StatefulSet"
 
 _LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
@@ -91,6 +102,8 @@ def kind_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:
 
 def name_of(step: Postponable) -> tuple[str, str]:
     """By which it is known that it was in vain."""
+    if isinstance(step, _OfSecret):
+        return CERTIFICATE, step.need.secret
     return step.kind if isinstance(step, ApplyChild) else _TOUCH, step.name
 
 
@@ -102,11 +115,20 @@ def may_wait(seen: Observation, step: Step) -> bool:
     """Whether nothing that members do hangs by this write, so that it holds up nothing else."""
     if isinstance(step, TouchStatefulSet):
         return True  # its controller makes the pods by itself, later
+    if isinstance(step, _OfSecret):
+        return is_latched(seen) and _can_do_without(seen, step)
     if not isinstance(step, ApplyChild):
         return False
     if step.kind == "StatefulSet":
         return _is_like(seen, step.manifest)
     return is_lesser(seen, step.kind, step.name)
+
+
+def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
+    """Whether what is in the Secret is good as it is, or what members have no part in."""
+    known = seen.certificates.secrets if seen.certificates else {}
+    found = known.get(step.need.secret, {}).get(step.need.role)
+    return step.need.role == "application" or bool(found and not found.problem)
 
 
 def may_touch(seen: Observation) -> bool:
@@ -137,7 +159,8 @@ def is_template_put_off(seen: Observation) -> bool:
 def in_words(seen: Observation) -> str:
     """Why children are not as they should be that nothing else waits for; empty where all are."""
     said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
-    said += [one.why for (kind, _), one in seen.put_off.items() if kind == _TOUCH and seen.stalled]
+    kinds = {CERTIFICATE, *([_TOUCH] if seen.stalled else [])}
+    said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
     return "; ".join(said)
 
 

@@ -20,6 +20,7 @@ from typing import Final, Literal
 from etcd_stateful import naming
 from etcd_stateful.api.tls import Trust
 from etcd_stateful.certificates import DAY, Need, Role, issued_at, managed, renewed_at, trust_of
+from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, roll, roster, upgrade
@@ -82,6 +83,8 @@ def turn(seen: Observation) -> Step | None:
     """The next turn of a rotation. Both links go side by side where they can: each turn of one
     comes before the restart that the other's has led to."""
     step = _due(seen, list(_links(seen)))
+    if step and (CERTIFICATE, step.need.secret) in seen.put_off:
+        return None
     return step if step and is_at_rest(seen) else None
 
 

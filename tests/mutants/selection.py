@@ -253,7 +253,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/changes.py": (_GROW, _SHRINK, _ROLL, _REPLACE, *_SWITCH),
     "membership/filling.py": (*_RESTORES, *_IN_PLACE),
     "membership/grow.py": (_GROW, "test_membership_larger.py", *_SWITCH, "test_inplace_plan.py"),
-    "membership/learner.py": ("test_membership_learner.py",),
+    "membership/learner.py": ("test_membership_learner.py", "test_membership_put_off.py"),
     "membership/ledger.py": ("test_membership_ledger.py",),
     "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK, _GROW),
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),

@@ -110,6 +110,18 @@ class TestDisarm:
 
         assert alarms.disarm(replace(seen, alarms=(Alarm("NOSPACE", 0x77),))) is None
 
+    def test_no_other_alarm_while_the_data_differs(self) -> None:
+        """etcd 3.5 takes writes again once any alarm is over; see test_etcd_space.py."""
+        world = corrupt(4, 0, 1, blamed=0)
+        world.etcd.alarms.insert(0, Alarm("NOSPACE", min(world.etcd.members)))
+
+        drive(world)
+
+        assert world.history == []
+        world.etcd.differing.clear()
+        assert drive(world) == Settled()
+        assert [one.alarm.kind for one in world.history] == ["CORRUPT", "NOSPACE"]
+
     def test_not_without_a_list(self) -> None:
         seen = corrupt(3, blamed=0).observe()
 

@@ -19,11 +19,18 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
     """Empty while it is not. One that ran out of space is no reason for the others to take writes
     once it is gone, if they have as little."""
     if alarm.kind == "NOSPACE":
-        return "no member is near the quota any more" if space.has_room(seen) else ""
+        over = space.has_room(seen) and not is_corrupt(seen)
+        return "no member is near the quota any more" if over else ""
     listed = {member.member_id for member in (seen.etcd.members if seen.etcd else ())}
     if alarm.member_id not in listed:
         return "it is no member any more"
     return "all members agree again" if _all_agree(seen) else ""
+
+
+def is_corrupt(seen: Observation) -> bool:
+    """While it is, no other alarm is taken back: etcd 3.5 takes writes again as soon as any alarm
+    is, whichever others are raised (seen on 3.5.35, not on 3.6.16 and 3.7.3)."""
+    return any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
 
 
 def _all_agree(seen: Observation) -> bool:

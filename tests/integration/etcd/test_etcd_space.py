@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import grpc
+import minors
 import pytest
 from aetcd import rpc
 from etcd_live import Cluster, Member, compact, eventually, put, put_all
@@ -101,6 +102,37 @@ async def test_a_full_quota_ends_once_space_is_given_back(cluster):
 
     await put(member, b"a", b"b")
     assert await etcd.alarms(cluster.at(member)) == ()
+
+
+async def raise_alarm(cluster: Cluster, alarm: Alarm) -> None:
+    member, kind = cluster.first[0], rpc.AlarmType.Value(alarm.kind)
+    request = rpc.AlarmRequest(
+        action=rpc.AlarmRequest.ACTIVATE, memberID=alarm.member_id, alarm=kind
+    )
+    async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
+        await rpc.MaintenanceStub(channel).Alarm(request, timeout=5)
+
+
+@minors.differing("cluster", minors.OLDEST, minors.NEWEST)
+async def test_etcd_3_5_takes_writes_although_its_data_differs_once_another_alarm_is_over(cluster):
+    """So that one stays until the data is right."""
+    cluster.begin(1)
+    etcd, member = await cluster.ready(), cluster.first[0]
+    at, said = cluster.at(member), await status(cluster, etcd)
+    full, corrupt = Alarm("NOSPACE", said.member_id), Alarm("CORRUPT", said.member_id)
+    for alarm in (full, corrupt):
+        await raise_alarm(cluster, alarm)
+    with pytest.raises(rpc.AioRpcError, match="corrupt cluster"):
+        await put(member, b"a", b"b")
+
+    await etcd.disarm(at, full)
+
+    assert await etcd.alarms(at) == (corrupt,)
+    if cluster.minor == minors.OLDEST:
+        await put(member, b"a", b"b")
+    else:
+        with pytest.raises(rpc.AioRpcError, match="corrupt cluster"):
+            await put(member, b"a", b"b")
 
 
 async def test_a_member_stands_still_until_a_snapshot_of_it_has_been_read(cluster, monkeypatch):

@@ -97,6 +97,44 @@ class TestMayComeBack:
         assert rest.reason.startswith("a quorum to answer: c-0 does not answer")
         assert f"c-{grown - 1}" not in rest.reason
 
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    @pytest.mark.parametrize(("size", "grown"), [(1, 2), (1, 3), (2, 3), (2, 5), (3, 4)])
+    def test_a_learner_without_its_ticket_was_called_lost_while_the_others_were_down(
+        self, size: int, grown: int, storage: dict
+    ) -> None:
+        """The budget had counted it by then, and a recovery was held out."""
+        world = formed(size, **storage)
+        world.edit(size=grown)
+        world.apply(until(world, f"add c-{size}"))
+        until(world, f"ledger {size + 1}")
+        for ordinal in range(size):
+            world.pods[ordinal].silent = world.pods[ordinal].crashing = True
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        assert rest.reason.startswith("a quorum to answer: c-0 does not answer")
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    @pytest.mark.parametrize("size", [2, 3])
+    def test_a_member_whose_claim_is_as_new_is_no_learner_without_its_ticket(
+        self, size: int, storage: dict
+    ) -> None:
+        """The ledger knows of its ticket, whether it began with the cluster or joined it."""
+        world = formed(1, **storage)
+        world.edit(size=size)
+        drive(world)
+        for ordinal in range(1, size):
+            world.claims.pop(ordinal, None)
+            world.empty(ordinal)
+        world.pods[0].silent = world.pods[0].crashing = True
+        world.turn()
+
+        rest = drive(world)
+
+        assert isinstance(rest, Hold)
+        assert rest.reason == "QuorumLost"
+
     def test_lost_members_are_told_from_those_that_wait_to_be_grown(self) -> None:
         world = formed(3)
         world.edit(size=7)

@@ -45,12 +45,23 @@ def missing(seen: Observation) -> Step | None:
 
 
 def _to_grow(seen: Observation, every: list[Seat]) -> list[Seat]:
-    """Those that never were members: where there are more ordinals than the budget knew members of,
-    the highest of the empty ones that no record names. A lost member's claim may be as new."""
+    """Those that never had a ticket: the empty ones that no record names, if each ticket there was
+    is on record elsewhere. A lost member's claim may be as new; so where that does not tell, and
+    there are more ordinals than the budget knew members of, the highest of them."""
+    waiting = [seat for seat in every if seat.waits_empty and seat.record is None]
+    if _every_ticket_is_held(seen, every):
+        return waiting
     most = budget.most(seen)
     spare = len(every) - most if most else 0
-    waiting = [seat for seat in every if seat.waits_empty and seat.record is None]
     return waiting[-spare:] if spare > 0 else []
+
+
+def _every_ticket_is_held(seen: Observation, every: list[Seat]) -> bool:
+    """Whether every member that ever began is on record at an ordinal. Without first members the
+    ledger does not tell: then there was data before it."""
+    record = recorded(seen)
+    began = {one.member_id for one in record.members} | {member for member, _ in record.issued}
+    return bool(record.members) and began <= {one.record.member_id for one in every if one.record}
 
 
 def _of_the_version(seen: Observation) -> Iterator[str]:

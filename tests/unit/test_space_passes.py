@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.cluster.pauses import PAUSE_SECONDS
+from etcd_operator.cluster.pauses import LONGEST_SECONDS, PAUSE_SECONDS
 from etcd_operator.etcd.client import Endpoint, NoAnswer
 from etcd_operator.kube.api import PODS
 from etcd_stateful import naming
@@ -69,6 +71,37 @@ async def test_it_is_tried_again_later(bench):
 
     assert len(asked(bench)) == 2
     assert bench.condition("Progressing")["reason"] == "AsDeclared"
+
+
+async def test_what_fails_each_time_is_tried_ever_more_rarely(bench, monkeypatch):
+    """A leader moved every ten minutes for it, for as long as the disk was full."""
+    tried = list[float]()
+
+    async def fails(at: Endpoint) -> None:
+        tried.append(bench.clock())
+        raise NoAnswer(f"{at.target}: UNKNOWN: write: no space left on device")
+
+    monkeypatch.setattr(bench.etcd, "defragment", fails)
+    bench.etcd.files = dict.fromkeys(sorted(bench.etcd.members)[-1:], WASTEFUL)
+
+    await bench.rest(5 * LONGEST_SECONDS)
+
+    apart = [later - earlier for earlier, later in itertools.pairwise(tried)]
+    assert [round(one / 60, -1) for one in apart[:5]] == [10, 20, 40, 60, 60]
+    assert len(tried) == 7
+
+
+async def test_what_was_long_ago_makes_no_pause_longer(bench):
+    wasteful = dict.fromkeys(sorted(bench.etcd.members)[-1:], WASTEFUL)
+    bench.etcd.files = dict(wasteful)
+    await bench.rest(60)
+    await bench.rest(PAUSE_SECONDS + LONGEST_SECONDS)
+    bench.etcd.files = dict(wasteful)
+    bench.etcd.answers = [NoAnswer("deadline")]
+
+    await bench.rest(PAUSE_SECONDS + 120)
+
+    assert len(asked(bench)) == 3
 
 
 async def test_a_backup_of_the_cluster_is_let_finish(bench):

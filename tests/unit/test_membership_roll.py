@@ -11,7 +11,7 @@ from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership import changes, roll
-from etcd_stateful.membership.observation import StartAnswer
+from etcd_stateful.membership.observation import Member, StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
 from etcd_stateful.ticket import Finding
@@ -324,6 +324,34 @@ class TestUnready:
 
         assert labels([roll.unready(crashing)]) == ["restart c-1"]
         assert roll.unready(with_pod(crashing, 1, revision="")) is None
+
+    @pytest.mark.parametrize(("learner", "left_alone"), [(False, True), (True, False)])
+    def test_members_that_somebody_added_by_hand_count_for_the_quorum_it_hangs_by(
+        self, learner: bool, left_alone: bool
+    ) -> None:
+        """I1: with a dead fourth member, all three are needed. It was made again all the same."""
+        seen = with_pod(without_status(edited(3).observe(), 1), 1, ready=False)
+        assert labels([roll.unready(seen)]) == ["restart c-1"]
+
+        other = Member(0x77, "", ("http://10.0.0.9:2380",), learner=learner)
+        seen = with_members(seen, *seen.etcd.members, other)
+
+        assert (roll.unready(seen) is None) == left_alone
+
+    def test_of_four_a_quorum_needs_the_third_although_the_rest_would_be_one_without_it(
+        self,
+    ) -> None:
+        """I1: it was counted as if it left the list. Growth from three to five goes this way."""
+        seen = with_pod(without_status(edited(4).observe(), 1), 1, ready=False)
+        assert labels([roll.unready(seen)]) == ["restart c-1"]
+
+        assert roll.unready(with_pod(without_status(seen, 3), 3, revision="")) is None
+
+    def test_one_of_two_is_made_again_while_the_other_serves(self) -> None:
+        seen = with_pod(without_status(edited(2).observe(), 1), 1, ready=False)
+
+        assert labels([roll.unready(seen)]) == ["restart c-1"]
+        assert roll.unready(without_status(seen, 0)) is None
 
     def test_one_the_quorum_hangs_by_is_left_alone_while_it_is_tried_again(self) -> None:
         seen = with_pod(without_status(edited(3).observe(), 1, 2), 2, ready=False)

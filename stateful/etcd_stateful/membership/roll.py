@@ -37,11 +37,20 @@ def unready(seen: Observation) -> Step | None:
             continue
         if pod.etcd_started and is_latched(seen) and going_back.lowers_blindly(seen, pod.made_for):
             continue  # the older etcd might find data that it cannot read (I9)
-        if seat.is_voter and not pod.is_stuck and not roster.rest_holds(seen, seat):
-            continue  # it may be silent for this moment alone, and the quorum hang by it (I1)
+        if seat.is_voter and not pod.is_stuck and _may_hang_by(seen, seat):
+            continue  # it may be silent for this moment alone
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
             return _restart(pod, "it does not serve, and its template is not the newest")
     return None
+
+
+def _may_hang_by(seen: Observation, seat: Seat) -> bool:
+    """Whether the quorum that answers may need this member (I1). It stays on the list, and so do
+    those that are none of ours, which nobody asks. With two members it always does."""
+    others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal and one.serves]
+    strange = [member for member in roster.unknown_members(seen) if not member.learner]
+    listed = len(roster.voters(seen)) + len(strange)
+    return len(others) < (roster.quorum(listed) if listed >= SPARING else 1)
 
 
 def _another_is_away(seen: Observation, seat: Seat) -> bool:

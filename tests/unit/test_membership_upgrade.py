@@ -254,6 +254,65 @@ class TestUp:
         assert step.final
 
 
+class TestSecretOfBefore:
+    """The Secret was put back from a backup that is older than the last changes of the version."""
+
+    def restored(self, *path: str, **spec: object) -> World:
+        world = running(path[0], **spec)
+        kept = world.record
+        for version in path[1:]:
+            world.edit(version=version)
+            assert drive(world) == Settled()
+        world.secret = (world.secret[0] + 1, kept)
+        world.history.clear()
+        return world
+
+    @pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+    @pytest.mark.parametrize(
+        "path",
+        [(OLD, MIDDLE), (OLD, MIDDLE, NEW), ("3.7.1", "3.7.3"), ("3.7.3", "3.7.1")],
+        ids="-".join,
+    )
+    def test_took_the_cluster_down_and_up_again_without_a_word_of_the_spec(
+        self, path: tuple[str, ...], storage: dict
+    ) -> None:
+        """I9; two minors down etcd refused, and the cluster stayed like that."""
+        world = self.restored(*path, **storage)
+
+        assert drive(world) == Settled()
+
+        assert {type(step) for step in world.history} == {WriteBootstrap}
+        assert world.record.version == path[-1]
+
+    def test_took_the_cluster_up_again_past_every_gate(self) -> None:
+        world = self.restored(OLD)
+        world.secret = (world.secret[0] + 1, replace(world.record, version=MIDDLE))
+
+        assert drive(world) == Settled()
+        assert {type(step) for step in world.history} == {WriteBootstrap}
+        assert world.record.version == OLD
+
+    def test_one_that_is_silent_for_a_moment_does_not_change_that(self) -> None:
+        step = decide(without_status(self.restored(OLD, MIDDLE).observe(), 2))
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.record.version == MIDDLE
+
+    def test_pods_that_merely_report_another_version_do_not_either(self) -> None:
+        """A build of one's own; or somebody else's image, which an edit would put back."""
+        seen = running(MIDDLE).observe()
+        for ordinal in range(3):
+            seen = with_status(seen, ordinal, version="3.6.15")
+
+        assert decide(seen) == Settled()
+
+    def test_nor_while_pods_of_two_versions_are_there(self) -> None:
+        seen = self.restored(OLD, MIDDLE).observe()
+        older = replace(seen.pods[2], spec_hash="", image=f"etcd:v{OLD}")
+
+        assert upgrade.as_run(replace(seen, pods=(*seen.pods[:2], older))) is None
+
+
 class TestUnset:
     """A new operator has another default: running clusters stay as they are."""
 

@@ -264,6 +264,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     leftovers.of_removed_members,
     _Edits(going_back.go_back),
     going_back.cross,
+    upgrade.as_run,
     _Starts(replicas.keep),
     _children,
     _Starts(stalled.wake),

@@ -58,6 +58,33 @@ def test_two_of_five_that_differ_go_one_after_the_other() -> None:
     assert len(world.etcd.voters) == 5
 
 
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("storage", [{}, EMPTY_DIR], ids=["claims", "emptyDir"])
+def test_the_one_that_differed_stayed_where_a_human_had_deleted_the_one_that_was_blamed(
+    size: int, storage: dict
+) -> None:
+    """The alarm was taken back with whom it blamed, and nobody looked at hashes any more."""
+    world = corrupt(size, 1, blamed=0, **storage)
+    wrong = world.data(1).member_id
+    world.empty(0)
+
+    assert drive(world) == Settled()
+
+    assert wrong not in world.etcd.members
+    assert world.etcd.alarms == []
+    assert len(world.etcd.voters) == size
+
+
+def test_while_a_claim_is_deleted_the_one_that_differs_goes_first() -> None:
+    """Once its witness has gone, two are left that only differ."""
+    world = corrupt(3, 1, blamed=0)
+    world.claims[0].deleting = True
+
+    assert drive(world) == Settled()
+    gone = [one for one in labels(world.history) if one.startswith("remove")]
+    assert gone == ["remove c-1", "remove c-0"]
+
+
 @pytest.mark.parametrize("size", [2, 4])
 def test_a_tie_is_left_to_a_human(size: int) -> None:
     world = corrupt(size, *range(size // 2), blamed=0)
@@ -88,6 +115,14 @@ class TestDisarm:
         assert isinstance(step, DisarmAlarm)
         assert step.alarm.member_id == 0x77
         assert "0000000000000077" in step.reason
+
+    def test_of_a_member_that_is_gone_not_while_others_differ(self) -> None:
+        world = corrupt(3, blamed=0)
+        world.etcd.alarms = [Alarm("CORRUPT", 0x77)]
+        seen = world.observe()
+
+        assert alarms.disarm(replace(seen, hashes={0: 1, 1: 2})) is None
+        assert alarms.disarm(replace(seen, hashes={0: 1, 1: 1})) is not None
 
     def test_when_all_agree_again(self) -> None:
         seen = corrupt(3, blamed=0).observe()

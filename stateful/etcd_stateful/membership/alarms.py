@@ -21,10 +21,11 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
     if alarm.kind == "NOSPACE":
         over = space.has_room(seen) and not is_corrupt(seen)
         return "no member is near the quota any more" if over else ""
+    if _all_agree(seen):
+        return "all members agree again"
     listed = {member.member_id for member in (seen.etcd.members if seen.etcd else ())}
-    if alarm.member_id not in listed:
-        return "it is no member any more"
-    return "all members agree again" if _all_agree(seen) else ""
+    gone = alarm.member_id not in listed and not _some_differ(seen)
+    return "it is no member any more" if gone else ""
 
 
 def is_corrupt(seen: Observation) -> bool:
@@ -35,9 +36,18 @@ def is_corrupt(seen: Observation) -> bool:
 
 def _all_agree(seen: Observation) -> bool:
     """The alarm may blame the wrong member; then the one that differed has gone in its place."""
+    return len(_hashes(seen)) == len(roster.voters(seen)) > 1 and not _some_differ(seen)
+
+
+def _some_differ(seen: Observation) -> bool:
+    """Then whoever was blamed and has gone was the wrong one, or not the only one."""
+    return len(set(_hashes(seen))) > 1
+
+
+def _hashes(seen: Observation) -> list[int]:
+    """Of the voters that could tell."""
     voters = roster.voters(seen)
-    hashes = [seen.hashes[seat.ordinal] for seat in voters if seat.ordinal in seen.hashes]
-    return len(hashes) == len(voters) > 1 and len(set(hashes)) == 1
+    return [seen.hashes[seat.ordinal] for seat in voters if seat.ordinal in seen.hashes]
 
 
 def _disarm(seen: Observation, alarm: Alarm, why: str) -> Step:

@@ -65,12 +65,12 @@ def _damaged(seen: Observation, seat: Seat) -> str:
     if seat.pod and seat.pod.damage and not seat.pod.tried_again:
         return f"etcd in pod {seat.name} refuses its data: {seat.pod.damage}"
     accused = any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
-    if accused and _is_outvoted(seen, seat.ordinal):
+    if accused and is_outvoted(seen, seat.ordinal):
         return f"the data of pod {seat.name} differs from what most members have"
     return ""
 
 
-def _is_outvoted(seen: Observation, ordinal: int) -> bool:
+def is_outvoted(seen: Observation, ordinal: int) -> bool:
     """Whether most of all members have one hash and this one another.
 
     The alarm alone may blame the wrong member.

@@ -8,18 +8,22 @@ Quorum gates repair, not unanimity: of five members two may be lost, and go one 
 from __future__ import annotations
 
 from etcd_stateful.membership import changes, leftovers, roster
-from etcd_stateful.membership.loss import why_lost
+from etcd_stateful.membership.loss import is_outvoted, why_lost
 from etcd_stateful.membership.observation import Claim, Observation, Pod, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Step, Wait
 
 
 def lost_voter(seen: Observation) -> Step | None:
-    """Takes one off the list, if those that serve are a quorum of the rest."""
+    """Takes one off the list, if those that serve are a quorum of the rest. Of those that still
+    serve one that most differ from goes first, while there are most: the others bear witness."""
     able = removable(seen)
     if not able or roster.learner(seen):
         return None
-    seat, why = min(able, key=lambda one: (one[0].serves, one[0].ordinal))
+    seat, why = min(
+        able,
+        key=lambda one: (one[0].serves, not is_outvoted(seen, one[0].ordinal), one[0].ordinal),
+    )
     return changes.remove(seen, seat, why)
 
 

@@ -15,7 +15,7 @@ from worlds import World, drive, formed, labels
 from etcd_stateful.membership import alarms
 from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import DisarmAlarm, Settled, Wait
+from etcd_stateful.membership.steps import DisarmAlarm, Hold, Settled, Wait
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -85,23 +85,48 @@ def test_while_a_claim_is_deleted_the_one_that_differs_goes_first() -> None:
     assert gone == ["remove c-1", "remove c-0"]
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_a_tie_is_left_to_a_human(size: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "sides"), [(2, "c-0 against c-1"), (4, "c-0, c-1 against c-2, c-3")]
+)
+def test_a_tie_is_left_to_a_human_who_was_told_of_pods_that_become_ready(
+    size: int, sides: str
+) -> None:
     world = corrupt(size, *range(size // 2), blamed=0)
 
     rest = drive(world)
 
-    assert isinstance(rest, Wait)
+    assert isinstance(rest, Hold)
+    assert rest.reason == "DataDiffers"
+    for words in (f"the same data: {sides}.", "EtcdRestore", "etcdctl snapshot save"):
+        assert words in rest.message
+    assert "disarm" not in rest.message
     assert world.history == []
     assert len(world.etcd.alarms) == 1
 
 
-def test_the_only_member_keeps_its_alarm() -> None:
+def test_the_only_member_keeps_its_alarm_and_a_human_is_told_the_ways_out() -> None:
     world = corrupt(1, blamed=0)
 
-    drive(world)
+    rest = drive(world)
 
+    assert isinstance(rest, Hold)
+    assert rest.reason == "DataDiffers"
+    for words in ("c-0 is the only member", "EtcdRestore", "etcdctl alarm disarm"):
+        assert words in rest.message
     assert world.history == []
+
+
+def test_data_of_an_empty_dir_is_not_restored_in_place() -> None:
+    rest = drive(corrupt(2, 0, blamed=0, **EMPTY_DIR))
+
+    assert isinstance(rest, Hold)
+    assert "Restore a backup into a new cluster; or" in rest.message
+
+
+def test_nobody_is_called_undecided_before_all_have_told() -> None:
+    seen = corrupt(4, 0, 1, blamed=0).observe()
+
+    assert isinstance(decide(replace(seen, hashes={0: 7, 2: 1, 3: 1})), Wait)
 
 
 class TestDisarm:

@@ -1,11 +1,14 @@
-"""Takes back an alarm once there is no reason for it any more; until then etcd refuses writes."""
+"""Takes back an alarm once there is no reason for it any more; until then etcd refuses writes.
+
+Where nobody can tell which data is right, a human is asked: no pod is ready until that is decided.
+"""
 
 from __future__ import annotations
 
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import changes, roster, space
 from etcd_stateful.membership.observation import Alarm, Observation
-from etcd_stateful.membership.steps import DisarmAlarm, Step
+from etcd_stateful.membership.steps import DisarmAlarm, Hold, Step
 
 
 def disarm(seen: Observation) -> Step | None:
@@ -48,6 +51,32 @@ def _hashes(seen: Observation) -> list[int]:
     """Of the voters that could tell."""
     voters = roster.voters(seen)
     return [seen.hashes[seat.ordinal] for seat in voters if seat.ordinal in seen.hashes]
+
+
+def undecided(seen: Observation) -> Step | None:
+    """Asked when nobody is to be replaced: by then a majority would have been heard."""
+    voters = roster.voters(seen)
+    if not is_corrupt(seen) or len(_hashes(seen)) < len(voters):
+        return None
+    saved = "save what you take for right (etcdctl snapshot save in its pod) and restore that"
+    where = "in place (EtcdRestore)" if seen.cluster.durable else "into a new cluster"
+    ways = f"Restore a backup {where}; or {saved}"
+    if len(voters) == 1:
+        why = f"{voters[0].name} is the only member, so nothing tells whether its data is right"
+        ways = f"{ways}; or go on with it as it is (etcdctl alarm disarm)"
+    elif _some_differ(seen):
+        why = f"no majority of the members has the same data: {_sides(seen)}"
+    else:
+        return None
+    return Hold("DataDiffers", f"etcd has raised the alarm CORRUPT, and {why}. {ways}")
+
+
+def _sides(seen: Observation) -> str:
+    """Who agrees with whom, in words."""
+    sides: dict[int, list[roster.Seat]] = {}
+    for seat in roster.voters(seen):
+        sides.setdefault(seen.hashes[seat.ordinal], []).append(seat)
+    return " against ".join(roster.in_words(one) for one in sides.values())
 
 
 def _disarm(seen: Observation, alarm: Alarm, why: str) -> Step:

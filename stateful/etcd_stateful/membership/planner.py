@@ -306,6 +306,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     blocked.tried_again,
     blocked.unreadable,
     beginning.not_taken,
+    alarms.undecided,
     awaited.every_pod_serves,
     blocked.unformed,
     switch.addresses,

@@ -84,6 +84,44 @@ def arrived(world: SwitchWorld, tls: Json) -> None:
     assert switch.under_way(world.observe()) == ""
 
 
+class TestSecretOfBefore:
+    """It was put back from a backup that is older than the last change of TLS."""
+
+    def restored(self, at_first: Json, then: Json, size: int) -> SwitchWorld:
+        world = began(at_first, size)
+        kept = world.record
+        world.edit(TLS=then)
+        arrived(world, then)
+        world.secret = (world.secret[0] + 1, kept)
+        world.history.clear()
+        return world
+
+    @pytest.mark.parametrize("size", [1, 3])
+    @pytest.mark.parametrize(("at_first", "then"), ENDS, ids=["on", "off"])
+    def test_restarted_members_were_found_by_nobody(
+        self, at_first: Json, then: Json, size: int
+    ) -> None:
+        """Or served clients in plaintext, where the spec asks for TLS."""
+        world = self.restored(at_first, then, size)
+
+        arrived(world, then)
+        assert {type(step) for step in world.history} == {WriteBootstrap}
+
+    def test_what_one_pod_alone_says_proves_nothing(self) -> None:
+        seen = self.restored(OFF, ON, 3).observe()
+        first, *others = seen.pods
+        bare = replace(first, levels=Levels(Level.PLAINTEXT, Level.PLAINTEXT))
+
+        assert switch.as_run(seen) is not None
+        assert switch.as_run(replace(seen, pods=(bare, *others))) is None
+        assert switch.as_run(replace(seen, pods=())) is None
+
+    def test_on_the_way_the_record_is_a_turn_ahead_and_stays_so(self) -> None:
+        for at_first, then in ENDS:
+            for world in walk(at_first, then, 1):
+                assert switch.as_run(world.observe()) is None
+
+
 def kinds(steps: list[Step]) -> list[str]:
     """A chain in short: what comes several times in a row is told once."""
     told: list[str] = []

@@ -27,9 +27,9 @@ def _links(seen: Observation) -> Links:
     record = seen.bootstrap
     if record is not None and record.cluster_uid == seen.cluster.uid:
         return record.links
-    rendered = _rendered(seen.stateful_set) if seen.stateful_set else None
-    if rendered is not None:
-        return rendered
+    live = rendered(seen.stateful_set) if seen.stateful_set else None
+    if live is not None:
+        return live
     schemes = {claim.record.peer_scheme for claim in seen.claims if claim.record}
     # Links that the spec does not speak of all began alike.
     began = Links(_of_scheme(DEFAULT.peer, schemes), _of_scheme(DEFAULT.client, schemes))
@@ -37,7 +37,8 @@ def _links(seen: Observation) -> Links:
     return replace(wished, peer=_of_scheme(wished.peer, schemes))
 
 
-def _rendered(stateful_set: Live) -> Links | None:
+def rendered(stateful_set: Live) -> Links | None:
+    """What its template was made for; None where it does not say."""
     try:
         return links_of(stateful_set)
     except (ValueError, KeyError, TypeError):

@@ -40,6 +40,26 @@ from etcd_stateful.records import MemberRecord
 _WAITS: Final = Wait("everything else to be done; then TLS is changed as spec.TLS asks")
 
 
+_TURNS: Final = 2
+"""From one end to the other."""
+
+
+def as_run(seen: Observation) -> Step | None:
+    """A record that is two turns away from StatefulSet and pods, where it never is more than one:
+    its Secret was put back from a backup of before. Members that were restarted to go by it would
+    not find the others any more; and clients would be served without TLS."""
+    live = links.rendered(seen.stateful_set) if seen.stateful_set else None
+    if not _may_turn(seen) or live is None or not seen.pods:
+        return None
+    has, run = recorded(seen).links.levels, live.levels
+    if max(abs(has.peer - run.peer), abs(has.client - run.client)) < _TURNS:
+        return None
+    if any(pod.levels != run for pod in seen.pods):
+        return None
+    words = "all pods talk otherwise than the record said, as it is of before a change of TLS"
+    return WriteBootstrap.of(seen, replace(recorded(seen), links=live), words, final=True)
+
+
 def go_back(seen: Observation) -> Step | None:
     """The next turn towards plaintext, on the record."""
     return _turn(seen, _next(seen, back=True)) if _may_turn(seen) else None

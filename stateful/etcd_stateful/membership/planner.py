@@ -256,6 +256,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     bootstrap.one_cluster,
     beginning.as_edited,
     _predecessors,
+    recovery.as_run,
     switch.as_run,
     _Edits(rotation.turn),
     _asked_of_issuer,

@@ -284,8 +284,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/alarms.py",
-        'if space.has_room(seen) else ""',
-        "",
+        "space.has_room(seen) and not is_corrupt(seen)",
+        "not is_corrupt(seen)",
         "F30: NOSPACE is taken back without a byte being freed, again and again",
     ),
     Mutant(
@@ -320,7 +320,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        "if accused and _is_outvoted(seen, seat.ordinal):",
+        "if accused and is_outvoted(seen, seat.ordinal):",
         "if seat.member and seat.member.member_id in [one.member_id for one in seen.alarms]:",
         "F36: the member that the alarm names goes, which may be a sound one",
     ),

@@ -256,8 +256,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACE,
-        "min(able, key=lambda one: (one[0].serves, one[0].ordinal))",
-        "min(able, key=lambda one: one[0].ordinal)",
+        "key=lambda one: (one[0].serves, not is_outvoted",
+        "key=lambda one: (not is_outvoted",
         "one that still serves goes before one that is dead",
     ),
     Mutant(
@@ -368,15 +368,45 @@ MUTANTS: Final = [
     # Alarms.
     Mutant(
         _ALARMS,
-        'return "all members agree again" if _all_agree(seen) else ""',
-        'return "all members agree again"',
+        "    if _all_agree(seen):\n",
+        "    if True:\n",
         "the alarm is taken back while the data still differs",
     ),
     Mutant(
         _ALARMS,
-        "return len(hashes) == len(voters) > 1 and len(set(hashes)) == 1",
-        "return len(set(hashes)) == 1",
+        "return len(_hashes(seen)) == len(roster.voters(seen)) > 1 and not _some_differ(seen)",
+        "return len(set(_hashes(seen))) == 1",
         "one answer is called agreement",
+    ),
+    Mutant(
+        _ALARMS,
+        " and not is_corrupt(seen)\n",
+        "\n",
+        "etcd 3.5 takes writes of members that differ, once there is room",
+    ),
+    Mutant(
+        _ALARMS,
+        ' and not _some_differ(seen)\n    return "it',
+        '\n    return "it',
+        "the alarm goes with whom it blamed, and the member that differs stays",
+    ),
+    Mutant(
+        _ALARMS,
+        "len(_hashes(seen)) < len(voters)",
+        "False",
+        "members are called undecided before all have told",
+    ),
+    Mutant(
+        _PLANNER,
+        "    alarms.undecided,\n",
+        "",
+        "nobody is asked which data is right, and pods are waited for, for ever",
+    ),
+    Mutant(
+        _REPLACE,
+        "not is_outvoted(seen, one[0].ordinal), ",
+        "",
+        "the witness goes before the member that differs",
     ),
     Mutant(
         _PLANNER,

@@ -246,8 +246,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Edits(going_back.go_back),\n    going_back.cross,\n    _Starts(replicas.keep),\n",
-        "    going_back.cross,\n    _Starts(replicas.keep),\n",
+        "    _Edits(going_back.go_back),\n    going_back.cross,\n    upgrade.as_run,\n",
+        "    going_back.cross,\n    upgrade.as_run,\n",
         "no version is ever left again half-way",
     ),
     Mutant(
@@ -405,6 +405,24 @@ MUTANTS: Final = [
         "said = {reported_version(status.version) for",
         "said = {parse_version(status.version) for",
         "a change to a private build never comes to its end",
+    ),
+    Mutant(
+        _PLANNER,
+        "    upgrade.as_run,\n",
+        "",
+        "a Secret of before takes the cluster down a minor, without a word of the spec (I9)",
+    ),
+    Mutant(
+        _UPGRADE,
+        "or record.before or record.untried:",
+        "or record.untried:",
+        "a change of the version is taken back before the first pod is restarted",
+    ),
+    Mutant(
+        _QUORUM,
+        "began <= {one.record.member_id for one in every if one.record}",
+        "True",
+        "a member whose claim is as new is taken for one that never was",
     ),
     Mutant(
         _PLANNER,

@@ -27,9 +27,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/roll.py",
-        "        if seat.is_voter and not pod.is_stuck and not roster.rest_holds(seen, seat):\n",
+        "        if seat.is_voter and not pod.is_stuck and _may_hang_by(seen, seat):\n",
         "        if False:\n",
         "a voter whose probe and answer are late is restarted, and the quorum with it (I1)",
+    ),
+    Mutant(
+        "membership/roll.py",
+        "len(roster.voters(seen)) + len(strange)",
+        "len(roster.voters(seen))",
+        "members that somebody added by hand do not count for the quorum (I1)",
+    ),
+    Mutant(
+        "membership/roll.py",
+        "roster.quorum(listed) if listed >= SPARING else 1",
+        "roster.quorum(listed - 1)",
+        "of four members two are taken for a quorum (I1)",
     ),
     Mutant(
         "membership/grow.py",

@@ -126,15 +126,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PAUSES,
-        "if at > oldest",
-        "if False",
+        "items() if now < one.rested)\n",
+        "items() if False)\n",
         "a member is asked again at once",
     ),
     Mutant(
         _PAUSES,
-        "if at > oldest",
-        "if True",
+        "items() if now < one.rested)\n",
+        "items())\n",
         "a member is never asked again",
+    ),
+    Mutant(
+        _PAUSES,
+        "min(2 * before.pause, LONGEST_SECONDS) if before else PAUSE_SECONDS",
+        "PAUSE_SECONDS",
+        "a full disk moves the leader every ten minutes",
     ),
     Mutant(
         "operator/etcd_operator/cluster/reconcile.py",

@@ -63,9 +63,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/links.py",
-        "    if rendered is not None:\n",
+        "    if live is not None:\n",
         "    if False:\n",
         "a lost Secret takes the links with it",
+    ),
+    Mutant(
+        "membership/planner.py",
+        "    switch.as_run,\n",
+        "",
+        "a Secret of before has members restarted that nobody finds any more",
+    ),
+    Mutant(
+        "membership/switch.py",
+        "any(pod.levels != run for pod in seen.pods)",
+        "False",
+        "the links go back by the StatefulSet's word alone",
     ),
     Mutant(
         "membership/links.py",

@@ -178,7 +178,7 @@ def test_what_a_recovery_made_that_is_not_on_record_is_said_with_the_way_on() ->
 
 
 class TestSecretOfBefore:
-    """It was put back from a backup that is older than the recovery, whose words are still there."""
+    """Put back from a backup that is older than the recovery, whose words are still there."""
 
     def restored(self) -> RecoveryWorld:
         world = formed()

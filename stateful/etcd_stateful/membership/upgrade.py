@@ -90,8 +90,8 @@ def as_run(seen: Observation) -> Step | None:
     if seen.etcd is None or not record.latched or record.before or record.untried:
         return None
     made = {seat.pod.made_for for seat in roster.voters(seen) if seat.pod}
-    said = {reported_version(status.version) for status in _statuses(seen)}
-    run = next(iter(made)) if said == made and len(made) == 1 else None
+    heard = {reported_version(status.version) for status in _statuses(seen)}
+    run = next(iter(made)) if heard == made and len(made) == 1 else None
     if run is None or run == now:
         return None
     return write(seen, run, None, f"every member runs etcd {run}, and the record said {now}")

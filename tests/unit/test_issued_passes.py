@@ -397,6 +397,18 @@ class TestTakenLater:
         other = CERTIFICATES if kind == SECRETS else SECRETS
         assert not settled.kube.find(other, "a-peer-issued"), "cert-manager would write over it"
 
+    async def test_the_secret_of_applications_is_not_written_over_either(self, settled):
+        settled.kube.remove(SECRETS, "default", "a-client-tls")
+        theirs = {"metadata": {"name": "a-client-tls", "namespace": "default"}, "mine": {}}
+        settled.kube.put(SECRETS, theirs)
+        await a_while(settled, 200)
+        settled.kube.remove(SERVICES, "default", "a")
+        await a_while(settled, 20)
+
+        assert settled.kube.find(SERVICES, "a")
+        assert "Secret a-client-tls" in settled.condition("Blocked")["message"]
+        assert settled.kube.live(SECRETS, "a-client-tls")["mine"] == {}
+
 
 class TestRenewal:
     async def test_it_is_taken_up_at_once_and_without_a_restart(self, settled):

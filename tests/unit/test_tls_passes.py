@@ -44,6 +44,12 @@ def declare(bench, **spec):
     return bench.declare(**{"TLS": MANAGED, **spec})
 
 
+async def a_while(bench):
+    for _ in range(30):
+        bench.clock.now += await bench.once() or 0.0
+        bench.nodes.turn()
+
+
 def data(bench, name):
     return issuing.contents(bench.kube.live(SECRETS, name))
 
@@ -374,6 +380,25 @@ class TestAnothersSecret:
         assert told["reason"] == "NameTaken"
         assert "Secret a-server-tls" in told["message"]
         assert bench.kube.find(STATEFUL_SETS, "a") is None
+
+
+    async def test_one_that_only_applications_use_stops_nothing_else(self, settled):
+        settled.kube.remove(SECRETS, "default", "a-client-tls")
+        put_secret(settled, "a-client-tls", {"tls.crt": b"theirs"})
+        await a_while(settled)
+        settled.kube.remove(SERVICES, "default", "a")
+
+        await a_while(settled)
+
+        assert settled.kube.find(SERVICES, "a"), "members find each other by it"
+        told = settled.condition("Blocked")
+        assert told["reason"] == "NameTaken"
+        assert "Secret a-client-tls" in told["message"]
+        assert data(settled, "a-client-tls") == {"tls.crt": b"theirs"}
+        settled.kube.remove(SECRETS, "default", "a-client-tls")
+        await a_while(settled)
+        assert "ca.crt" in data(settled, "a-client-tls")
+        assert settled.condition("Blocked") is None
 
 
 class TestProvided:

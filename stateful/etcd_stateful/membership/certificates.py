@@ -129,7 +129,7 @@ def _before_the_latch(seen: Observation) -> Hold | None:
 
 def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Step | None:
     for need in managed(seen.cluster):
-        if need.role not in roles or (CERTIFICATE, need.secret) in seen.put_off:
+        if need.role not in roles or is_left(seen, need):
             continue
         found = known.secrets.get(need.secret, {}).get(need.role)
         if need.role == "authority":
@@ -140,6 +140,13 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
         elif reason := _why(need, found, known):
             return _issue(seen, need, found, reason)
     return None
+
+
+def is_left(seen: Observation, need: Need) -> bool:
+    """Whether nothing is written into its Secret for now: it is another's, or has just been in
+    vain."""
+    taken = any((one.kind, one.name) == ("Secret", need.secret) for one in seen.foreign)
+    return taken or (CERTIFICATE, need.secret) in seen.put_off
 
 
 def _why(need: Need, found: Certificate | None, known: Certificates) -> str:

@@ -54,9 +54,11 @@ def lesser(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
 
 
 def is_lesser(seen: Observation, kind: str, name: str) -> bool:
-    """Also what an issuer of cert-manager is asked with, once its first answers are in use."""
+    """Also what applications show, once there is a cluster to show it to; and what an issuer of
+    cert-manager is asked with, once its first answers are in use."""
     if kind in ("Certificate", "Secret"):
-        return is_latched(seen) and name in issued.names(seen)
+        shown = naming.client_certificate(seen.cluster.name)
+        return is_latched(seen) and (name == shown or name in issued.names(seen))
     return kind in _LESSER or name == naming.client_service(seen.cluster.name)
 
 

@@ -25,8 +25,7 @@ from etcd_stateful.api.tls import Trust
 from etcd_stateful.certificates import Need, Role, as_issued, trust_of
 from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
-from etcd_stateful.manifests.put_off import CERTIFICATE
-from etcd_stateful.membership.certificates import UNUSABLE, trusted_by_pods
+from etcd_stateful.membership.certificates import UNUSABLE, is_left, trusted_by_pods
 from etcd_stateful.membership.observation import (
     Certificate,
     Issued,
@@ -223,7 +222,7 @@ def _condition(live: Live, kind: str) -> dict[str, Any]:
 def _of_link(seen: Observation, link: _Link) -> TakeCertificate | None:
     trusts, final = _trusts_next(seen, link)
     for leaf in link.leaves:
-        if (CERTIFICATE, leaf.need.secret) in seen.put_off:
+        if is_left(seen, leaf.need):
             continue
         if step := _take(seen, link, leaf, trusts, final=final):
             return step

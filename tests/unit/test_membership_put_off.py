@@ -6,9 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from space_world import full
 from test_membership_grow import grown
 from test_membership_replace import REJOINS, chain, damaged_log, deleted, emptied
 from test_membership_shrink import shrunk
+from test_membership_switch import began
+from world_switch import OFF, ON
 from worlds import World, drive, formed, labels
 
 from etcd_stateful import naming
@@ -17,7 +20,7 @@ from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership import children
 from etcd_stateful.membership.observation import Foreign, Observation
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
+from etcd_stateful.membership.steps import ApplyChild, Defragment, Hold, Settled, Step, Wait
 
 POLICY, BUDGET, STATEFUL_SET = "NetworkPolicy", "PodDisruptionBudget", "StatefulSet"
 
@@ -258,6 +261,70 @@ def test_what_is_never_gone_holds_nothing_up(kind: str) -> None:
     assert chain(world.history, 1)[-5:] == [one.format(1) for one in REJOINS]
     assert isinstance(step, Wait)
     assert f"{kind} c, which is being deleted" in step.reason
+
+
+@pytest.mark.parametrize("kind", [POLICY, BUDGET])
+def test_what_is_never_gone_kept_full_members_from_being_defragmented(kind: str) -> None:
+    """Until then etcd refuses writes."""
+    world = with_policy(full(3))
+    world.apply(decide(world.observe()))
+    world.objects[kind, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    step = drive(world)
+
+    assert sum(isinstance(one, Defragment) for one in world.history) == 3
+    assert isinstance(step, Wait)
+    assert f"{kind} c, which is being deleted" in step.reason
+
+
+def test_what_is_never_gone_hid_what_a_human_has_to_do() -> None:
+    world = with_policy(formed(3, version="3.5.33"))
+    drive(world)
+    world.objects[POLICY, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.edit(version="3.7.3")
+
+    step = drive(world)
+
+    assert isinstance(step, Hold)
+    assert step.reason == "VersionJump"
+
+
+def test_a_name_that_another_has_kept_full_members_from_being_defragmented() -> None:
+    world = full(3)
+    world.foreign = (Foreign("Service", "c-client", "nobody (it has no owner)"),)
+
+    step = drive(world)
+
+    assert sum(isinstance(one, Defragment) for one in world.history) == 3
+    assert isinstance(step, Hold)
+    assert step.reason == "NameTaken"
+
+
+@pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
+def test_beside_what_is_never_gone_TLS_is_changed(at_first: Any, then: Any) -> None:
+    world = with_policy(began(at_first, 3))
+    drive(world)
+    world.objects[POLICY, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.edit(TLS=then)
+
+    drive(world, idle=8)
+
+    assert world.schemes == {"https" if then == ON else "http"}
+
+
+@pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
+def test_TLS_is_not_changed_by_a_template_that_is_refused(at_first: Any, then: Any) -> None:
+    """All else would wait for that then: no lost member would be replaced."""
+    world = began(at_first, 3)
+    edited(world, STATEFUL_SET)
+    Refusals(world, STATEFUL_SET)
+    drive(world)
+    before = world.record.links
+    world.edit(TLS=then)
+
+    drive(world, idle=8)
+
+    assert world.record.links == before
 
 
 def test_what_else_a_human_has_to_do_is_still_said() -> None:

@@ -206,6 +206,12 @@ def _is_lesser(seen: Observation, foreign: Foreign) -> bool:
     return children.is_lesser(seen, foreign.kind, foreign.name)
 
 
+def _tls_back(seen: Observation) -> Step | None:
+    """Not towards a template that no pod would be made from; with unusable certificates it is a way
+    out, so it is none of `_Edits`."""
+    return None if children.is_template_put_off(seen) else switch.go_back(seen)
+
+
 def _version_first(seen: Observation) -> Step | None:
     """Of an edit of the version and more, the version comes first: an option that only the new one
     knows must not be given to the old; and one restart is enough for both.
@@ -286,7 +292,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     blocked.cannot_form,
     beginning.look_again,
     _Edits(upgrade.try_another),
-    switch.go_back,
+    _tls_back,
     roll.unready,
     recovery.refused,
     replacement.settle,
@@ -315,12 +321,11 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _Edits(roll.next_pod),
     _Edits(upgrade.finish),
     authentication.go_on,
-    _lesser_name_taken,
-    children.going,
     _Edits(upgrade.go_on),
     _Edits(switch.go_on),
     space.reclaim,
     space.full,
+    _lesser_name_taken,
     upgrade.impossible,
     replacement.awaited,
     recovery.not_needed,
@@ -330,6 +335,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     switch.held,
     authentication.held,
     larger.outcome,
+    children.going,
     leftovers.stopping,
     space.awaited,
     roll.not_looked_at,

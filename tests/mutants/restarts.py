@@ -246,8 +246,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    _Edits(going_back.go_back),\n    going_back.cross,\n    upgrade.as_run,\n",
-        "    going_back.cross,\n    upgrade.as_run,\n",
+        "    _Edits(going_back.go_back),\n    going_back.cross,\n",
+        "    going_back.cross,\n",
         "no version is ever left again half-way",
     ),
     Mutant(
@@ -414,8 +414,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
-        "or record.before or record.untried:",
-        "or record.untried:",
+        "or record.before or record.untried or",
+        "or record.untried or",
         "a change of the version is taken back before the first pod is restarted",
     ),
     Mutant(

@@ -8,6 +8,7 @@ import pytest
 from views import TRIED_AGAIN, seat, with_pod, with_status, without_status
 from worlds import World, body, drive, formed, is_write, labels, until
 
+from etcd_stateful import naming
 from etcd_stateful.membership import going_back, upgrade
 from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
@@ -291,6 +292,45 @@ class TestSecretOfBefore:
         assert drive(world) == Settled()
         assert {type(step) for step in world.history} == {WriteBootstrap}
         assert world.record.version == OLD
+
+    def test_an_edit_at_the_same_time_took_it_up_past_every_gate(self) -> None:
+        """To the record it was a mere patch; to the members it was two minors."""
+        world = self.restored(OLD)
+        world.secret = (world.secret[0] + 1, replace(world.record, version="3.7.1"))
+        world.edit(version=NEW)
+        seen = world.observe()
+        first, *others = seen.pods
+        failing = replace(first, crashing=True, ready=False)
+
+        step = decide(without_status(replace(seen, pods=(failing, *others)), 0))
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.record.version == OLD
+
+    @pytest.mark.parametrize("path", [(OLD, MIDDLE), (MIDDLE, OLD)], ids="-".join)
+    def test_without_a_quorum_a_recovery_went_by_a_version_that_cannot_read_the_data(
+        self, path: tuple[str, str]
+    ) -> None:
+        """Nor could the version on record be left again: it changes while all members serve."""
+        seen = self.restored(*path).observe()
+
+        step = decide(replace(seen, etcd=None, statuses={}))
+
+        assert isinstance(step, WriteBootstrap)
+        assert step.record.version == path[-1]
+
+    def test_without_a_quorum_the_stateful_set_has_to_say_so_too(self) -> None:
+        world = self.restored(OLD, MIDDLE)
+        silent = replace(world.observe(), etcd=None, statuses={})
+        older = with_status(world.observe(), 0, version=OLD).statuses
+        annotations = world.alter("StatefulSet", "c")["metadata"]["annotations"]
+        annotations[naming.VERSION_ANNOTATION] = OLD
+
+        assert upgrade.as_run(silent) is not None
+        assert upgrade.as_run(replace(silent, statuses={0: older[0]})) is None
+        assert upgrade.as_run(replace(silent, pods=())) is None
+        assert upgrade.as_run(replace(silent, stateful_set=None)) is None
+        assert upgrade.as_run(replace(world.observe(), etcd=None, statuses={})) is None
 
     def test_one_that_is_silent_for_a_moment_does_not_change_that(self) -> None:
         step = decide(without_status(self.restored(OLD, MIDDLE).observe(), 2))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import changes, roster
 from etcd_stateful.membership.bootstrap import running_version, waits_empty
 from etcd_stateful.membership.observation import (
@@ -87,14 +88,24 @@ def as_run(seen: Observation) -> Step | None:
     all members run: its Secret was put back from a backup of before. To go by it would be to change
     the version without a word of the spec, past every gate."""
     record, now = recorded(seen), running_version(seen)
-    if seen.etcd is None or not record.latched or record.before or record.untried:
-        return None
-    made = {seat.pod.made_for for seat in roster.voters(seen) if seat.pod}
-    heard = {reported_version(status.version) for status in _statuses(seen)}
-    run = next(iter(made)) if heard == made and len(made) == 1 else None
-    if run is None or run == now:
+    run = _run_by_all(seen)
+    if not record.latched or record.before or record.untried or run in (None, now):
         return None
     return write(seen, run, None, f"every member runs etcd {run}, and the record said {now}")
+
+
+def _run_by_all(seen: Observation) -> Version | None:
+    """What all pods were made for and whoever answers runs; without a quorum the StatefulSet has to
+    say the same. A recovery's Job, too, would have the version on record."""
+    if seen.etcd is not None:
+        made = {seat.pod.made_for for seat in roster.voters(seen) if seat.pod}
+        agreed = made == {reported_version(status.version) for status in _statuses(seen)}
+    else:
+        made = {pod.made_for for pod in seen.pods}
+        told = {reported_version(status.version) for status in seen.statuses.values()}
+        live = seen.stateful_set
+        agreed = live is not None and told <= made == {version_of(live)}
+    return next(iter(made)) if agreed and len(made) == 1 else None
 
 
 def prepare(seen: Observation) -> Step | None:

@@ -47,6 +47,23 @@ async def test_each_is_asked_once_and_users_read_of_it(bench):
     assert bench.condition("Progressing")["reason"] == "AsDeclared"
 
 
+async def test_of_one_that_took_longer_than_it_is_waited_for_users_read_once(bench, monkeypatch):
+    async def late(at: Endpoint) -> None:
+        bench.etcd.silent.add(at.address)
+        raise NoAnswer("deadline")
+
+    monkeypatch.setattr(bench.etcd, "defragment", late)
+    bench.etcd.files = dict.fromkeys(sorted(bench.etcd.members)[-1:], WASTEFUL)
+    await bench.rest(30)
+    assert "Defragmented" not in bench.events.reasons()
+
+    bench.etcd.silent.clear()
+    bench.etcd.files = dict.fromkeys(bench.etcd.files, (300 * MIB, 300 * MIB))
+    await bench.rest(PAUSE_SECONDS)
+
+    assert bench.events.reasons().count("Defragmented") == 1
+
+
 async def test_a_disk_without_room_is_not_filled_anew_each_time(bench, monkeypatch):
     """etcd writes a second file before it gives up the first."""
     tried = list[str]()
@@ -61,6 +78,7 @@ async def test_a_disk_without_room_is_not_filled_anew_each_time(bench, monkeypat
     await bench.rest(PAUSE_SECONDS - 60)
 
     assert sorted(tried) == sorted(bench.etcd.members)
+    assert "Defragmented" not in bench.events.reasons()
 
 
 async def test_it_is_tried_again_later(bench):

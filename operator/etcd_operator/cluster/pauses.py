@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from etcd_operator.kube.api import Key
+from etcd_stateful.membership import roster
 from etcd_stateful.membership.observation import Observation
 
 PAUSE_SECONDS: Final = 600.0
@@ -22,6 +23,8 @@ is full, or clients fill it anew. A leader hands over each time."""
 class _Asked:
     at: float
     pause: float
+    size: int = 0
+    """Of its file by then, while nobody knows yet what came of it."""
 
     @property
     def rested(self) -> float:
@@ -42,6 +45,19 @@ class Pauses:
         pause = min(2 * before.pause, LONGEST_SECONDS) if before else PAUSE_SECONDS
         known[member] = _Asked(self._clock(), pause)
 
+    def unanswered(self, key: Key, member: str, seen: Observation) -> None:
+        """It has not answered yet, as it does once it has written all anew."""
+        known, seat = self._asked.get(key, {}), roster.named(seen, member)
+        if member in known and seat and seat.status:
+            known[member] = replace(known[member], size=seat.status.db_size)
+
+    def ended(self, key: Key, seen: Observation) -> list[str]:
+        """Members that had not answered, and whose files are smaller by now; each is told once."""
+        known = self._asked.get(key, {})
+        found = [name for name, one in known.items() if _is_smaller(seen, name, one.size)]
+        known.update({name: replace(known[name], size=0) for name in found})
+        return found
+
     def onto(self, key: Key, base: Observation) -> Observation:
         now, known = self._clock(), self._asked.pop(key, {})
         kept = {name: one for name, one in known.items() if now < one.rested + LONGEST_SECONDS}
@@ -53,3 +69,8 @@ class Pauses:
 
     def forget(self, key: Key) -> None:
         self._asked.pop(key, None)
+
+
+def _is_smaller(seen: Observation, member: str, size: int) -> bool:
+    seat = roster.named(seen, member) if size else None
+    return bool(seat and seat.status and seat.status.db_size < size)

@@ -131,6 +131,9 @@ class Reconciler:
         since = self._delay.begin()
         seen, step = await self._decide(body, cluster, memory)
         self._labels.write(seen.observation)
+        for name in self._observer.pauses.ended(cluster.key, seen.observation):
+            words = f"{name} is defragmented, and took longer than it is waited for"
+            self._reporter.event(body, "Normal", "Defragmented", words)
         turn = _Turn(body, cluster, memory, seen, since)
         if isinstance(step, Wait | Hold | Settled):
             return await self._idle(turn, step)
@@ -240,6 +243,9 @@ class Reconciler:
             case Outdated(why=why) | Uncertain(why=why):
                 body, memory = turn.body, turn.memory
                 memory.step, memory.refusal = step, ""
+                if isinstance(step, Defragment):
+                    name, seen = step.name, turn.seen.observation
+                    self._observer.pauses.unanswered(turn.cluster.key, name, seen)
                 self._reporter.decision(body, step, why, always=False)
                 await self._reporter.status(body, Outcome(turn.seen.observation, step))
                 return memory.next_retry()

@@ -48,7 +48,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "if seat.name not in seen.defragmented",
+        "if _is_rested(seen, seat, full=full)",
         "",
         "a member whose disk is full is defragmented in vain without a pause",
     ),
@@ -126,14 +126,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PAUSES,
-        "items() if now < one.rested)\n",
-        "items() if False)\n",
+        "items() if now < one.rested}\n",
+        "items() if False}\n",
         "a member is asked again at once",
     ),
     Mutant(
         _PAUSES,
-        "items() if now < one.rested)\n",
-        "items())\n",
+        "items() if now < one.rested}\n",
+        "items()}\n",
         "a member is never asked again",
     ),
     Mutant(
@@ -144,7 +144,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/reconcile.py",
-        "            self._observer.pauses.begin(turn.cluster.key, step.name)\n",
+        "            self._observer.pauses.begin(turn.cluster.key, step.name, step.in_use)\n",
         "            pass\n",
         "nobody remembers that a member was asked",
     ),
@@ -159,5 +159,17 @@ MUTANTS: Final = [
         "            return (member,)\n",
         '            return (replace(member, address=""),)\n',
         "nobody is asked to defragment",
+    ),
+    Mutant(
+        "operator/etcd_operator/cluster/sweep.py",
+        "if recounting.is_due(base, found.alarms):",
+        "if False:",
+        "of a full quota nobody sees what a compaction has freed",
+    ),
+    Mutant(
+        _SPACE,
+        "return full and used <= (1 - WASTED_WHEN_FULL) * before",
+        "return False",
+        "what is compacted after a first defragmentation is given back ten minutes later",
     ),
 ]

@@ -375,6 +375,8 @@ class FakeEtcd:
     raised: tuple[Alarm, ...] = ()
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By address, the bytes of the member's file, and how many of them are in use."""
+    uncounted: dict[str, int] = field(default_factory=dict)
+    """How many of them are in use by now, which a member tells only once it has counted anew."""
     revisions: dict[str, int] = field(default_factory=dict)
     hashes: dict[str, etcd.Hash] = field(default_factory=dict)
 
@@ -450,6 +452,12 @@ class FakeEtcd:
     async def defragment(self, at: Endpoint) -> None:
         self._changed("defragment", at)
         self.files[at.address] = (self.files[at.address][1],) * 2
+
+    async def recount(self, at: Endpoint) -> None:
+        self.calls.append(f"recount {at.address}")
+        self._member(at)
+        if at.address in self.uncounted:
+            self.files[at.address] = (self.files[at.address][0], self.uncounted.pop(at.address))
 
     async def enable_downgrade(self, at: Endpoint, minor: str) -> None:
         self._changed("downgrade", at, minor)

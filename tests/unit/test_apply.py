@@ -610,7 +610,7 @@ class TestChange:
         assert world.etcd.listed[8].learner
 
     async def test_of_a_database_is_asked_of_its_member(self, world):
-        step = Defragment(Voter("10.0.0.2", 8, 99), "a-1", "x")
+        step = Defragment(Voter("10.0.0.2", 8, 99), "a-1", 50, "x")
         world.etcd.files = {"10.0.0.2": (100, 50)}
         assert await world.apply(step) == Done("defragmented a-1")
         assert world.etcd.changes == ["defragment 10.0.0.2"]

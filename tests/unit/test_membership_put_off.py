@@ -301,7 +301,7 @@ def test_a_name_that_another_has_kept_full_members_from_being_defragmented() -> 
 
 
 @pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
-def test_beside_what_is_never_gone_TLS_is_changed(at_first: Any, then: Any) -> None:
+def test_beside_what_is_never_gone_encryption_is_changed(at_first: Any, then: Any) -> None:
     world = with_policy(began(at_first, 3))
     drive(world)
     world.objects[POLICY, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -313,7 +313,7 @@ def test_beside_what_is_never_gone_TLS_is_changed(at_first: Any, then: Any) -> N
 
 
 @pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
-def test_TLS_is_not_changed_by_a_template_that_is_refused(at_first: Any, then: Any) -> None:
+def test_encryption_is_not_changed_by_a_template_that_is_refused(at_first: Any, then: Any) -> None:
     """All else would wait for that then: no lost member would be replaced."""
     world = began(at_first, 3)
     edited(world, STATEFUL_SET)

@@ -16,7 +16,7 @@ from etcd_operator.cluster.sweep import (
     Network,
     endpoints,
 )
-from etcd_operator.etcd.client import READ_SECONDS, Hash, Identity
+from etcd_operator.etcd.client import READ_SECONDS, Hash, Identity, NoAnswer
 from etcd_operator.etcd.corruption import SECONDS_BETWEEN
 from etcd_stateful import identity, records
 from etcd_stateful.api.cluster import parse_cluster
@@ -314,10 +314,34 @@ class TestAlarms:
     async def test_are_asked_of_the_voter_that_answered_the_list(self, network, etcd):
         etcd.raised = (Alarm("NOSPACE", IDS[2]),)
         sweep = await network.ask(observation(), KEY)
-        assert etcd.calls[-1] == "alarms 10.0.0.1"
+        assert [call for call in etcd.calls if call.startswith("alarms")] == ["alarms 10.0.0.1"]
         assert sweep.onto(observation()).alarms == etcd.raised
         assert not [call for call in etcd.calls if call.startswith("hash")]
         assert sweep.calls == 5
+
+    async def test_for_want_of_space_have_all_voters_count_anew_what_is_free(self, network, etcd):
+        etcd.raised = (Alarm("NOSPACE", IDS[2]),)
+        etcd.learners = {IDS[1]}
+        etcd.files = dict.fromkeys(etcd.members, (100, 100))
+        etcd.uncounted = dict.fromkeys(etcd.members, 10)
+
+        sweep = await network.ask(observation(), KEY)
+
+        assert [one.db_size_in_use for one in sweep.statuses.values()] == [10, 100, 10]
+        assert sweep.interval < 30, "nobody can write until it is seen that there is room"
+
+    async def test_one_that_cannot_count_anew_has_told_what_it_told(
+        self, network, etcd, monkeypatch
+    ):
+        async def fails(at):
+            raise NoAnswer("deadline")
+
+        monkeypatch.setattr(etcd, "recount", fails)
+        etcd.raised = (Alarm("NOSPACE", IDS[2]),)
+
+        sweep = await network.ask(observation(), KEY)
+
+        assert [one.db_size_in_use for one in sweep.statuses.values()] == [20480] * 3
 
     async def test_without_a_quorum_are_unknown(self, network, etcd):
         etcd.raised = (self.CORRUPT,)

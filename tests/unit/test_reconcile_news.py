@@ -85,7 +85,7 @@ def test_a_kind_of_step_is_an_event_or_said_to_be_none():
         (DeletePod("a-1", "u", "1", "why"), "PodRestarted"),
         (DeleteClaim("data-a-1", "u", "1", "why"), "ClaimDeleted"),
         (DisarmAlarm(LEADER, Alarm("CORRUPT", 1), "why"), "AlarmDisarmed"),
-        (Defragment(LEADER, "a-1", "why"), "Defragmented"),
+        (Defragment(LEADER, "a-1", 50, "why"), "Defragmented"),
         (EnableDowngrade(LEADER, "3.5", "why"), "DowngradeEnabled"),
         (CancelDowngrade(LEADER, "why"), "DowngradeCancelled"),
         (WriteBootstrap("a-start", "1", replace(LATCHED, version="3.7.3"), "why"), "VersionChange"),

@@ -169,3 +169,54 @@ async def test_at_the_quota_without_space_to_give_back_a_human_is_told(bench):
     assert not asked(bench)
     assert bench.condition("Blocked")["reason"] == "NoSpace"
     assert bench.events.reasons().count("NoSpace") == 1
+
+
+class TestFull:
+    """etcd refuses writes; of each file a part has never been used, and the rest is history."""
+
+    @pytest.fixture
+    async def bench(self, bench: Bench) -> Bench:
+        bench.etcd.raised = (Alarm("NOSPACE", 1),)
+        bench.etcd.files = dict.fromkeys(bench.etcd.members, (2100 * MIB, 1880 * MIB))
+        await bench.rest(120)
+        return bench
+
+    async def test_what_was_given_back_before_the_history_was_compacted_was_all_for_ten_minutes(
+        self, bench
+    ):
+        """And members that were not asked again said for ever that all of it is in use."""
+        assert len(asked(bench)) == 3
+        assert bench.condition("Blocked")["reason"] == "NoSpace"
+
+        bench.etcd.uncounted = dict.fromkeys(bench.etcd.members, 300 * MIB)
+        await bench.rest(120)
+
+        assert len(asked(bench)) == 6
+        assert bench.etcd.raised == ()
+        assert bench.condition("Progressing")["reason"] == "AsDeclared"
+
+    async def test_one_whose_file_does_not_shrink_is_not_asked_again(self, bench):
+        bench.etcd.files = dict.fromkeys(bench.etcd.members, (2100 * MIB, 1880 * MIB))
+
+        await bench.rest(120)
+
+        assert len(asked(bench)) == 3
+
+    async def test_nobody_counts_anew_where_the_spec_wants_none_defragmented(self, bench):
+        bench.declare(defragmentation="Never")
+        bench.etcd.calls.clear()
+
+        await bench.rest(120)
+
+        assert any(call.startswith("alarms") for call in bench.etcd.calls)
+        assert not any(call.startswith("recount") for call in bench.etcd.calls)
+
+    async def test_nobody_is_asked_to_during_a_pause(self, bench):
+        bench.declare(paused=True)
+        bench.etcd.calls.clear()
+
+        for _ in range(3):  # whatever leads to a pass
+            await bench.once()
+            bench.clock.now += 120
+
+        assert not any(call.startswith("recount") for call in bench.etcd.calls)

@@ -381,7 +381,6 @@ class TestAnothersSecret:
         assert "Secret a-server-tls" in told["message"]
         assert bench.kube.find(STATEFUL_SETS, "a") is None
 
-
     async def test_one_that_only_applications_use_stops_nothing_else(self, settled):
         settled.kube.remove(SECRETS, "default", "a-client-tls")
         put_secret(settled, "a-client-tls", {"tls.crt": b"theirs"})

@@ -23,6 +23,7 @@ is full, or clients fill it anew. A leader hands over each time."""
 class _Asked:
     at: float
     pause: float
+    in_use: int
     size: int = 0
     """Of its file by then, while nobody knows yet what came of it."""
 
@@ -38,12 +39,12 @@ class Pauses:
         self._clock = clock
         self._asked: dict[Key, dict[str, _Asked]] = {}
 
-    def begin(self, key: Key, member: str) -> None:
-        """The member is asked now."""
+    def begin(self, key: Key, member: str, in_use: int) -> None:
+        """The member is asked now, with so many bytes in use."""
         known = self._asked.setdefault(key, {})
         before = known.get(member)
         pause = min(2 * before.pause, LONGEST_SECONDS) if before else PAUSE_SECONDS
-        known[member] = _Asked(self._clock(), pause)
+        known[member] = _Asked(self._clock(), pause, in_use)
 
     def unanswered(self, key: Key, member: str, seen: Observation) -> None:
         """It has not answered yet, as it does once it has written all anew."""
@@ -64,7 +65,7 @@ class Pauses:
         if not kept:
             return base
         self._asked[key] = kept
-        resting = frozenset(name for name, one in kept.items() if now < one.rested)
+        resting = {name: one.in_use for name, one in kept.items() if now < one.rested}
         return replace(base, defragmented=resting)
 
     def forget(self, key: Key) -> None:

@@ -188,7 +188,7 @@ class Reconciler:
                 return await self._applied(turn, step, Outdated("not so any more, on a fresh look"))
             turn, step = confirmed
         if isinstance(step, Defragment):
-            self._observer.pauses.begin(turn.cluster.key, step.name)
+            self._observer.pauses.begin(turn.cluster.key, step.name, step.in_use)
         try:
             applied = await self._applier.apply(turn.cluster, step)
         except Rejected as error:

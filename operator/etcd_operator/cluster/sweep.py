@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from etcd_operator.cluster import tickets
 from etcd_operator.cluster.tickets import Start
-from etcd_operator.etcd import auth_look, corruption
+from etcd_operator.etcd import auth_look, corruption, recounting
 from etcd_operator.etcd import client as etcd_client
 from etcd_operator.etcd.accounts import Accounts
 from etcd_operator.etcd.auth_look import Looked
@@ -80,6 +80,8 @@ class Sweep:
 
     @property
     def interval(self) -> float:
+        if recounting.is_full(self.suspicion.alarms):
+            return SHORTEST_INTERVAL  # nobody can write until it is seen that there is room
         return max(SHORTEST_INTERVAL, SECONDS_PER_CALL * self.calls) * (1 + self.stagger)
 
     def onto(self, base: Observation) -> Observation:
@@ -208,6 +210,8 @@ class Network:
                 found = await self._suspicion(
                     ordinal, places, statuses, before.suspicion, rouse=rouse
                 )
+                if recounting.is_due(base, found.alarms):
+                    statuses = await recounting.recounted(self._etcd, places, statuses)
                 looked = await self._look(base, places[ordinal], before)
                 calls += found.calls + (auth_look.CALLS if looked else 0)
                 return _Members(statuses, strangers, view, found, calls, looked=looked)

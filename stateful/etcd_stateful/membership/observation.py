@@ -323,8 +323,8 @@ class Observation:
     names of ours. Asked for only while a recovery or a restore is under way."""
     snapshots: tuple[str, ...] = ()
     """Pods of backups of the cluster: each may be reading a snapshot from one of the members."""
-    defragmented: frozenset[str] = frozenset()
-    """Members that were asked to do so a moment ago, whatever came of it."""
+    defragmented: Mapping[str, int] = field(default_factory=dict)
+    """Members asked to do so a moment ago, whatever came of it: how many bytes were in use then."""
     backup: Store | Awaited | None = None
     """Where the EtcdBackup has stored that the cluster is to be born from. None where that was not
     looked up, as nothing depends on it."""

@@ -7,9 +7,12 @@ A member answers nobody while it is defragmented, and waits first for whoever re
 it. So it is done to one at a time while all others serve, to the leader last and after it has
 handed over (I8), and not during a backup. With fewer than three members nobody would be served
 meanwhile: there it is left undone until etcd refuses writes anyway; so it is while certificates are
-unusable, as a member that the kubelet restarts for its silence might not come back. One that was
-asked a moment ago is not asked again, whatever came of it: a disk that is full would be filled anew
-each time. One whose volume is known to be too small for a second file is not asked at all.
+unusable, as a member that the kubelet restarts for its silence might not come back.
+
+One that was asked a moment ago is not asked again, whatever came of it: a disk that is full would
+be filled anew each time. But once etcd refuses writes, one that has less in use by now is: its file
+shrank by what had never been used, and then somebody compacted the history. One whose volume is
+known to be too small for a second file is not asked at all.
 """
 
 from __future__ import annotations
@@ -70,12 +73,20 @@ def _next(seen: Observation) -> Seat | None:
         return None
     if not full and len(voters) < roll.SPARING:
         return None
-    rested = [seat for seat in voters if seat.name not in seen.defragmented]
+    rested = [seat for seat in voters if _is_rested(seen, seat, full=full)]
     worth = [seat for seat in rested if seat.status and _is_wasteful(seat.status, full=full)]
     due = [seat for seat in worth if not _is_cramped(seen, seat)]
     if due and not full and certificates.unusable(seen):
         return None
     return min(due, key=lambda one: (one.leads, one.ordinal), default=None)
+
+
+def _is_rested(seen: Observation, seat: Seat, *, full: bool) -> bool:
+    before = seen.defragmented.get(seat.name)
+    if before is None:
+        return True
+    used = seat.status.db_size_in_use if seat.status else before
+    return full and used <= (1 - WASTED_WHEN_FULL) * before
 
 
 def _is_wasteful(status: MemberStatus, *, full: bool) -> bool:
@@ -101,11 +112,11 @@ def _is_cramped(seen: Observation, seat: Seat) -> bool:
 
 def _defragment(seen: Observation, seat: Seat, *, full: bool) -> Step | None:
     member = changes.voter(seen, seat)
-    if member is None:
+    if member is None or seat.status is None:
         return None
     why = "etcd refuses writes for want of space, and" if full else "so that its file shrinks:"
     words = f"{seat.name} is defragmented, {why} much of it is free"
-    return Defragment(member, seat.name, words)
+    return Defragment(member, seat.name, seat.status.db_size_in_use, words)
 
 
 def is_full(seen: Observation) -> bool:

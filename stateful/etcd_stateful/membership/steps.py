@@ -287,6 +287,9 @@ class Defragment:
 
     member: Voter
     name: str
+    in_use: int
+    """Bytes that it is to write."""
+
     reason: str
 
 

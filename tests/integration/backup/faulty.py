@@ -29,6 +29,7 @@ class Faulty:
     waits: asyncio.Event = field(default_factory=asyncio.Event)
     """Somebody waits for the rest, or for any answer."""
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    at_work: int = 0
 
     def begin_anew(self) -> None:
         """What is held is so for good."""
@@ -39,7 +40,19 @@ class Faulty:
         self.waits.set()
         await self.let_go.wait()
 
+    async def at_rest(self) -> None:
+        """What nobody waits for any more may still get to the store."""
+        while self.at_work:
+            await asyncio.sleep(0.01)
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.at_work += 1
+        try:
+            return await self._handle(request)
+        finally:
+            self.at_work -= 1
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         number = len(self.seen)
         self.seen.append(f"{request.method} {request.path_qs}")
         verdict = self.judge(number, request)

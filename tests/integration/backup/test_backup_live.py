@@ -476,6 +476,7 @@ class TestTheStoreFails:
                 proxy.judge = lambda number, _, at=at: fault if number == at else None
                 done = await back_up(told(full, store), secret=secret)
                 assert isinstance(done, Stored), (at, proxy.seen, done)
+                await proxy.at_rest()  # or it would write to the path of the next
 
     @pytest.mark.parametrize("fault", [pytest.param(500, marks=pytest.mark.verify), 507])
     async def test_for_good_from_any_request_on_nothing_half_is_seen(

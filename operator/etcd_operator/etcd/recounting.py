@@ -1,0 +1,45 @@
+"""Has members count their free space anew where etcd refuses writes for want of it.
+
+Pages that a compaction has freed count as free only once a later transaction is committed, and
+while etcd refuses writes there may be none: a member goes on saying that all of its file is in use.
+To ask for a compaction of what is compacted already changes nothing. But asked for as `physical` it
+ends with a commit, on the member that is asked (`Compact` in etcd's `v3_server.go`; seen on 3.5.35,
+3.6.16 and 3.7.3). It costs an entry in the log, as asking for alarms does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from etcd_operator.etcd.client import Endpoint, Etcd, NoAnswer, Refused
+from etcd_stateful.membership.observation import Alarm, MemberStatus, Observation
+
+
+def is_due(base: Observation, alarms: tuple[Alarm, ...]) -> bool:
+    """Whether there is to be defragmented whatever becomes free."""
+    return base.cluster.defragments and is_full(alarms)
+
+
+def is_full(alarms: tuple[Alarm, ...]) -> bool:
+    return any(alarm.kind == "NOSPACE" for alarm in alarms)
+
+
+async def recounted(
+    etcd: Etcd, places: Mapping[int, Endpoint], statuses: Mapping[int, MemberStatus]
+) -> dict[int, MemberStatus]:
+    """The statuses, by ordinal, with what is in use by now where a member tells."""
+    said = await asyncio.gather(
+        *(_recounted(etcd, places[ordinal], status) for ordinal, status in statuses.items())
+    )
+    return dict(zip(statuses, said, strict=True))
+
+
+async def _recounted(etcd: Etcd, at: Endpoint, before: MemberStatus) -> MemberStatus:
+    if before.learner:
+        return before
+    try:
+        await etcd.recount(at)
+        return await etcd.status(at)
+    except (NoAnswer, Refused):
+        return before

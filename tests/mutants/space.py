@@ -90,20 +90,20 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SPACE,
-        "most = ROOM * seen",
-        "most = seen",
+        "<= ROOM * quota",
+        "<= quota",
         "F30: writes are let in right below the quota, and refused again at once",
     ),
     Mutant(
         _SPACE,
-        "len(sizes) == len(voters) > 0 and ",
-        "",
+        "seat.status is None or seat.pod is None:\n        return False\n",
+        "seat.status is None or seat.pod is None:\n        return True\n",
         "writes are let in while a member that says nothing may be full",
     ),
     Mutant(
         _SPACE,
-        " and _run_with_it(seen, voters)",
-        "",
+        "quota = min(quota, seat.pod.quota)",
+        "pass",
         "writes are let in by a quota that no member has yet",
     ),
     Mutant(

@@ -289,6 +289,29 @@ def test_what_is_never_gone_hid_what_a_human_has_to_do() -> None:
     assert step.reason == "VersionJump"
 
 
+def test_a_refused_template_kept_writes_out_of_members_with_room() -> None:
+    """Whatever the edit was of, they did not count as running with the declared quota."""
+    world = full(3)
+    Refusals(world, STATEFUL_SET)
+    world.edit(pod={"labels": {"a": "1"}})
+
+    assert drive(world) == Settled()
+    assert not world.etcd.alarms
+
+
+@pytest.mark.parametrize(("file", "quota"), [(2100, "8Gi"), (2000, "1Gi")])
+def test_a_quota_that_is_refused_with_its_template_lets_no_writes_in(file: int, quota: str) -> None:
+    """Of what members run with and what they are to run with, the lower one counts."""
+    world = full(3, *[(file, file - 10)] * 3, etcd={"quotaBackend": "2304Mi"})
+    Refusals(world, STATEFUL_SET)
+    world.edit(etcd={"quotaBackend": quota})
+
+    step = drive(world)
+
+    assert isinstance(step, Hold)
+    assert step.reason == "NoSpace"
+
+
 def test_a_name_that_another_has_kept_full_members_from_being_defragmented() -> None:
     world = full(3)
     world.foreign = (Foreign("Service", "c-client", "nobody (it has no owner)"),)
@@ -301,7 +324,7 @@ def test_a_name_that_another_has_kept_full_members_from_being_defragmented() -> 
 
 
 @pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
-def test_beside_what_is_never_gone_encryption_is_changed(at_first: Any, then: Any) -> None:
+def test_beside_what_is_never_gone_the_links_change(at_first: Any, then: Any) -> None:
     world = with_policy(began(at_first, 3))
     drive(world)
     world.objects[POLICY, "c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -313,7 +336,7 @@ def test_beside_what_is_never_gone_encryption_is_changed(at_first: Any, then: An
 
 
 @pytest.mark.parametrize(("at_first", "then"), [(OFF, ON), (ON, OFF)], ids=["on", "off"])
-def test_encryption_is_not_changed_by_a_template_that_is_refused(at_first: Any, then: Any) -> None:
+def test_no_link_is_changed_by_a_template_that_is_refused(at_first: Any, then: Any) -> None:
     """All else would wait for that then: no lost member would be replaced."""
     world = began(at_first, 3)
     edited(world, STATEFUL_SET)

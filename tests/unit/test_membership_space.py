@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from space_world import full, sized
 from views import seat, without_status
-from worlds import Conflict, World, drive, labels
+from worlds import Conflict, World, body, drive, labels
 
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests.statefulset import quota_in, stateful_set
 from etcd_stateful.membership import space
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.space import MIB
@@ -271,3 +273,17 @@ class TestAtTheQuota:
         claims = tuple(replace(one, capacity=capacity) for one in seen.claims)
 
         assert isinstance(decide(replace(seen, claims=claims)), Defragment if fits else Hold)
+
+
+@pytest.mark.parametrize("said", ["", "no JSON", "[]", '{"etcd": []}', '{"etcd": {}}', "{}"])
+def test_a_quota_that_a_pod_does_not_tell(said: str) -> None:
+    start = {"name": "start", "env": [{"name": "START_SETTINGS", "value": said}]}
+
+    assert quota_in({"initContainers": [start]}) == 0
+
+
+def test_the_quota_that_a_pod_was_made_with() -> None:
+    cluster = parse_cluster(body(3, etcd={"quotaBackend": "2304Mi"}))
+    made = stateful_set(cluster, replicas=3, operator_image="operator:1", epoch=1)
+
+    assert quota_in(made["spec"]["template"]["spec"]) == 2304 * 1024**2

@@ -73,6 +73,7 @@ class PodState:
     overdue: bool = False
     trust: Trust = AS_MADE
     levels: Levels | None = None
+    quota: int = 0
 
     @property
     def version(self) -> str:

@@ -18,7 +18,7 @@ from world_rules import RuleBroken, rule
 from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.manifests.statefulset import levels_in
+from etcd_stateful.manifests.statefulset import levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership.observation import Foreign, Member, Observation
 from etcd_stateful.membership.steps import (
@@ -430,6 +430,7 @@ class World:
                     image=self._admitted(template["spec"]["containers"][0]["image"]),
                     trust=trust_in(template["spec"]),
                     levels=levels_in(template["spec"]),
+                    quota=quota_in(template["spec"]),
                 )
         for ordinal, pod in self.pods.items():
             if ordinal >= live["spec"]["replicas"]:

@@ -124,6 +124,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         overdue=pod.overdue,
         trust=pod.trust,
         levels=pod.levels,
+        quota=pod.quota,
     )
 
 

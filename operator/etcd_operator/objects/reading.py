@@ -17,7 +17,7 @@ from etcd_operator.objects import last_words, trouble
 from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
-from etcd_stateful.manifests.statefulset import epoch_in, levels_in
+from etcd_stateful.manifests.statefulset import epoch_in, levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
 from etcd_stateful.start import FOUND_DATA
@@ -79,6 +79,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         labelled=_labels(raw).get(naming.MEMBER_ID, ""),
         epoch=epoch_in(raw.get("spec") or {}),
         levels=levels_in(raw.get("spec") or {}),
+        quota=quota_in(raw.get("spec") or {}),
     )
 
 

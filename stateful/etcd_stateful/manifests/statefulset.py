@@ -169,6 +169,11 @@ def epoch_in(pod: Mapping[str, Any]) -> int | None:
     return _epoch(_settings_in(pod))
 
 
+def quota_in(pod: Mapping[str, Any]) -> int:
+    """The quota in bytes that etcd is started with in pods of this spec; 0 where none is said."""
+    return _quota(_settings_in(pod))
+
+
 def _settings_in(pod: Mapping[str, Any]) -> str:
     containers = pod.get("initContainers") or ()
     starts = (one for one in containers if one.get("name") == naming.START_CONTAINER)
@@ -184,6 +189,15 @@ def _epoch(settings: str) -> int | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return said if type(said) is int else None
+
+
+@lru_cache(maxsize=4096)
+def _quota(settings: str) -> int:
+    try:
+        said = json.loads(settings)["etcd"]["quota-backend-bytes"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return 0
+    return said if type(said) is int else 0
 
 
 @lru_cache(maxsize=4096)

@@ -128,6 +128,7 @@ class Pod:
     """That its `start` looks for; None where it does not say."""
     levels: Levels | None = None
     """How it was started to talk to members and clients; None where it is as the record says."""
+    quota: int = 0  # in bytes, that its etcd was started with; 0 where it does not say
 
     @property
     def is_stuck(self) -> bool:
@@ -255,8 +256,7 @@ class Certificate:
     leaf: str = ""
     """Digest of the certificate itself."""
     written: float = 0.0
-    """When the operator wrote it into its Secret, where it was issued by another; 0 where nothing
-    says so."""
+    """When the operator wrote it into its Secret, where another issued it; 0 where none says so."""
     stage: Stage = ""
     """Of an authority: how far its rotation is."""
     generation: int = 1

@@ -17,7 +17,6 @@ known to be too small for a second file is not asked at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from etcd_stateful.api.quantity import parse_quantity
@@ -126,17 +125,19 @@ def is_full(seen: Observation) -> bool:
 
 def has_room(seen: Observation) -> bool:
     """Whether every member that votes says that its file is well below the quota it runs with."""
-    voters = roster.voters(seen)
-    most = ROOM * seen.cluster.etcd.quota_bytes
-    sizes = [seat.status.db_size for seat in voters if seat.serves and seat.status]
-    known = len(sizes) == len(voters) > 0 and max(sizes) <= most
-    return known and _run_with_it(seen, voters)
+    voters, declared = roster.voters(seen), bootstrap.as_running(seen).template_hash
+    return bool(voters) and all(_is_roomy(seen, seat, declared) for seat in voters)
 
 
-def _run_with_it(seen: Observation, voters: Sequence[Seat]) -> bool:
-    """The template may not know of the declared quota yet: of an edit, the version goes first."""
-    declared = bootstrap.as_running(seen).template_hash
-    return all(seat.pod is not None and seat.pod.spec_hash == declared for seat in voters)
+def _is_roomy(seen: Observation, seat: Seat, declared: str) -> bool:
+    """Also by what its pod was made with: the template may not know of the declared quota yet, or
+    be refused with it."""
+    if not seat.serves or seat.status is None or seat.pod is None:
+        return False
+    quota = seen.cluster.etcd.quota_bytes
+    if seat.pod.spec_hash != declared:
+        quota = min(quota, seat.pod.quota)
+    return seat.status.db_size <= ROOM * quota
 
 
 def full(seen: Observation) -> Step | None:

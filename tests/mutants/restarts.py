@@ -414,6 +414,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _UPGRADE,
+        "told <= made == {version_of(live)}",
+        "told <= made",
+        "without a quorum pods alone tell the version, also where somebody has put it right",
+    ),
+    Mutant(
+        _UPGRADE,
         "or record.before or record.untried or",
         "or record.untried or",
         "a change of the version is taken back before the first pod is restarted",

@@ -69,6 +69,18 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
+        "    _tls_back,\n",
+        "    switch.go_back,\n",
+        "TLS is turned off by a template that is refused, and all else waits for that",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        "return taken or (CERTIFICATE, need.secret) in seen.put_off",
+        "return (CERTIFICATE, need.secret) in seen.put_off",
+        "the certificate of applications is written for ever into a Secret of another",
+    ),
+    Mutant(
+        "membership/planner.py",
         "    switch.as_run,\n",
         "",
         "a Secret of before has members restarted that nobody finds any more",

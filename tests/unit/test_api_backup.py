@@ -123,6 +123,26 @@ async def test_what_is_not_refused_can_be_written_to_a_volume(path: str, tmp_pat
     assert (tmp_path / path).read_bytes() == b"a"
 
 
+@pytest.mark.parametrize("longest", [215, 216])
+async def test_a_schedule_whose_path_a_volume_could_hold_was_refused(
+    longest: int, tmp_path: Path
+) -> None:
+    """What is not finished has another name there, without the moment."""
+    path = "a" * longest + "_2026-01-01-03:00_01234567"
+    given = body(storageType="Volume", s3=None, volume={"claimName": "c", "path": path})
+    if longest > 215:
+        with pytest.raises(RefusedBackup, match="a part of 256 bytes"):
+            parse_backup(given)
+        return
+    store = parse_backup(given).store
+    sink = Sink(store, None, root=str(tmp_path), owner_uid="01234567-89ab")
+
+    await sink.put(store.key, b"a")
+    await sink.put(manifest_of(store.key), b"a")
+
+    assert (tmp_path / path).read_bytes() == b"a"
+
+
 def test_one_of_an_interval_may_end_in_a_number() -> None:
     place, policy = {"claimName": "c", "path": "etcd#1"}, {"backupIntervalInSecond": 60}
     assert parse_backup(body(storageType="Volume", s3=None, volume=place, backupPolicy=policy))

@@ -4,8 +4,8 @@ ClusterRole alike. Verb by verb, without wildcards. `create` beside `patch` is f
 which makes what is not there yet.
 */}}
 {{- define "etcd-operator.rules" -}}
-# The resources that are asked for. Only their status is ever written, and the finalizer of a backup
-# with deletionPolicy Delete; an EtcdRestore makes the EtcdCluster that is no longer there, and an
+# The resources that are asked for. Only their status is ever written, the finalizer of a backup
+# with deletionPolicy Delete, and an annotation of each that is begun; an EtcdRestore makes the EtcdCluster that is no longer there, and an
 # EtcdBackupSchedule makes EtcdBackups and deletes those of its own that its retention lets go.
 - apiGroups: [etcd.database.coreos.com]
   resources: [etcdclusters]

@@ -22,6 +22,13 @@ _LONGEST_NAME: Final = 255
 """Of a file, in bytes, on all that Linux mounts."""
 _APPENDED_TO_ONE: Final = len("_01234567_0123.unfinished#1")
 _APPENDED_TO_MANY: Final = len("_v1_2026-01-01-00:00:00.manifest.json")
+_APPENDED_TO_A_RUNS: Final = len(".manifest.json")
+"""What is not finished has a shorter name than the file of a schedule's run, whose moment it
+leaves out."""
+
+RUN: Final = r"\d{4}-\d\d-\d\d-\d\d:\d\d_([^_/]{1,8})"
+"""How the path of a schedule's run ends: its moment, and digits of the schedule's UID."""
+_OF_RUN: Final = re.compile(rf"{RUN}\Z")
 _NUMBERED: Final = re.compile(r"#\d+\Z", re.ASCII)
 
 SECTIONS: Final = {"S3": "s3", "ABS": "abs", "GCS": "gcs", "OSS": "oss", VOLUME: "volume"}
@@ -191,7 +198,8 @@ def unwritable(key: str, *, stamped: bool) -> str:
         stamped: whether revision and time are appended to it.
     """
     lengths = [len(part.encode()) for part in key.split("/")]
-    lengths[-1] += _APPENDED_TO_MANY if stamped else _APPENDED_TO_ONE
+    of_one = _APPENDED_TO_A_RUNS if _OF_RUN.search(key) else _APPENDED_TO_ONE
+    lengths[-1] += _APPENDED_TO_MANY if stamped else of_one
     if max(lengths) > _LONGEST_NAME:
         return (
             f"has a part of {max(lengths)} bytes with what is appended to it, and the name of a "

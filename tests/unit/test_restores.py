@@ -591,6 +591,7 @@ class TestInPlace:
     """A cluster of that name that the restore has not made."""
 
     ID = "00000000000000ab"
+    SSD: ClassVar = {"nodeSelector": {"disk": "ssd"}}
 
     @pytest.fixture
     def world(self) -> World:
@@ -707,6 +708,43 @@ class TestInPlace:
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
         assert "It was so for a day, and this EtcdRestore is given up" in world.status["reason"]
+
+    async def test_one_that_waited_for_a_node_in_a_cluster_that_changes_waited_for_ever(
+        self, world: World
+    ) -> None:
+        """Whenever a node came or went it was said in other words, and the day began anew."""
+        self.confirm(world)
+        for hour in range(25):
+            told = f"waiting for Job c-restore: 0/{3 + hour % 2} nodes are available"
+            self.tell(world, "Working", told)
+            assert await world.settle() == (2.0 if hour < 24 else None)
+            world.clock.now += 3600
+
+        assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
+
+    async def test_one_that_waits_for_something_else_has_a_day_for_that(self, world: World) -> None:
+        self.confirm(world, "00000000000000cd")
+        await world.settle()
+        world.clock.now += GIVE_UP_SECONDS - 1
+        self.tell(world, "Held", "all 7 are used")
+        for _ in range(3):
+            await world.settle()
+            world.clock.now += GIVE_UP_SECONDS // 3 - 1
+
+        assert replacing(world.kube.live(ETCD_RESTORES, "c"))
+
+    async def test_one_that_is_edited_after_it_was_given_up_is_tried(self, world: World) -> None:
+        self.confirm(world)
+        self.tell(world, "Held", "all 7 are used")
+        await world.settle()
+        world.clock.now += GIVE_UP_SECONDS
+        await world.settle()
+        world.edit(SPEC | {"pod": self.SSD, "replace": {"clusterID": self.ID}})
+        self.tell(world, "Held", "all 7 are used", generation=3)
+
+        for _ in range(3):
+            assert await world.settle() == 2.0
+        assert replacing(world.kube.live(ETCD_RESTORES, "c"))
 
     async def test_what_works_after_it_took_over_is_not_given_up(self, world: World) -> None:
         self.confirm(world)

@@ -117,7 +117,7 @@ class Restores:
     def _waited(self, stored: Json) -> float:
         conditions = {one["type"]: one for one in stored.get("conditions") or ()}
         told = conditions.get("Complete") or {}
-        return seconds_since(told.get("lastUpdateTime"), self._wall_clock())
+        return seconds_since(told.get("lastTransitionTime"), self._wall_clock())
 
     async def _with_backup(self, seen: Seen) -> Seen:
         """With the EtcdBackup that the spec names, if it names one."""

@@ -73,7 +73,7 @@ class Seen:
     pod: JobPod = field(default_factory=JobPod)
     """What that EtcdBackup says of its pods."""
     waited: float = 0.0
-    """Seconds since it began to say what `stored` has of it."""
+    """Seconds since it began to say it for the reason that `stored` has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +217,13 @@ def _in_place(seen: Seen, cluster: Born) -> Say:
 
 def _for_a_day(seen: Seen, said: Say) -> Say:
     """Then it is given up. Whoever takes the hindrance away months later, or deletes the cluster,
-    has forgotten what that sets off, and all that was written since would be lost."""
+    has forgotten what that sets off, and all that was written since would be lost.
+
+    The words may be others by then: the scheduler's are whenever a node comes or goes."""
     conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
     told = next((one for one in conditions if one["type"] == "Complete"), {})
-    now = (said.reason, said.message, seen.restore.generation)
-    before = (told.get("reason"), told.get("message"), told.get("observedGeneration"))
+    now = (said.reason, said.status, seen.restore.generation)
+    before = (told.get("reason"), told.get("status"), told.get("observedGeneration"))
     if now != before or seen.waited < GIVE_UP_SECONDS:
         return said
     words = f"{said.message}. It was so for a day, and this EtcdRestore is given up: nothing comes "

@@ -79,9 +79,17 @@ def render(
 def of_restore(
     body: Mapping[str, Any], status: dict[str, Any], said: Say, now: str
 ) -> dict[str, Any]:
-    """The whole status of an EtcdRestore."""
+    """The whole status of an EtcdRestore. With an edit, and with another reason, its times begin
+    anew: by them it is given up (`restores.GIVE_UP_SECONDS`)."""
+    stored: Mapping[str, Any] = body.get("status") or {}
+    generation, reasons = body["metadata"].get("generation", 0), ("SpecAccepted", said.reason)
+    of_now = [
+        one
+        for one in stored.get("conditions") or ()
+        if one.get("observedGeneration") == generation and one.get("reason") in reasons
+    ]
     conditions = [_accepted(), _condition("Complete", said.status, said.reason, said.message)]
-    return _with(body, status, conditions, now)
+    return _with({**body, "status": {"conditions": of_now}}, status, conditions, now)
 
 
 def of_schedule(

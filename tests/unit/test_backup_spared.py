@@ -124,6 +124,24 @@ async def test_one_whose_object_was_brought_back_lost_what_it_was_made_to_keep(
     assert isinstance(await backed_up(root, brought_back=True), Stored), "its own"
 
 
+@pytest.mark.parametrize("of_many", ["brought_back", "scheduled"])
+async def test_one_brought_back_replaced_what_had_not_been_read_back_to_its_end(
+    root: Path, of_many: str
+) -> None:
+    """The Job had stored it whole, and ended with its namespace before it wrote the manifest."""
+    put(root, manifest.undecided("uid-of-before", OURS))
+
+    said = await backed_up(root, **{of_many: True})
+
+    assert isinstance(said, Failure), said
+    assert (said.reason, said.final) == ("AlreadyStored", True)
+    assert "did not come to its end, and may be whole" in said.message
+    assert (root / KEY).read_bytes() == OF_BEFORE
+    for own in (manifest.undecided("uid-b", OURS), manifest.undecided("", OURS)):
+        (root / names.manifest_of(KEY)).write_bytes(own)
+        assert isinstance(await backed_up(root, **{of_many: True}), Stored), "its own, or nobody's"
+
+
 @pytest.mark.parametrize("verify", [False, True])
 async def test_one_whose_job_had_died_gave_way_to_that_of_an_empty_cluster(
     root: Path, monkeypatch: pytest.MonkeyPatch, *, verify: bool

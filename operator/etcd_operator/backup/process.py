@@ -210,11 +210,18 @@ class Backup:
     def _spare_undecided(self, theirs: Undecided, cluster_id: str) -> None:
         """Whoever began it was not stopped here. Its file may be whole all the same."""
         own, known = self._order.owner_uid, theirs.cluster_id
+        whole = f"{self._order.store.key} is a backup that did not come to its end, and may be "
+        whole += "whole"
         if theirs.owner_uid != own and known not in ("", cluster_id):
             raise self._stored_already(
-                f"{self._order.store.key} is a backup that did not come to its end, and may be "
-                f"whole, of etcd cluster {known}, and this would be of {cluster_id}. It stays as "
+                f"{whole}, of etcd cluster {known}, and this would be of {cluster_id}. It stays as "
                 "it is: give this EtcdBackup another path"
+            )
+        copy = self._order.scheduled or self._order.brought_back
+        if copy and theirs.owner_uid not in ("", own):
+            raise self._stored_already(
+                f"{whole}, of another object (UID {theirs.owner_uid}). It stays as it is. This "
+                "EtcdBackup can be deleted"
             )
 
     def _stored_already(self, words: str) -> Stopped:

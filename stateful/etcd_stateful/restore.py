@@ -144,8 +144,9 @@ def too_high(manifest: Manifest | None, bump: int) -> str:
         return ""
     return (
         f"its revisions would begin at {revision + bump}, and what etcd can count to is near: each "
-        "restore in place of a backup of the cluster itself doubles them. Restore one of a lower "
-        "revision, or copy the keys into a new cluster (etcdctl make-mirror), which begins at 1"
+        "restore in place of a backup of the cluster itself by its path doubles them. Name its "
+        "EtcdBackup in spec.backupRef, restore one of a lower revision, or copy the keys into a "
+        "new cluster (etcdctl make-mirror), which begins at 1"
     )
 
 

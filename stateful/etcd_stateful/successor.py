@@ -33,7 +33,10 @@ class Successor:
     token: str
     cluster_id: int
     bump: int
-    """How much higher its revisions begin than the backup's end."""
+    """How much higher its revisions would begin if those of the backup were not known. On record
+    of the cluster that comes of it."""
+    raised_by: int
+    """How much higher they begin than the backup's end."""
     claim: str = ""
     """UID of the claim that holds all of it; empty until one does."""
 
@@ -55,6 +58,7 @@ def successor(
     epoch: int,
     first: tuple[str, str],
     bump: int,
+    raised_by: int = 0,
     store: Store,
     backup: str = "",
 ) -> Successor:
@@ -63,11 +67,14 @@ def successor(
     Args:
         epoch: the one that it will begin.
         first: name and peer URL of its first member.
+        raised_by: 0 where it is the whole of `bump`.
     """
     token, (name, url) = f"{cluster_uid}-{epoch}-{restore}", first
     member_id = identity.member_id([url], token)
     cluster_id = identity.cluster_id([member_id])
-    return Successor(restore, store, backup, name, url, member_id, token, cluster_id, bump)
+    return Successor(
+        restore, store, backup, name, url, member_id, token, cluster_id, bump, raised_by or bump
+    )
 
 
 def bump(live: int, last: int) -> int:
@@ -84,6 +91,21 @@ def bump(live: int, last: int) -> int:
     return (live or max(0, 2 * last - BUMP)) + BUMP
 
 
+def raised_by(live: int, last: int, revision: int) -> int:
+    """By how much of that a backup is raised: its own revisions count, or each restore of one of
+    the cluster itself would double them.
+
+    Only where a member says that the cluster has come at least so far. Else the backup is of
+    another, or nobody knows what was reached.
+
+    Args:
+        live: as for `bump`.
+        last: as for `bump`.
+        revision: of the backup, at least; 0 where that is not known.
+    """
+    return bump(live, last) - (revision if 0 < revision <= live else 0)
+
+
 def as_json(one: Successor) -> dict[str, object]:
     return {
         "restore": one.restore,
@@ -94,7 +116,7 @@ def as_json(one: Successor) -> dict[str, object]:
         "clusterID": identity.to_hex(one.cluster_id),
         "bump": one.bump,
         "claim": one.claim,
-    }
+    } | ({"raisedBy": one.raised_by} if one.raised_by != one.bump else {})
 
 
 def from_json(raw: Mapping[str, Any]) -> Successor:
@@ -112,5 +134,6 @@ def from_json(raw: Mapping[str, Any]) -> Successor:
         token=str(raw["token"]),
         cluster_id=identity.from_hex(raw["clusterID"]),
         bump=whole(raw["bump"]),
+        raised_by=whole(raw.get("raisedBy", raw["bump"])),
         claim=str(raw["claim"]),
     )

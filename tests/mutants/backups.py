@@ -196,6 +196,18 @@ MUTANTS: Final = [
         "a cluster that is restored every night is replaced by one that cannot run",
     ),
     Mutant(
+        "successor.py",
+        "0 < revision <= live",
+        "revision",
+        "clients of a cluster that was restored see revisions again that they had seen",
+    ),
+    Mutant(
+        "backup/status.py",
+        'one.get("observedGeneration") == generation and ',
+        "",
+        "a restore that was edited, to be tried again, is given up at once",
+    ),
+    Mutant(
         "backup/restores.py",
         'return _for_a_day(seen, said) if "generation" in told else said',
         "return said",

@@ -229,7 +229,7 @@ RECORD = replace(
     issued=((1, "run"),),
     links=Links(Link("Static", "peer", "operator"), Link("Issued", issuer=Issuer("a", "b", "c"))),
     chosen=Chosen("b", STORE),
-    successor=Successor("uid-r", STORE, "b", "a-4", "http://a-4:2380", 3, "t", 4, 5, "uid-c"),
+    successor=Successor("uid-r", STORE, "b", "a-4", "http://a-4:2380", 3, "t", 4, 5, 3, "uid-c"),
     retired=(6,),
     accounts=Accounts(("root",), ("reader",), on=True),
 )

@@ -32,7 +32,7 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.progress import restoring
 from etcd_stateful.records import BadRecord, dump_bootstrap, load_bootstrap
 from etcd_stateful.restore import BUMP
-from etcd_stateful.successor import bump
+from etcd_stateful.successor import bump, raised_by
 
 MOST = 600
 
@@ -655,6 +655,58 @@ class TestRevisions:
         world.apply(decide(world.observe()))
 
         assert f"--bump-revision={8 * BUMP + 3}" in str(world.jobs[-1])
+
+    @pytest.mark.parametrize(
+        ("lies", "live", "raised"),
+        [
+            (6 * BUMP, 7 * BUMP + 3, 2 * BUMP + 3),
+            (7 * BUMP + 3, 7 * BUMP + 3, BUMP),
+            # Another cluster's, or who answers knows little: nothing is known of what was reached.
+            (7 * BUMP + 4, 7 * BUMP + 3, 8 * BUMP + 3),
+            (0, 7 * BUMP + 3, 8 * BUMP + 3),
+            (True, 7 * BUMP + 3, 8 * BUMP + 3),
+        ],
+    )
+    def test_each_restore_of_an_own_backup_doubled_them(
+        self, lies: int, live: int, raised: int
+    ) -> None:
+        """Those of the backup are there already. What is on record is what was reached."""
+        world = running()
+        world.revision = live
+        world.backups["b"] = backup(etcdRevision=lies, sha256="ab")
+        world.ask(backupRef={"name": "b"})
+        go(world, lambda one: isinstance(one, CreateJob))
+        world.apply(decide(world.observe()))
+
+        assert f"--bump-revision={raised}" in str(world.jobs[-1])
+        assert world.record.successor
+        assert world.record.successor.bump == live + BUMP
+        assert load_bootstrap(dump_bootstrap(world.record)) == world.record
+
+    def test_of_whatever_lies_at_a_path_are_not_known(self) -> None:
+        """So it is with a status that does not say which file its revision is of."""
+        world = running()
+        world.backups["b"] = backup(etcdRevision=world.revision)
+        world.ask(backupRef={"name": "b"})
+        go(world, lambda one: isinstance(one, CreateJob))
+        world.apply(decide(world.observe()))
+
+        assert f"--bump-revision={world.revision + BUMP}" in str(world.jobs[-1])
+
+    def test_are_raised_by_all_that_is_on_record_if_nobody_can_be_asked(self) -> None:
+        """The backup's may be of before that, or of a cluster that had come further."""
+        assert raised_by(0, 3 * BUMP, 2 * BUMP) == bump(0, 3 * BUMP)
+
+    def test_of_a_record_from_before_are_raised_by_as_much_as_it_says(self) -> None:
+        world = running()
+        world.ask()
+        until(world, "CreateJob")
+        text = dump_bootstrap(world.record)
+
+        assert "raisedBy" not in text
+        taking = load_bootstrap(text).successor
+        assert taking is not None
+        assert taking.raised_by == taking.bump
 
 
 class TestTheRecord:

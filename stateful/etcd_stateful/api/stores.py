@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from etcd_stateful.api.reading import Reader
@@ -65,6 +65,9 @@ class Store:
     """Of the one backup that is meant; empty: whatever lies there."""
     ca_secret: str = ""
     """Name of the Secret with the authorities of the store's certificate; empty: public ones."""
+    revision: int = field(default=0, repr=False, compare=False)
+    """Of that one backup, as its EtcdBackup says; 0 where that is not known. No part of the place,
+    and not on record with it."""
 
     @property
     def section(self) -> str:

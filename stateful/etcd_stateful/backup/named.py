@@ -76,7 +76,9 @@ def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
     found = _unfinished(backup, status) or _place(backup, str(status.get("location") or ""))
     if isinstance(found, Awaited):
         return found
-    return replace(found, sha256=str(status.get("sha256") or ""))
+    sha256, said = str(status.get("sha256") or ""), status.get("etcdRevision")
+    revision = said if sha256 and type(said) is int else 0  # `type`, because a bool is an int too.
+    return replace(found, sha256=sha256, revision=revision)
 
 
 def pod_of(body: Mapping[str, Any] | None) -> JobPod:

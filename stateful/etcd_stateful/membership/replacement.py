@@ -41,7 +41,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.successor import Successor, bump, successor
+from etcd_stateful.successor import Successor, bump, raised_by, successor
 
 FAILED = "RestoreFailed"
 
@@ -97,6 +97,7 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
         epoch=record.epoch + 1,
         first=(naming.pod(seen.cluster.name, ordinal), seen.cluster.peer_url(ordinal)),
         bump=bump(live, record.bump),
+        raised_by=raised_by(live, record.bump, found.revision),
         store=found,
         backup=restore.source.name if isinstance(restore.source, BackupRef) else "",
     )
@@ -141,7 +142,7 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
 
 
 def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Claim) -> Step:
-    record = takeover.to_be(recorded(seen), taking)
+    record = replace(takeover.to_be(recorded(seen), taking), bump=taking.raised_by)
     by = f" (the store is that of EtcdBackup {taking.backup})" if taking.backup else ""
     step = filling.by_job(seen, claim, Filling(record, taking.store, by, field="spec"))
     if isinstance(step, Failed):

@@ -722,6 +722,23 @@ class TestInPlace:
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
 
+    async def test_one_that_was_edited_while_nobody_looked_at_its_cluster_waited_for_ever(
+        self, world: World
+    ) -> None:
+        """The spec of the EtcdCluster was refused, and its status stays as it was until then."""
+        self.confirm(world)
+        self.tell(world, "Working", "waiting for Job c-restore")
+        await world.settle()
+        world.edit(SPEC | {"pod": self.SSD, "replace": {"clusterID": self.ID}})
+        assert await world.settle() == 2.0
+        world.clock.now += GIVE_UP_SECONDS - 1
+        assert await world.settle() == 2.0
+        world.clock.now += 1
+        assert await world.settle() is None
+
+        assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
+        assert world.status["reason"].startswith("the spec has been edited")
+
     async def test_one_that_waits_for_something_else_has_a_day_for_that(self, world: World) -> None:
         self.confirm(world, "00000000000000cd")
         await world.settle()

@@ -205,7 +205,8 @@ def _in_place(seen: Seen, cluster: Born) -> Say:
         words = f"cluster {cluster.cluster_id} serves the data of the backup, in place"
         return Say("Restored", words, "True")
     if told.get("generation", restore.generation) != restore.generation:
-        return Say("Restoring", "the spec has been edited and is looked at", after=LOOK_SECONDS)
+        words = f"the spec has been edited and is to be looked at: {cluster.doing}"
+        return _for_a_day(seen, Say("Restoring", words, after=LOOK_SECONDS))
     if state == FAILED and "generation" in told:
         kept = f"{words}. EtcdCluster {restore.name} goes on with the data that it has"
         return Say("RestoreFailed", kept, "False", failed=True)

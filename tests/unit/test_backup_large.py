@@ -310,6 +310,33 @@ class TestTheWordForARestore:
         assert isinstance(found, Failure)
         assert found.reason == "NoClusterRecorded"
 
+    @pytest.mark.parametrize(
+        "said",
+        [
+            pytest.param({"a": "b" * 2**20}, id="long"),
+            pytest.param({"a": [[]] * 500_000}, id="1 s of an operator's time, at each look"),
+        ],
+    )
+    async def test_one_that_the_operator_would_not_read_was_read_without_end(
+        self, folder: Folder, said: dict[str, Any]
+    ) -> None:
+        """It fits, and the operator took the Job's word for none, and made it again."""
+        found = await self.told(folder, said)
+
+        assert isinstance(found, Failure)
+        assert (found.reason, found.final) == ("NoClusterRecorded", True)
+
+    def test_little_may_not_become_much_in_an_operator(self) -> None:
+        """Whoever may write into a store says what a manifest has."""
+        told = {"version": "3.7.3", "revision": 1, "packed": packing.pack('{"a":1}' + " " * 2**20)}
+        assert outcome.parse(json.dumps({"described": told})) == Said()
+
+    def test_what_is_unpacked_is_all_of_it_or_nothing(self) -> None:
+        packed = packing.pack("1" * 100)
+        assert packing.unpack(packed, 100) == "1" * 100
+        with pytest.raises(ValueError, match="more than 99 bytes"):
+            packing.unpack(packed, 99)
+
     @pytest.mark.parametrize("packed", ["", "H4sI", "Hé", 1, None, packing.pack("[]")])
     def test_what_is_no_packed_spec_is_no_word(self, packed: Any) -> None:
         told = {"described": {"packed": packed, "version": "3.7.3", "revision": 1}}

@@ -8,7 +8,7 @@ from etcd_stateful.api.stores import Store, not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest, Manifest
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.outcome import MOST_BYTES, Described, Failure, serialise
+from etcd_stateful.backup.outcome import MOST_BYTES, Described, Failure, parse, serialise
 
 
 async def describe(order: Order, sink: Sink) -> Described | Failure:
@@ -39,8 +39,14 @@ def _described(store: Store, key: str, found: Manifest) -> Described | Failure:
         words += "make one with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     described = Described(found.cluster["spec"], found.version, found.revision)
-    if len(serialise(described).encode()) > MOST_BYTES:
+    if not _is_heard(described):
         words = f"{store.path_field}: the EtcdCluster recorded in {key} is too long to be handed "
         words += "over, even packed: make it by hand, with spec.bootstrap.restore"
         return Failure("NoClusterRecorded", words, final=True)
     return described
+
+
+def _is_heard(described: Described) -> bool:
+    """Whether the operator takes it: what it does not is read again and again."""
+    text = serialise(described)
+    return len(text.encode()) <= MOST_BYTES and parse(text).described is not None

@@ -31,6 +31,9 @@ _LONGEST: Final = 900
 
 MOST_BYTES: Final = 4000
 
+_MOST_UNPACKED: Final = 256 * 1024
+"""Of a spec, which others may have written: an operator that reads it does nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -228,7 +231,8 @@ def _proven(given: Mapping[str, Any]) -> Proven:
 
 
 def _described(given: Mapping[str, Any]) -> Described:
-    spec = loads(packing.unpack(given["packed"])) if "packed" in given else given["spec"]
+    packed = "packed" in given
+    spec = loads(packing.unpack(given["packed"], _MOST_UNPACKED)) if packed else given["spec"]
     if not isinstance(spec, Mapping):
         raise TypeError("the spec is no object")
     return Described(dict(spec), str(given["version"]), whole(given["revision"]))

@@ -7,7 +7,7 @@ import zlib
 from typing import Final
 
 LONGEST: Final = 3 * 1024 * 1024
-"""Of what is unpacked. The manifest has to be larger than that: it keeps the same spec."""
+"""Of what is unpacked, in bytes. The manifest has to be larger: it keeps the same spec."""
 
 _GZIP: Final = 31
 _BEGINS: Final = "H4sI"
@@ -22,10 +22,13 @@ def is_packed(text: str) -> bool:
     return text.startswith(_BEGINS)
 
 
-def unpack(text: str) -> str:
-    """No more of it than the longest; raises ValueError."""
+def unpack(text: str, most: int = LONGEST) -> str:
+    """All of it, or ValueError: where it has more bytes than that, too."""
+    packed, unpacking = base64.b64decode(text, validate=True), zlib.decompressobj(_GZIP)
     try:
-        packed = base64.b64decode(text, validate=True)
-        return zlib.decompressobj(_GZIP).decompress(packed, LONGEST).decode()
+        unpacked = unpacking.decompress(packed, most + 1)
     except zlib.error as error:
         raise ValueError(f"it cannot be unpacked: {error}") from error
+    if len(unpacked) > most:
+        raise ValueError(f"it has more than {most} bytes")
+    return unpacked.decode()

@@ -143,7 +143,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "replacement": "a human's EtcdRestore in place: tests/unit",
     "beginning.without_backup": "a cluster that is to be born from a backup: tests/unit",
     "origin": "a cluster that is born from a backup: tests/unit",
-    "recovery.as_run": "a Secret of before a recovery: tests/unit/test_recovery_disturbed.py",
     "recovery._strangers_stopped": "no pods but its own in the model: tests/unit",
     "roll.not_looked_at": "the model's StatefulSet controller sees edits at once: tests/unit",
     "upgrade.let_in: Wait": "the model's StatefulSet controller sees edits at once: tests/unit",

@@ -37,24 +37,6 @@ MUTANTS: Final = [
         "if not (taken_on and empty):",
         "whoever lost a cluster's data is told that there never was any",
     ),
-    Mutant(
-        _SURVIVOR,
-        " or _why_spent(seen, asked)\n",
-        "\n",
-        "words that are spent count again where only claims know of it",
-    ),
-    Mutant(
-        "membership/planner.py",
-        "    recovery.as_run,\n",
-        "",
-        "a Secret of before keeps members off their own volumes",
-    ),
-    Mutant(
-        "membership/recovery.py",
-        " or epoch not in witnesses:",
-        ":",
-        "an edited annotation alone raises the epoch",
-    ),
     Mutant(_SURVIVOR, "if pod.ready or _leader(", "if _leader(", "kubelets are not asked"),
     Mutant(
         _SURVIVOR,

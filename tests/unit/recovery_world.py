@@ -139,21 +139,11 @@ class RecoveryWorld(World):
             raise Conflict("there is no Secret")
         new, old = step.record, self.record
         with contextlib.ExitStack() as stack:
-            if not new.survivor and new.epoch > old.epoch and self._are_of(new.epoch):
-                stack.enter_context(_instead("bootstrap", self._may_follow))
-            elif new.epoch != old.epoch:
+            if new.epoch != old.epoch:
                 stack.enter_context(_instead("bootstrap", self._may_raise))
             elif old.survivor and not new.survivor:
                 stack.enter_context(_instead("bootstrap", self._may_end))
             super()._write_bootstrap(step)
-
-    def _are_of(self, epoch: int) -> bool:
-        return {self.epochs[one.uid] for one in self.claims.values() if one.data} == {epoch}
-
-    def _may_follow(self, _: World, old: Bootstrap, new: Bootstrap) -> None:
-        """A Secret of before may be put back; no volume's epoch ends by that."""
-        as_it_was = replace(new, epoch=old.epoch, members=old.members, size=old.size)
-        rule(as_it_was == old, "I7", "more than the epoch that is")
 
     def _may_raise(self, _: World, old: Bootstrap, new: Bootstrap) -> None:
         asked = self.cluster.recovery

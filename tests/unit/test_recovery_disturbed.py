@@ -10,17 +10,10 @@ from recovery_world import RecoveryWorld, formed, lost
 from worlds import drive, is_write
 
 from etcd_stateful.manifests.statefulset import epoch_in
-from etcd_stateful.membership import budget, quorum, recovery, survivor
+from etcd_stateful.membership import budget, quorum, survivor
 from etcd_stateful.membership.observation import Observation, StartAnswer
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.membership.steps import (
-    DeleteClaim,
-    DeletePod,
-    Hold,
-    Settled,
-    Wait,
-    WriteBootstrap,
-)
+from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait
 from etcd_stateful.ticket import Finding
 
 
@@ -175,60 +168,6 @@ def test_what_a_recovery_made_that_is_not_on_record_is_said_with_the_way_on() ->
     world.ask(1)
 
     assert drive(world) == Settled()
-
-
-class TestSecretOfBefore:
-    """Put back from a backup that is older than the recovery, whose words are still there."""
-
-    def restored(self) -> RecoveryWorld:
-        world = formed()
-        kept = world.record
-        world.wipe(0, 2)
-        drive(world, idle=3)
-        world.ask(1)
-        assert drive(world) == Settled()
-        world.secret = (world.secret[0] + 1, kept)
-        world.history.clear()
-        return world
-
-    def test_the_recovery_was_carried_out_once_more_when_nobody_answered(self) -> None:
-        """Members that had joined since formed a second cluster of the same ID."""
-        world = self.restored()
-        for pod in world.pods.values():
-            pod.silent = True
-
-        assert isinstance(drive(world), Wait)
-        assert {type(step) for step in world.history} == {WriteBootstrap}
-        for pod in world.pods.values():
-            pod.silent = False
-        assert drive(world) == Settled()
-        assert world.record.epoch == 2
-
-    def test_a_pod_that_was_made_again_was_kept_off_its_own_volume(self) -> None:
-        world = self.restored()
-        world.restart_pod(0)
-
-        assert drive(world) == Settled()
-        assert [type(step) for step in world.history] == [WriteBootstrap]
-
-    def test_words_that_are_spent_do_not_count_where_only_claims_know_of_it(self) -> None:
-        seen = replace(self.restored().observe(), etcd=None, statuses={}, pods=())
-        bare = replace(seen, stateful_set=None)
-
-        assert recovery.as_run(bare) is None
-        assert survivor.accepted(bare) is None
-        assert "carried out" in survivor.why_not(bare, bare.cluster.recovery)
-
-    def test_an_annotation_of_one_claim_or_of_all_proves_nothing_alone(self) -> None:
-        seen = formed().observe()
-        later = [replace(one, record=replace(one.record, epoch=2)) for one in seen.claims]
-
-        assert recovery.as_run(replace(seen, claims=tuple(later))) is None
-        seen = self.restored().observe()
-        assert recovery.as_run(seen) is not None
-        first, *others = seen.claims
-        older = replace(first, record=replace(first.record, epoch=1))
-        assert recovery.as_run(replace(seen, claims=(older, *others))) is None
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,6 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     bootstrap.one_cluster,
     beginning.as_edited,
     _predecessors,
-    recovery.as_run,
     switch.as_run,
     upgrade.as_run,
     _Edits(rotation.turn),

@@ -17,15 +17,7 @@ from dataclasses import replace
 from etcd_stateful import naming, records
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.recovery_job import made_of, recovery_job
-from etcd_stateful.manifests.statefulset import epoch_in
-from etcd_stateful.membership import (
-    bootstrap,
-    filling,
-    going_back,
-    replicas,
-    roster,
-    survivor,
-)
+from etcd_stateful.membership import bootstrap, filling, going_back, roster, survivor
 from etcd_stateful.membership.observation import Claim, Job, Observation, Pod, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -38,24 +30,6 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-
-
-def as_run(seen: Observation) -> Step | None:
-    """Claims, and a pod or the StatefulSet, are of a later epoch than the record: its Secret was
-    put back from a backup of before a recovery. A pod that was made for the record's epoch could
-    not start on its volume, and the words of that recovery would count again."""
-    record, live = recorded(seen), seen.stateful_set
-    if not record.latched or record.survivor or record.successor or live is None:
-        return None
-    epoch = survivor.newest_epoch(seen)
-    held = [claim.own_record for claim in seen.claims if claim.ordinal < seen.replicas]
-    agreed = all(one is None or one.epoch == epoch for one in held)
-    witnesses = {epoch_in(live["spec"]["template"]["spec"]), *(pod.epoch for pod in seen.pods)}
-    if epoch <= record.epoch or not agreed or epoch not in witnesses:
-        return None
-    words = f"all claims are of epoch {epoch}, and the record was of {record.epoch}"
-    follows = replace(records.recovered(record, replicas.on_record(record)), epoch=epoch)
-    return WriteBootstrap.of(seen, follows, words, final=True)
 
 
 def carry_out(seen: Observation) -> Step | None:

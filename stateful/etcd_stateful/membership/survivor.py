@@ -79,15 +79,7 @@ def why_not(seen: Observation, asked: Recovery) -> str:
         return why
     if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _speaks(seen, pod)]:
         return f"it calls {', '.join(alive)} fenced, and {', '.join(alive)} answers"
-    seat = roster.named(seen, asked.survivor)
-    return _why_no_survivor(seen, asked.survivor, seat) or _why_spent(seen, asked)
-
-
-def _why_spent(seen: Observation, asked: Recovery) -> str:
-    """The record may be of before it (`recovery.as_run`)."""
-    if (newest := newest_epoch(seen)) <= asked.epoch:
-        return ""
-    return f"it names epoch {asked.epoch}, and claims are of {newest}: it has been carried out"
+    return _why_no_survivor(seen, asked.survivor, roster.named(seen, asked.survivor))
 
 
 def _why_not_meant(seen: Observation, asked: Recovery) -> str:
@@ -228,16 +220,10 @@ def why_no_claim(seen: Observation, claim: Claim) -> str:
         return f"claim {claim.name} was restored or cloned"
     if not is_ours(seen, claim):
         return f"claim {claim.name} holds data of another cluster"
-    newest = newest_epoch(seen)
+    newest = max(one.record.epoch for one in seen.claims if one.record and is_ours(seen, one))
     if record.epoch < newest:
         return f"claim {claim.name} is of epoch {record.epoch}, and others of {newest}"
     return ""
-
-
-def newest_epoch(seen: Observation) -> int:
-    """That one of this cluster's claims is on record as of; 0 where none is."""
-    ours = (one.record.epoch for one in seen.claims if one.record and is_ours(seen, one))
-    return max(ours, default=0)
 
 
 def is_ours(seen: Observation, claim: Claim) -> bool:

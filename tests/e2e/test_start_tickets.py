@@ -12,6 +12,7 @@ from harness.api import CLAIMS, PODS, POLICIES, Json
 from harness.clusters import Cluster, is_ready, is_waiting_in_start
 from harness.node import empty, kill_container, volume_path
 from harness.place import Place
+from harness.probes import container
 from harness.waiting import eventually, steadily
 
 
@@ -239,23 +240,10 @@ def forge(place: Place, cluster: Cluster, pod: Json) -> Json:
         "clusterID": listed.cluster_id,
         "initial": cluster_line(cluster),
     }
-    confined = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "runAsUser": 65532,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    container = {
-        "name": "forger",
-        "image": place.operator.image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-c", FORGER, json.dumps(known)],
-        "securityContext": confined,
-    }
+    forger = container("forger", place.operator.image, "python3", "-c", FORGER, json.dumps(known))
     manifest = {
         "metadata": {"name": "forger"},
-        "spec": {"restartPolicy": "Never", "containers": [container]},
+        "spec": {"restartPolicy": "Never", "containers": [forger]},
     }
     place.kube.create(PODS, manifest, place.namespace)
     phase = eventually(

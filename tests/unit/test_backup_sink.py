@@ -90,7 +90,7 @@ async def test_a_file_is_written_and_checked_as_it_comes(sink: Sink, tmp_path: P
     content += hashlib.sha256(content).digest()
     (tmp_path / KEY).write_bytes(content)
     with (tmp_path / "copy").open("wb") as file:
-        checked = await save(sink, KEY, file)
+        checked = await save(sink, KEY, file, len(content))
 
     assert (tmp_path / "copy").read_bytes() == content
     assert checked.finish() == hashlib.sha256(content).hexdigest()
@@ -125,7 +125,7 @@ async def test_a_disk_that_is_full_is_said_at_once(
 ) -> None:
     (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
     with pytest.raises(OSError, match="No space"):
-        await save(sink, KEY, full)
+        await save(sink, KEY, full, 50 * PIECE)
 
 
 def clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

@@ -378,16 +378,20 @@ class TestAtRest:
 class TestTakenLater:
     """A name that only the issuer's part needs, of a cluster that has what it takes to go on."""
 
+    async def taken(self, bench, kind, name):
+        """By somebody else, and long known, when there is something to be done for members."""
+        theirs = {"metadata": {"name": name, "namespace": "default"}, "mine": {}}
+        bench.kube.put(kind, theirs)
+        await a_while(bench, 200)
+        bench.kube.remove(SERVICES, "default", "a")
+        await a_while(bench, 20)
+
     @pytest.mark.parametrize("kind", [SECRETS, CERTIFICATES])
     async def test_the_cluster_goes_on_and_says_so(self, settled, kind):
         settled.nodes.issuer.running = False
         for taken in (SECRETS, CERTIFICATES):
             settled.kube.remove(taken, "default", "a-peer-issued")
-        theirs = {"metadata": {"name": "a-peer-issued", "namespace": "default"}, "mine": {}}
-        settled.kube.put(kind, theirs)
-        await a_while(settled, 200)
-        settled.kube.remove(SERVICES, "default", "a")
-        await a_while(settled, 20)
+        await self.taken(settled, kind, "a-peer-issued")
 
         assert settled.kube.find(SERVICES, "a"), "members find each other by it"
         told = settled.condition("Blocked")
@@ -399,11 +403,7 @@ class TestTakenLater:
 
     async def test_the_secret_of_applications_is_not_written_over_either(self, settled):
         settled.kube.remove(SECRETS, "default", "a-client-tls")
-        theirs = {"metadata": {"name": "a-client-tls", "namespace": "default"}, "mine": {}}
-        settled.kube.put(SECRETS, theirs)
-        await a_while(settled, 200)
-        settled.kube.remove(SERVICES, "default", "a")
-        await a_while(settled, 20)
+        await self.taken(settled, SECRETS, "a-client-tls")
 
         assert settled.kube.find(SERVICES, "a")
         assert "Secret a-client-tls" in settled.condition("Blocked")["message"]

@@ -10,10 +10,17 @@ from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup.integrity import Checked
 
 
-async def save(sink: Sink, key: str, file: BinaryIO) -> Checked:
-    """All of it, written and seen by the check; raises StoreFailed and OSError.
+class BrokenOff(Exception):
+    """The store has ended it early, and called that no error."""
+
+
+async def save(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Checked:
+    """All of it, written and seen by the check; raises StoreFailed, BrokenOff and OSError.
 
     Both are the work of threads, in which Python does not hold them up, while the next pieces come.
+
+    Args:
+        size: in bytes, as the store has said.
     """
     checked = Checked()
     async with contextlib.aclosing(sink.read(key)) as pieces:
@@ -21,4 +28,6 @@ async def save(sink: Sink, key: str, file: BinaryIO) -> Checked:
             await asyncio.gather(
                 asyncio.to_thread(file.write, piece), asyncio.to_thread(checked.update, piece)
             )
+    if checked.size != size:
+        raise BrokenOff(f"{key}: the store sent {checked.size} of {size} bytes")
     return checked

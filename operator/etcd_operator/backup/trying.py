@@ -19,7 +19,7 @@ from grpc import ssl_channel_credentials
 from etcd_operator.backup.beside import bytes_beside
 from etcd_operator.backup.channel import Silent, asked, secured
 from etcd_operator.backup.measuring import measure, patience
-from etcd_operator.backup.saving import save
+from etcd_operator.backup.saving import BrokenOff, save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.credentials import signing
 from etcd_stateful.backup import manifest as manifests
@@ -64,15 +64,13 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
 
 async def _saved(order: Order, sink: Sink, path: Path) -> Checked:
     """Raises StoreFailed and OSError."""
-    key = order.store.key
-    size = await sink.size(key)
-    with path.open("wb") as file:
-        checked = await save(sink, key, file)
-    if checked.size != size:
-        where = f"{order.store.path_field}: {key}"
-        words = f"{where}: the store sent {checked.size} of {size} bytes"
-        raise StoreFailed(Failure("StoreUnreachable", words))
-    return checked
+    size = await sink.size(order.store.key)
+    try:
+        with path.open("wb") as file:
+            return await save(sink, order.store.key, file, size)
+    except BrokenOff as error:
+        words = f"{order.store.path_field}: {error}"
+        raise StoreFailed(Failure("StoreUnreachable", words)) from error
 
 
 def _write_certificates(folder: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etcd_operator.backup.beside import manifest_beside
-from etcd_operator.backup.saving import save
+from etcd_operator.backup.saving import BrokenOff, save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.start import volume
 from etcd_stateful import marker
@@ -125,9 +125,10 @@ async def _manifest(sink: Sink, key: str) -> Manifest | None:
 async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
     # It need not outlive this pod, which begins anew; `finish` syncs what is made of it.
     with path.open("wb") as file:
-        checked = await save(sink, key, file)
-    if checked.size != size:
-        raise Undone(f"{key}: the store sent {checked.size} of {size} bytes")
+        try:
+            checked = await save(sink, key, file, size)
+        except BrokenOff as error:
+            raise Undone(str(error)) from error
     try:
         return _Fetched(checked.size, checked.finish())
     except Damaged as error:

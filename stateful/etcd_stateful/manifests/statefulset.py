@@ -166,12 +166,12 @@ def levels_in(pod: Mapping[str, Any]) -> Levels | None:
 
 def epoch_in(pod: Mapping[str, Any]) -> int | None:
     """Whose data `start` looks for in pods of this spec; None where it does not say."""
-    return _epoch(_settings_in(pod))
+    return _whole(_settings_in(pod), "epoch")
 
 
 def quota_in(pod: Mapping[str, Any]) -> int:
     """The quota in bytes that etcd is started with in pods of this spec; 0 where none is said."""
-    return _quota(_settings_in(pod))
+    return _whole(_settings_in(pod), "etcd", "quota-backend-bytes") or 0
 
 
 def _settings_in(pod: Mapping[str, Any]) -> str:
@@ -183,21 +183,14 @@ def _settings_in(pod: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _epoch(settings: str) -> int | None:
+def _whole(settings: str, *path: str) -> int | None:
     try:
-        said = json.loads(settings)["epoch"]
+        said = json.loads(settings)
+        for key in path:
+            said = said[key]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return said if type(said) is int else None
-
-
-@lru_cache(maxsize=4096)
-def _quota(settings: str) -> int:
-    try:
-        said = json.loads(settings)["etcd"]["quota-backend-bytes"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return 0
-    return said if type(said) is int else 0
 
 
 @lru_cache(maxsize=4096)

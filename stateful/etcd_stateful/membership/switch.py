@@ -39,7 +39,6 @@ from etcd_stateful.records import MemberRecord
 
 _WAITS: Final = Wait("everything else to be done; then TLS is changed as spec.TLS asks")
 
-
 _TURNS: Final = 2
 """From one end to the other."""
 

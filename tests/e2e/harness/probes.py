@@ -1,4 +1,4 @@
-"""Pods that try who lets them in: each with labels and a namespace of its choice."""
+"""Pods of the tests' own: above all those that try who lets them in, by labels and namespace."""
 
 from __future__ import annotations
 
@@ -38,17 +38,22 @@ CONFINED = {
 }
 
 
+def container(name: str, image: str, *command: str) -> Json:
+    """One that every namespace lets in."""
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(command),
+        "securityContext": CONFINED,
+    }
+
+
 class Probe:
     def __init__(self, kube: Kube, namespace: str, name: str, image: str, labels: Json) -> None:
         self._kube, self._namespace, self._name = kube, namespace, name
-        container = {
-            "name": "probe",
-            "image": image,
-            "imagePullPolicy": "IfNotPresent",
-            "command": ["sleep", "infinity"],
-            "securityContext": CONFINED,
-        }
-        spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+        sleeps = container("probe", image, "sleep", "infinity")
+        spec = {"containers": [sleeps], "terminationGracePeriodSeconds": 0}
         kube.create(PODS, {"metadata": {"name": name, "labels": labels}, "spec": spec}, namespace)
 
     def is_up(self) -> None:

@@ -9,7 +9,7 @@ import grpc
 import minors
 import pytest
 from aetcd import rpc
-from etcd_live import Cluster, Member, compact, eventually, put, put_all
+from etcd_live import Cluster, Member, compact, eventually, put, put_all, raise_alarm
 
 from etcd_operator.applied import Done, Uncertain
 from etcd_operator.etcd.changes import change
@@ -30,6 +30,15 @@ async def overwrite(member: Member, times: int) -> int:
     """Most of what is written is history in the end; the last revision."""
     turns = ((turn, number) for turn in range(times) for number in range(KEYS))
     return await put_all(member, ((b"key-%d" % n, bytes([turn]) * LARGE) for turn, n in turns))
+
+
+async def filled(cluster: Cluster) -> tuple[GrpcEtcd, Member, MemberStatus]:
+    """A cluster of one that refuses writes for want of space."""
+    cluster.begin(1, quota_backend_bytes=str(32 * MIB))
+    etcd, member = await cluster.ready(), cluster.first[0]
+    with pytest.raises(rpc.AioRpcError, match="database space exceeded"):
+        await overwrite(member, 10)
+    return etcd, member, await status(cluster, etcd)
 
 
 async def status(cluster: Cluster, etcd: GrpcEtcd) -> MemberStatus:
@@ -82,11 +91,7 @@ async def test_a_file_shrinks_to_what_is_in_use(cluster):
 
 
 async def test_a_full_quota_ends_once_space_is_given_back(cluster):
-    cluster.begin(1, quota_backend_bytes=str(32 * MIB))
-    etcd, member = await cluster.ready(), cluster.first[0]
-    with pytest.raises(rpc.AioRpcError, match="database space exceeded"):
-        await overwrite(member, 10)
-    full = await status(cluster, etcd)
+    etcd, member, full = await filled(cluster)
     assert any("NOSPACE" in error for error in full.errors)
     alarms = await etcd.alarms(cluster.at(member))
     assert alarms == (Alarm("NOSPACE", full.member_id),)
@@ -107,11 +112,7 @@ async def test_a_full_quota_ends_once_space_is_given_back(cluster):
 @minors.differing("cluster", minors.OLDEST, minors.NEWEST)
 async def test_what_a_compaction_has_freed_at_the_quota_is_seen_once_it_is_counted_anew(cluster):
     """Nobody can write there, and without another commit the member says that all is in use."""
-    cluster.begin(1, quota_backend_bytes=str(32 * MIB))
-    etcd, member = await cluster.ready(), cluster.first[0]
-    with pytest.raises(rpc.AioRpcError, match="database space exceeded"):
-        await overwrite(member, 10)
-    full = await status(cluster, etcd)
+    etcd, member, full = await filled(cluster)
     await etcd.recount(cluster.at(member))  # which takes nothing away
     assert await value(member, b"key-7")
     await compact(member, full.revision)
@@ -125,15 +126,6 @@ async def test_what_a_compaction_has_freed_at_the_quota_is_seen_once_it_is_count
     assert (await status(cluster, etcd)).revision == full.revision
 
 
-async def raise_alarm(cluster: Cluster, alarm: Alarm) -> None:
-    member, kind = cluster.first[0], rpc.AlarmType.Value(alarm.kind)
-    request = rpc.AlarmRequest(
-        action=rpc.AlarmRequest.ACTIVATE, memberID=alarm.member_id, alarm=kind
-    )
-    async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
-        await rpc.MaintenanceStub(channel).Alarm(request, timeout=5)
-
-
 @minors.differing("cluster", minors.OLDEST, minors.NEWEST)
 async def test_etcd_3_5_takes_writes_although_its_data_differs_once_another_alarm_is_over(cluster):
     """So that one stays until the data is right."""
@@ -142,7 +134,7 @@ async def test_etcd_3_5_takes_writes_although_its_data_differs_once_another_alar
     at, said = cluster.at(member), await status(cluster, etcd)
     full, corrupt = Alarm("NOSPACE", said.member_id), Alarm("CORRUPT", said.member_id)
     for alarm in (full, corrupt):
-        await raise_alarm(cluster, alarm)
+        await raise_alarm(member, rpc.AlarmType.Value(alarm.kind), alarm.member_id)
     with pytest.raises(rpc.AioRpcError, match="corrupt cluster"):
         await put(member, b"a", b"b")
 

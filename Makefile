@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CACHE ?= $(or $(ETCD_OPERATOR_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/etcd-operator)
-LOCK := $(shell cat requirements/*.lock 2>/dev/null | sha256sum | cut -c1-12)
+LOCK := $(shell cat requirements/{dev,operator}.lock 2>/dev/null | sha256sum | cut -c1-12)
 VENV := $(CACHE)/venv-$(LOCK)
 PYTHON := $(VENV)/bin/python
 export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/stateful:$(CURDIR)/tests/cluster
@@ -75,7 +75,7 @@ charts: ## Copy crds/ into the operator's chart
 	@cp crds/*.yaml charts/etcd-operator/files/crds/
 lock: ## Pin requirements anew, with hashes
 	@python3 -m venv $(CACHE)/uv && $(CACHE)/uv/bin/pip install --quiet uv
-	@for each in operator dev; do $(CACHE)/uv/bin/uv pip compile --quiet --no-header --upgrade \
+	@for each in operator dev bench; do $(CACHE)/uv/bin/uv pip compile --quiet --no-header --upgrade \
 	  --generate-hashes --python-version 3.11 requirements/$$each.in -o requirements/$$each.lock; done
 clean: ## Remove what this checkout built; caches and the cluster stay
 	@rm -rf build/image build/bench .mypy_cache .ruff_cache .pytest_cache

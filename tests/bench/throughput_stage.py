@@ -10,9 +10,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import aws_cli
 from throughput_job import SECRET
 
 from etcd_stateful import identity, naming, restore
@@ -47,6 +49,7 @@ class Stage:
         # As in the image. Where Python may not write bytecode, each program would compile them.
         for package in OURS:
             compileall.compile_dir(package, quiet=1)
+        aws_cli.installed()
         (self.folder / "s3").mkdir()
         self.s3 = S3Server(self.folder / "s3").start()
         self.bucket = self.s3.bucket(BUCKET)
@@ -83,6 +86,10 @@ class Stage:
     @property
     def data(self) -> Path:
         return self.folder / "data"
+
+    @property
+    def url(self) -> str:
+        return f"s3://{BUCKET}/{KEY}"
 
     @property
     def target(self) -> Path:
@@ -164,22 +171,34 @@ class Stage:
         peak, seconds = done.stdout.split()[-2:]
         return Job(int(peak), {"once started": float(seconds)})
 
-    # By hand.
+    # By hand, with AWS's client or with curl.
 
     def save_and_upload(self) -> Job:
+        return self._saved_and("aws", lambda: aws_cli.copy(self.s3, str(self.saved), self.url))
+
+    def save_and_curl(self) -> Job:
+        return self._saved_and("curl", lambda: self._curl("--upload-file", str(self.saved)))
+
+    def _saved_and(self, client: str, upload: Callable[[], None]) -> Job:
         began = time.monotonic()
         run("etcdctl", f"--endpoints={self.endpoint}", "snapshot", "save", str(self.saved))
         there = time.monotonic()
-        self._curl("--upload-file", str(self.saved))
-        return Job(0, {"etcdctl": there - began, "curl": time.monotonic() - there})
+        upload()
+        return Job(0, {"etcdctl": there - began, client: time.monotonic() - there})
 
     def download_and_restore(self) -> Job:
+        return self._restored_by("aws", lambda file: aws_cli.copy(self.s3, self.url, file))
+
+    def curl_and_restore(self) -> Job:
+        return self._restored_by("curl", lambda file: self._curl("--output", file))
+
+    def _restored_by(self, client: str, download: Callable[[str], None]) -> Job:
         file = self.target / "snapshot.db"
         began = time.monotonic()
-        self._curl("--output", str(file))
+        download(str(file))
         there = time.monotonic()
         self._etcdutl(file)
-        return Job(0, {"curl": there - began, "etcdutl": time.monotonic() - there})
+        return Job(0, {client: there - began, "etcdutl": time.monotonic() - there})
 
     def _etcdutl(self, file: Path) -> None:
         """As our Job has it run."""

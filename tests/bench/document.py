@@ -128,8 +128,8 @@ def page(report: Json) -> str:
         "",
         "`make bench` measures on your machine and writes `build/bench/report.json`. This page is",
         "made from tests/bench/report.json, which `--keep` writes; change that, not this page.",
-        f"Machine: {machine['cores']} cores, {machine['nodes']} nodes, Kubernetes",
-        f"{machine['kubernetes']}, kernel {machine['kernel']}.",
+        f"Machine: {machine['cores']} cores, Kubernetes {machine['kubernetes']}, kernel",
+        f"{machine['kernel']}.",
         "",
         "| what | measured | target |",
         "|---|---|---|",
@@ -148,10 +148,15 @@ def _how(name: str, part: Json) -> list[str]:
     stolen = how.get("stolen_percent", 0)
     shared = f" The host kept {stolen} % of the processors' time back for others." if stolen else ""
     return [
-        f"`python tests/bench/run.py --only {name}`, {how['date']}, commit {how['commit']}, load",
-        f"{how['load_before']} before and {how['load_after']} after.{shared}",
+        f"`python tests/bench/run.py --only {name}`, {how['date']}, commit {how['commit']}, on",
+        f"{count(how['nodes'], 'node')}, load {how['load_before']} before and",
+        f"{how['load_after']} after.{shared}",
         *how.get("remarks", ()),
     ]
+
+
+def count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _creation(part: Json) -> list[str]:

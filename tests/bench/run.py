@@ -54,9 +54,12 @@ def main() -> int:
         "fleet": lambda: Fleet(options.fleet_size, options.fleet_runs).measure(),
         "throughput": lambda: Throughput(options.gib, options.throughput).measure(),
     }
-    report: dict[str, Any] = {"machine": machine(kube)}
+    found = machine(kube)
+    nodes = found.pop("nodes")
+    report: dict[str, Any] = {"machine": found}
     for name in options.only or parts:
         report[name] = measured(name, parts[name], options.wait)
+        report[name]["how"]["nodes"] = nodes
         put_down(report, keep=options.keep)
     reach.close()
     say(f"\n{document.summary(report)}\n\nreport: {OUTPUT.relative_to(ROOT)}")

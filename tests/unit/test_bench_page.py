@@ -12,8 +12,8 @@ import document
 
 Json = dict[str, Any]
 
-MACHINE = {"cores": 2, "nodes": 3, "kubernetes": "v1.36.3", "kernel": "6.1"}
-HOW = {"date": "2026-01-02", "commit": "abc", "load_before": 0.1, "load_after": 1.2}
+MACHINE = {"cores": 2, "kubernetes": "v1.36.3", "kernel": "6.1"}
+HOW = {"date": "2026-01-02", "commit": "abc", "load_before": 0.1, "load_after": 1.2, "nodes": 3}
 SIDES = ("ours", "by hand", "curl")
 PROCESSOR = {"programs": 1.0, "etcd": 0.5, "S3 server": 0.25}
 

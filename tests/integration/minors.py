@@ -10,6 +10,9 @@ MINORS = ("3.5", "3.6", "3.7")
 
 OLDEST, *_, NEWEST = MINORS
 
+BEFORE = "3.4"
+"""Not supported; its data is what the oldest that is can take in."""
+
 
 def in_every_run(*minors: str, of: Iterable[str] = MINORS) -> list[object]:
     """As parameters: `make verify` has those that are not in every run."""

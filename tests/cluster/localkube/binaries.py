@@ -120,6 +120,11 @@ def etcd(version: str) -> Path:
     return cached(f"etcd-v{version}", [version], make)
 
 
+def etcd_before() -> Path:
+    """etcd and etcdctl of a minor that is not supported, but moved in from."""
+    return _installed("etcd_before", "go.etcd.io/etcd", "go.etcd.io/etcd/etcdctl")
+
+
 def build_all() -> None:
     """All that the cluster runs, before any of it is started."""
     for build in (kubernetes, containerd, runc, coredns, network_policies):
@@ -136,6 +141,8 @@ def link_tools() -> None:
     for name in ("etcd", "etcdctl", "etcdutl"):
         tools[name] = newest / name
         tools |= {f"{name}-{version}": etcd(version) / name for version in etcd_versions()}
+    for name in ("etcd", "etcdctl"):
+        tools[f"{name}-{pinned('ETCD_BEFORE_IS')}"] = etcd_before() / name
     for name, target in tools.items():
         replace_link(BUILD / "bin" / name, target)
     replace_link(BUILD / "cert-manager-crds", cert_manager() / "crds")

@@ -602,9 +602,12 @@ async def test_an_etcd_with_users_says_which_one_is_needed(
 ) -> None:
     cluster.begin(1)
     await cluster.ready()
-    tool = str(BINARIES / cluster.binary.name.replace("etcd", "etcdctl", 1))
     for words in ("user add root --no-password", "user grant-role root root", "auth enable"):
-        command = (tool, f"--endpoints={endpoint(cluster.first[0])}", *words.split())
+        command = (
+            cluster.tool("etcdctl"),
+            f"--endpoints={endpoint(cluster.first[0])}",
+            *words.split(),
+        )
         run = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
         out, errors = await run.communicate()
         assert run.returncode == 0, out + errors

@@ -73,8 +73,7 @@ class Target:
     def etcdutl(self, before: Callable[[], object] | None = None) -> None:
         words = restore.etcdutl("new-0", self.member.peer_url, TOKEN, RAISED)
         words = [word.replace(naming.VOLUME_PATH, str(self.root)) for word in words]
-        tool = self.cluster.binary.name.replace("etcd", "etcdutl", 1)
-        command = [str(BINARIES / tool), *words[1:]]
+        command = [self.cluster.tool("etcdutl"), *words[1:]]
         subprocess.run(command, check=True, capture_output=True, preexec_fn=before)
 
     async def job(self) -> int:
@@ -99,8 +98,7 @@ class Target:
 
 
 def ctl(cluster: Cluster, *words: str) -> Any:
-    tool = cluster.binary.name.replace("etcd", "etcdctl", 1)
-    command = [str(BINARIES / tool), f"--endpoints={endpoint(cluster.first[0])}", *words]
+    command = [cluster.tool("etcdctl"), f"--endpoints={endpoint(cluster.first[0])}", *words]
     done = subprocess.run([*command, "-w", "json"], check=True, capture_output=True)
     return json.loads(done.stdout)
 
@@ -168,10 +166,9 @@ async def test_a_watcher_of_before_is_told_that_its_revisions_are_gone(
     old.kill()
     await new.start()
 
-    tool = cluster.binary.name.replace("etcd", "etcdctl", 1)
     words = [f"--endpoints={endpoint(new.member)}", "watch", "key-1", f"--rev={seen + 1}"]
     watcher = await asyncio.create_subprocess_exec(
-        str(BINARIES / tool), *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        cluster.tool("etcdctl"), *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     async with asyncio.timeout(90):
         out, _ = await watcher.communicate()

@@ -214,14 +214,17 @@ async def test_what_is_not_what_was_stored_is_not_tried(
 async def test_with_users_root_is_known_by_its_certificate(pod: Pod, cluster: Cluster) -> None:
     done = await pod.store()
     data = pod.stores / "etcd.db"
-    tool = str(BINARIES / cluster.binary.name.replace("etcd", "etcdctl", 1))
     for words in (
         "user add root:pw",
         "user grant-role root root",
         "auth enable",
         f"--user=root:pw snapshot save {data}",
     ):
-        command = [tool, f"--endpoints={endpoint(cluster.first[0])}", *words.split()]
+        command = [
+            cluster.tool("etcdctl"),
+            f"--endpoints={endpoint(cluster.first[0])}",
+            *words.split(),
+        ]
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
     path = pod.stores / "etcd.db.manifest.json"
     digest = hashlib.sha256(data.read_bytes()).hexdigest()

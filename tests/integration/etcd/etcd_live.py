@@ -126,6 +126,10 @@ class Cluster:
     def minor(self) -> str:
         return self.binary.name.removeprefix("etcd-").rpartition(".")[0]
 
+    def tool(self, name: str) -> str:
+        """The path of etcdctl or etcdutl of the same version."""
+        return str(BINARIES / self.binary.name.replace("etcd", name, 1))
+
     @property
     def cluster_id(self) -> int:
         return identity.cluster_id(self.member_id(member) for member in self.first)

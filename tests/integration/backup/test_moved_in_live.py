@@ -1,0 +1,97 @@
+"""An etcd older than those supported, moved in by a backup and a new cluster."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from etcd_live import Cluster, binary
+from minors import BEFORE, NEWEST, OLDEST
+from test_backup_live import endpoint, told
+from test_restore_live import RAISED, STORE, TOKEN, Target, ctl, lived
+
+from etcd_operator.backup.__main__ import back_up
+from etcd_stateful.backup.outcome import Stored
+from etcd_stateful.restore import REFUSED_EXIT
+
+pytestmark = pytest.mark.integration
+
+SECRET = ("--user=root:secret",)
+
+
+@pytest.fixture
+def old(data: Path) -> Iterator[Cluster]:
+    yield from begun(BEFORE, data / "old", "token-old")
+
+
+@pytest.fixture
+def new(data: Path) -> Iterator[Cluster]:
+    yield from begun(OLDEST, data / "new", TOKEN)
+
+
+@pytest.fixture
+def newest(data: Path) -> Iterator[Cluster]:
+    yield from begun(NEWEST, data / "newest", TOKEN)
+
+
+def begun(minor: str, folder: Path, token: str) -> Iterator[Cluster]:
+    folder.mkdir()
+    found = Cluster(binary(minor), folder, token)
+    yield found
+    for member in found.members:
+        print(member.last_words)  # shown where the test failed
+        member.kill()
+
+
+async def stored(old: Cluster, stores: Path) -> Path:
+    """Keys, a lease and a root that is not asked for yet, in the folder."""
+    await lived(old)
+    lease = ctl(old, "lease", "grant", "3600")["ID"]
+    ctl(old, "put", "leased", "value", f"--lease={lease:x}")
+    for words in ("user add root:secret", "user grant-role root root"):
+        ctl(old, *words.split())
+    stores.mkdir()
+    done = await back_up(told(old, STORE), root=str(stores))
+    assert isinstance(done, Stored)
+    assert done.version.startswith(f"{BEFORE}.")
+    return stores
+
+
+def ask_for_users(cluster: Cluster) -> None:
+    words = [f"--endpoints={endpoint(cluster.first[0])}", "auth", "enable"]
+    subprocess.run([cluster.tool("etcdctl"), *words], check=True, capture_output=True)
+
+
+async def test_keys_leases_and_users_of_3_4_are_served_by_3_5(
+    old: Cluster, new: Cluster, tmp_path: Path
+) -> None:
+    stores = await stored(old, tmp_path / "stores")
+    before = ctl(old, "get", "", "--prefix")
+    target = Target(new, tmp_path / "target", stores)
+
+    assert await target.job() == 0, target.said.read_text()
+    await target.start()
+
+    after = ctl(new, "get", "", "--prefix")
+    assert after["kvs"] == before["kvs"]
+    assert after["header"]["revision"] >= before["header"]["revision"] + RAISED
+    lease = next(one["lease"] for one in before["kvs"] if "lease" in one)
+    assert ctl(new, "lease", "timetolive", f"{lease:x}", "--keys")["keys"]
+    ask_for_users(new)
+    assert ctl(new, *SECRET, "get", "", "--prefix")["kvs"] == before["kvs"]
+    with pytest.raises(subprocess.CalledProcessError):
+        ctl(new, "get", "", "--prefix")
+
+
+async def test_data_of_3_4_is_not_given_to_a_minor_that_cannot_take_it_in(
+    old: Cluster, newest: Cluster, tmp_path: Path
+) -> None:
+    stores = await stored(old, tmp_path / "stores")
+    target = Target(newest, tmp_path / "target", stores)
+
+    assert await target.container("fetch") == REFUSED_EXIT
+
+    assert "etcd 3.4 or 3.5" in target.said.read_text()
+    assert not target.marked

@@ -39,7 +39,7 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
     """Of a spec from which nothing can be made."""
     conditions = [
         _condition("Accepted", "False", "InvalidSpec", problem),
-        _condition("Complete", "False", "InvalidSpec", "the spec is not accepted"),
+        _condition("Complete", "False", "InvalidSpec", problem),
     ]
     return _with(body, kept(body, _KEPT), conditions, now)
 

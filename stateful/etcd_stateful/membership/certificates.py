@@ -136,7 +136,7 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
             if found is None or found.problem:
                 if _is_trusted(seen, need):
                     continue
-                return _issue(seen, need, found, "is needed")
+                return _issue(seen, need, found, "is made: there was none")
         elif reason := _why(need, found, known):
             return _issue(seen, need, found, reason)
     return None
@@ -156,7 +156,7 @@ def _why(need: Need, found: Certificate | None, known: Certificates) -> str:
     if authority is None or authority.problem:
         return ""
     if found is None:
-        return "is needed"
+        return "is made: there was none"
     if found.problem:
         return f"is made anew: {found.problem}"
     if why := _why_other(need, found, authority):

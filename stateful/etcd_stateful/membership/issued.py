@@ -260,7 +260,7 @@ def _take(
         return None
     if used is None:
         why = leaf.used.problem if leaf.used else ""
-        reason = f"is made anew: {why}" if why else "is needed"
+        reason = f"is made anew: {why}" if why else "is made: there was none"
     elif chosen.leaf != used.leaf:
         reason = f"was renewed by {link.issuer}"
     elif set(used.trusts) != trusts:

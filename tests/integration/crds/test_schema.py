@@ -155,9 +155,9 @@ def test_subresources_columns_and_short_name(crds: CRDS) -> None:
     assert columns("EtcdCluster") == [
         "Phase", "Size", "Ready", "Version", "Age", "Plan", "ClusterID",
     ]  # fmt: skip
-    assert "Succeeded" in columns("EtcdBackup")
-    assert "Succeeded" in columns("EtcdRestore")
-    assert {"Schedule", "Last", "Success", "Missed"} <= {*columns("EtcdBackupSchedule")}
+    assert {"Succeeded", "State", "Message"} <= {*columns("EtcdBackup")}
+    assert {"Succeeded", "State", "Message"} <= {*columns("EtcdRestore")}
+    assert {"State", "Missed", "LastRun", "Message"} <= {*columns("EtcdBackupSchedule")}
 
 
 def test_the_chart_holds_a_copy() -> None:

@@ -141,6 +141,12 @@ def test_a_stateful_set_made_again_is_put_back():
     assert found == ("Normal", "PutBack", "put back StatefulSet a: x")
 
 
+def test_a_claim_that_a_restore_in_place_needs_was_never_there_before() -> None:
+    step = ApplyChild("PersistentVolumeClaim", "data-a-3", {}, "x")
+    found = news_of(None, step, seen(), created=True)
+    assert found == ("Normal", "Created", "created PersistentVolumeClaim data-a-3")
+
+
 def budget(least):
     return {"metadata": {"name": "a"}, "spec": {"minAvailable": least}}
 

@@ -69,8 +69,9 @@ _OF_AUTH: Final[Mapping[type[Change], str]] = {
     SetPassword: "PasswordChanged",
 }
 
-_LATER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
-"""Children that a running cluster may lack because an older operator made none."""
+_LATER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy", "PersistentVolumeClaim"})
+"""Children that a running cluster may lack: an older operator made none, and a claim is made for
+a restore in place alone."""
 
 
 def news_of(

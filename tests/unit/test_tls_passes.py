@@ -205,6 +205,21 @@ class TestCreation:
         assert data(bench, "a-peer-tls")["peer-ca.crt"] == authority != before["peer-ca.crt"]
         assert bench.status["phase"] == "Running"
 
+    async def test_an_authority_tampered_with_before_anything_runs_is_not_said_to_be_missing(
+        self, bench
+    ):
+        declare(bench)
+        while bench.kube.find(SECRETS, "a-peer-ca") is None:
+            await bench.once()
+        live = bench.kube.live(SECRETS, "a-peer-ca")
+        live["data"]["ca.key"] = base64.b64encode(b"mine").decode()
+        bench.kube.put(SECRETS, live)
+        bench.events.posted.clear()
+        await bench.run()
+        said = [words for _, _, words in bench.events.posted if "Secret a-peer-ca " in words]
+        assert len(said) == 1
+        assert "is made anew: " in said[0]
+
     async def test_one_link_alone(self, bench):
         declare(bench, TLS={"peer": "Managed", "client": "Plaintext"})
         await bench.run()

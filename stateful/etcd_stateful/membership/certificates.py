@@ -136,7 +136,7 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
             if found is None or found.problem:
                 if _is_trusted(seen, need):
                     continue
-                return _issue(seen, need, found, "is made: there was none")
+                return _issue(seen, need, found, lacking(found))
         elif reason := _why(need, found, known):
             return _issue(seen, need, found, reason)
     return None
@@ -155,15 +155,18 @@ def _why(need: Need, found: Certificate | None, known: Certificates) -> str:
     authority = known.secrets.get(need.signed_by, {}).get("authority")
     if authority is None or authority.problem:
         return ""
-    if found is None:
-        return "is made: there was none"
-    if found.problem:
-        return f"is made anew: {found.problem}"
+    if found is None or found.problem:
+        return lacking(found)
     if why := _why_other(need, found, authority):
         return f"is made anew: {why}"
     if known.now >= renewed_at(found.begins, found.ends):
         return "is renewed: two thirds of its life are over"
     return ""
+
+
+def lacking(found: Certificate | None) -> str:
+    """Why one is made: there is none, or it cannot be used."""
+    return f"is made anew: {found.problem}" if found else "is made: there was none"
 
 
 def _why_other(need: Need, found: Certificate, authority: Certificate) -> str:

@@ -25,7 +25,7 @@ from etcd_stateful.api.tls import Trust
 from etcd_stateful.certificates import Need, Role, as_issued, trust_of
 from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
-from etcd_stateful.membership.certificates import UNUSABLE, is_left, trusted_by_pods
+from etcd_stateful.membership.certificates import UNUSABLE, is_left, lacking, trusted_by_pods
 from etcd_stateful.membership.observation import (
     Certificate,
     Issued,
@@ -259,8 +259,7 @@ def _take(
     if chosen is None:
         return None
     if used is None:
-        why = leaf.used.problem if leaf.used else ""
-        reason = f"is made anew: {why}" if why else "is made: there was none"
+        reason = lacking(leaf.used)
     elif chosen.leaf != used.leaf:
         reason = f"was renewed by {link.issuer}"
     elif set(used.trusts) != trusts:

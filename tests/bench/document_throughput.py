@@ -5,8 +5,6 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-import aws_cli
-
 Json = dict[str, Any]
 
 WAYS = ("backup", "restore")
@@ -37,7 +35,7 @@ def section(part: Json) -> list[str]:
         f"{runs} runs on each side, in turns: the same etcd, S3 server and data, all in memory.",
         "The operator's are the containers of its Jobs as processes, from their start to their",
         "end, without what the kubelet takes for a pod. By hand is `etcdctl snapshot save` and",
-        f"`aws s3 cp` (AWS CLI {aws_cli.version()}), then `aws s3 cp` and the same",
+        f"`aws s3 cp` (AWS CLI {part['aws_cli']}), then `aws s3 cp` and the same",
         "`etcdutl`. For comparison the same with curl, in one piece that nobody checks, which is",
         "about as fast as this machine can copy. What only the operator does is to check etcd's",
         "hash on the way, to sign each part by its SHA-256, and to leave a manifest.",

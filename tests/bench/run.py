@@ -54,19 +54,18 @@ def main() -> int:
         "fleet": lambda: Fleet(options.fleet_size, options.fleet_runs).measure(),
         "throughput": lambda: Throughput(options.gib, options.throughput).measure(),
     }
-    found = machine(kube)
-    nodes = found.pop("nodes")
-    report: dict[str, Any] = {"machine": found}
+    report: dict[str, Any] = {"machine": machine(kube)}
     for name in options.only or parts:
-        report[name] = measured(name, parts[name], options.wait)
-        report[name]["how"]["nodes"] = nodes
+        report[name] = measured(kube, name, parts[name], options.wait)
         put_down(report, keep=options.keep)
     reach.close()
     say(f"\n{document.summary(report)}\n\nreport: {OUTPUT.relative_to(ROOT)}")
     return 0
 
 
-def measured(name: str, part: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:
+def measured(
+    kube: Kube, name: str, part: Callable[[], dict[str, Any]], wait: int
+) -> dict[str, Any]:
     """The part's figures, with when and how they were taken."""
     before = quiet(wait)
     say(f"== {name}")
@@ -74,7 +73,7 @@ def measured(name: str, part: Callable[[], dict[str, Any]], wait: int) -> dict[s
     figures = part()
     say(f"   {name}: {time.monotonic() - began:.0f} s")
     how = {
-        **taken(),
+        **taken(kube),
         "load_before": round(before, 1),
         "load_after": round(os.getloadavg()[0], 1),
         "stolen_percent": stolen(asked, processors()),
@@ -82,9 +81,13 @@ def measured(name: str, part: Callable[[], dict[str, Any]], wait: int) -> dict[s
     return {**figures, "how": how}
 
 
-def taken() -> dict[str, str]:
-    """When, and of which code."""
-    return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "commit": commit()}
+def taken(kube: Kube) -> dict[str, Any]:
+    """When, of which code, and on how many nodes."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "nodes": len(kube.request("GET", "/api/v1/nodes")["items"]),
+    }
 
 
 def processors() -> tuple[int, int]:
@@ -139,7 +142,6 @@ def machine(kube: Kube) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "kubernetes": kube.request("GET", "/version")["gitVersion"],
-        "nodes": len(kube.request("GET", "/api/v1/nodes")["items"]),
     }
 
 

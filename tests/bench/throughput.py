@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import aws_cli
 from aetcd import rpc
 from throughput_stage import GIB, Job, Stage
 
@@ -48,6 +49,7 @@ class Throughput:
         return {
             "target_ratio": TARGET_RATIO,
             "target_memory_mib": TARGET_MEMORY,
+            "aws_cli": aws_cli.version(),
             "sizes": [self._of(size) for size in self.sizes],
         }
 
@@ -76,18 +78,21 @@ def measured(stage: Stage, gib: float, runs: int) -> Json:
     size = asyncio.run(fill(stage, int(gib * GIB)))
     settle(stage)
     told: Json = {"gib": gib, "bytes": size}
-    ways: Ways = (stage.back_up, stage.save_and_upload, stage.save_and_curl)
-    told["backup"] = compared(stage, size, ways, runs, stored=True)
+    told["backup"] = compared(stage, size, backups(stage), runs, stored=True)
     _say(gib, "backup", told["backup"])
     told["write_ms"] = latencies(stage)
     print(f"  {gib} GiB, writes meanwhile: {told['write_ms']}", flush=True)
     stage.clean(stored=True)
     stage.back_up()
     stage.end_etcd()
-    ways = (stage.restore, stage.download_and_restore, stage.curl_and_restore)
-    told["restore"] = compared(stage, size, ways, runs, stored=False)
+    restores = (stage.restore, stage.download_and_restore, stage.curl_and_restore)
+    told["restore"] = compared(stage, size, restores, runs, stored=False)
     _say(gib, "restore", told["restore"])
     return told
+
+
+def backups(stage: Stage) -> Ways:
+    return stage.back_up, stage.save_and_upload, stage.save_and_curl
 
 
 def compared(stage: Stage, size: int, ways: Ways, runs: int, *, stored: bool) -> Json:
@@ -173,8 +178,7 @@ def latencies(stage: Stage) -> Json:
     with writing(stage) as found:
         time.sleep(IDLE_SECONDS)
     told["at rest"] = percentiles(found)
-    ways: Ways = (stage.back_up, stage.save_and_upload, stage.save_and_curl)
-    for side, way in zip(SIDES, ways, strict=True):
+    for side, way in zip(SIDES, backups(stage), strict=True):
         stage.clean(stored=True)
         with writing(stage) as found:
             way()

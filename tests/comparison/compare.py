@@ -81,7 +81,7 @@ def parse() -> argparse.Namespace:
 
 
 def circumstances(kube: Kube, wait: int) -> Json:
-    return {**machine(kube), **taken(), "load_before": quiet(wait)}
+    return {**machine(kube), **taken(kube), "load_before": quiet(wait)}
 
 
 def possible() -> list[str]:

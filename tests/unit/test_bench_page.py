@@ -44,7 +44,8 @@ def size(gib: float, backup: Json, restore: Json) -> Json:
 
 
 def page(*sizes: Json) -> str:
-    part = {"target_ratio": 0.9, "target_memory_mib": 128, "sizes": list(sizes), "how": HOW}
+    targets = {"target_ratio": 0.9, "target_memory_mib": 128}
+    part = {**targets, "aws_cli": "1.2.3", "sizes": list(sizes), "how": HOW}
     return document.page({"machine": MACHINE, "throughput": part})
 
 

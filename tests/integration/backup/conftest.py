@@ -15,7 +15,7 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "etcd")
 import clouds
 import memory
 import minors
-from etcd_live import BINARIES, Cluster, binary, fill
+from etcd_live import BINARIES, Cluster, fill, started
 
 from etcd_operator.backup import __main__ as entry
 from localkube.azure import AzureServer
@@ -46,11 +46,8 @@ def oss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @pytest.fixture(params=minors.EACH)
 def cluster(request: pytest.FixtureRequest, data: Path) -> Iterator[Cluster]:
-    found = Cluster(binary(request.param), data, f"token-{request.param}")
-    yield found
-    for member in found.members:
-        print(member.last_words)  # shown where the test failed
-        member.kill()
+    with started(request.param, data, f"token-{request.param}") as found:
+        yield found
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from clouds import FULL
-from etcd_live import BINARIES, Cluster, Member, fill
+from etcd_live import Cluster, Member, fill
 from faulty import proxied
 from minors import NEWEST, OLDEST, differing
 
@@ -41,6 +41,11 @@ pytestmark = pytest.mark.integration
 
 def endpoint(member: Member) -> str:
     return f"http://{member.url_host}:{member.client_port}"
+
+
+def etcdctl(cluster: Cluster, *words: str) -> list[str]:
+    """The command that asks its first member."""
+    return [cluster.tool("etcdctl"), f"--endpoints={endpoint(cluster.first[0])}", *words]
 
 
 def at_s3(s3: S3Server, bucket: str, key: str = "a/etcd.backup") -> Store:
@@ -76,9 +81,8 @@ def told(cluster: Cluster, store: Store, **changes: Any) -> Order:
 
 
 def restored(cluster: Cluster, file: Path, tmp_path: Path) -> dict[str, Any]:
-    """What etcd's own tool of the same minor makes of the file; it checks the hash as well."""
-    found = sorted(BINARIES.glob(f"etcdutl-{cluster.minor}*")) or [BINARIES / "etcdutl"]
-    tool = str(found[-1])
+    """What etcd's own tool of the same version makes of the file; it checks the hash as well."""
+    tool = cluster.tool("etcdutl")
     target = tmp_path / "restored"
     subprocess.run([tool, "snapshot", "restore", str(file), f"--data-dir={target}"], check=True,
                    capture_output=True)  # fmt: skip
@@ -603,11 +607,7 @@ async def test_an_etcd_with_users_says_which_one_is_needed(
     cluster.begin(1)
     await cluster.ready()
     for words in ("user add root --no-password", "user grant-role root root", "auth enable"):
-        command = (
-            cluster.tool("etcdctl"),
-            f"--endpoints={endpoint(cluster.first[0])}",
-            *words.split(),
-        )
+        command = etcdctl(cluster, *words.split())
         run = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
         out, errors = await run.communicate()
         assert run.returncode == 0, out + errors

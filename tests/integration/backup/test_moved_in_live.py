@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from etcd_live import Cluster, binary
+from etcd_live import Cluster, started
 from minors import BEFORE, NEWEST, OLDEST
-from test_backup_live import endpoint, told
+from test_backup_live import etcdctl, told
 from test_restore_live import RAISED, STORE, TOKEN, Target, ctl, lived
 
 from etcd_operator.backup.__main__ import back_up
@@ -23,26 +24,26 @@ SECRET = ("--user=root:secret",)
 
 @pytest.fixture
 def old(data: Path) -> Iterator[Cluster]:
-    yield from begun(BEFORE, data / "old", "token-old")
+    with started(BEFORE, folder(data, "old"), "token-old") as found:
+        yield found
 
 
 @pytest.fixture
 def new(data: Path) -> Iterator[Cluster]:
-    yield from begun(OLDEST, data / "new", TOKEN)
+    with started(OLDEST, folder(data, "new"), TOKEN) as found:
+        yield found
 
 
 @pytest.fixture
 def newest(data: Path) -> Iterator[Cluster]:
-    yield from begun(NEWEST, data / "newest", TOKEN)
+    with started(NEWEST, folder(data, "newest"), TOKEN) as found:
+        yield found
 
 
-def begun(minor: str, folder: Path, token: str) -> Iterator[Cluster]:
-    folder.mkdir()
-    found = Cluster(binary(minor), folder, token)
-    yield found
-    for member in found.members:
-        print(member.last_words)  # shown where the test failed
-        member.kill()
+def folder(data: Path, name: str) -> Path:
+    """Two clusters have members of the same names."""
+    (data / name).mkdir()
+    return data / name
 
 
 async def stored(old: Cluster, stores: Path) -> Path:
@@ -57,11 +58,6 @@ async def stored(old: Cluster, stores: Path) -> Path:
     assert isinstance(done, Stored)
     assert done.version.startswith(f"{BEFORE}.")
     return stores
-
-
-def ask_for_users(cluster: Cluster) -> None:
-    words = [f"--endpoints={endpoint(cluster.first[0])}", "auth", "enable"]
-    subprocess.run([cluster.tool("etcdctl"), *words], check=True, capture_output=True)
 
 
 async def test_keys_leases_and_users_of_3_4_are_served_by_3_5(
@@ -79,7 +75,9 @@ async def test_keys_leases_and_users_of_3_4_are_served_by_3_5(
     assert after["header"]["revision"] >= before["header"]["revision"] + RAISED
     lease = next(one["lease"] for one in before["kvs"] if "lease" in one)
     assert ctl(new, "lease", "timetolive", f"{lease:x}", "--keys")["keys"]
-    ask_for_users(new)
+    await asyncio.to_thread(
+        subprocess.run, etcdctl(new, "auth", "enable"), check=True, capture_output=True
+    )
     assert ctl(new, *SECRET, "get", "", "--prefix")["kvs"] == before["kvs"]
     with pytest.raises(subprocess.CalledProcessError):
         ctl(new, "get", "", "--prefix")

@@ -18,7 +18,7 @@ import memory
 import pytest
 from etcd_live import BINARIES, Cluster, compact, fill, put, put_all
 from minors import NEWEST, OLDEST, differing
-from test_backup_live import endpoint, told
+from test_backup_live import etcdctl, told
 
 from etcd_operator.backup.__main__ import back_up
 from etcd_operator.restore import fetch as fetching
@@ -98,8 +98,8 @@ class Target:
 
 
 def ctl(cluster: Cluster, *words: str) -> Any:
-    command = [cluster.tool("etcdctl"), f"--endpoints={endpoint(cluster.first[0])}", *words]
-    done = subprocess.run([*command, "-w", "json"], check=True, capture_output=True)
+    command = etcdctl(cluster, *words, "-w", "json")
+    done = subprocess.run(command, check=True, capture_output=True)
     return json.loads(done.stdout)
 
 
@@ -166,9 +166,9 @@ async def test_a_watcher_of_before_is_told_that_its_revisions_are_gone(
     old.kill()
     await new.start()
 
-    words = [f"--endpoints={endpoint(new.member)}", "watch", "key-1", f"--rev={seen + 1}"]
+    command = etcdctl(cluster, "watch", "key-1", f"--rev={seen + 1}")
     watcher = await asyncio.create_subprocess_exec(
-        cluster.tool("etcdctl"), *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     async with asyncio.timeout(90):
         out, _ = await watcher.communicate()

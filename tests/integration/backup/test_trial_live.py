@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etcd_live import BINARIES, Cluster, compact, fill, put
+from etcd_live import Cluster, compact, fill, put
 from minors import NEWEST, OLDEST, differing
-from test_backup_live import endpoint, told
+from test_backup_live import etcdctl, told
 from test_restore_live import lived
 
 from etcd_operator.backup import source as sources
@@ -40,7 +40,7 @@ class Pod:
         self.root = root
         self.stores = root / "stores"
         self.folder = root / "trial"
-        self.tools = cluster.binary.name
+        self.tool = cluster.tool
         self.stores.mkdir()
         self.folder.mkdir()
         self.port, self.peer_port = free_port(), free_port()
@@ -57,8 +57,7 @@ class Pod:
         return await bring(self.order, sink, self.folder)
 
     def _here(self, words: list[str]) -> list[str]:
-        tool = Path(words[0]).name
-        told = [str(BINARIES / self.tools.replace("etcd", tool, 1)), *words[1:]]
+        told = [self.tool(Path(words[0]).name), *words[1:]]
         for old, new in ((trial.FOLDER, str(self.folder)), (f":{trial.PORT}", f":{self.port}"),
                          (f":{trial.PEER_PORT}", f":{self.peer_port}")):  # fmt: skip
             told = [word.replace(old, new) for word in told]
@@ -220,11 +219,7 @@ async def test_with_users_root_is_known_by_its_certificate(pod: Pod, cluster: Cl
         "auth enable",
         f"--user=root:pw snapshot save {data}",
     ):
-        command = [
-            cluster.tool("etcdctl"),
-            f"--endpoints={endpoint(cluster.first[0])}",
-            *words.split(),
-        ]
+        command = etcdctl(cluster, *words.split())
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
     path = pod.stores / "etcd.db.manifest.json"
     digest = hashlib.sha256(data.read_bytes()).hexdigest()

@@ -157,7 +157,8 @@ def test_subresources_columns_and_short_name(crds: CRDS) -> None:
     ]  # fmt: skip
     assert {"Succeeded", "State", "Message"} <= {*columns("EtcdBackup")}
     assert {"Succeeded", "State", "Message"} <= {*columns("EtcdRestore")}
-    assert {"State", "Missed", "LastRun", "Message"} <= {*columns("EtcdBackupSchedule")}
+    schedule = {*columns("EtcdBackupSchedule")}
+    assert {"Schedule", "State", "Last", "Success", "Missed", "LastRun", "Message"} <= schedule
 
 
 def test_the_chart_holds_a_copy() -> None:

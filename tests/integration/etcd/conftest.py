@@ -11,7 +11,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 
 import minors
-from etcd_live import Cluster, binary
+from etcd_live import Cluster, started
 from unhurried import make_unhurried
 
 
@@ -20,8 +20,5 @@ def cluster(
     request: pytest.FixtureRequest, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cluster]:
     make_unhurried(monkeypatch)
-    found = Cluster(binary(request.param), data, f"token-{request.param}")
-    yield found
-    for member in found.members:
-        print(member.last_words)  # shown where the test failed
-        member.kill()
+    with started(request.param, data, f"token-{request.param}") as found:
+        yield found

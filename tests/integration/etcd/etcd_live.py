@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -127,7 +127,7 @@ class Cluster:
         return self.binary.name.removeprefix("etcd-").rpartition(".")[0]
 
     def tool(self, name: str) -> str:
-        """The path of etcdctl or etcdutl of the same version."""
+        """The path of a program of etcd, of the same version."""
         return str(BINARIES / self.binary.name.replace("etcd", name, 1))
 
     @property
@@ -174,6 +174,16 @@ async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 60) 
                 return
         assert time.monotonic() < deadline, "it never came true"
         await asyncio.sleep(0.05)
+
+
+@contextlib.contextmanager
+def started(minor: str, folder: Path, token: str) -> Iterator[Cluster]:
+    """One of that minor whose members, whoever began them, end with the test."""
+    found = Cluster(binary(minor), folder, token)
+    yield found
+    for member in found.members:
+        print(member.last_words)  # shown where the test failed
+        member.kill()
 
 
 def binary(minor: str) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from aetcd import rpc
-from etcd_live import BINARIES, Cluster, compact, eventually, put, raise_alarm
+from etcd_live import Cluster, binary, compact, eventually, put, raise_alarm
 from minors import NEWEST, differing
 
 from etcd_operator.applied import Declined, Done, Outdated, Uncertain
@@ -299,7 +299,7 @@ class TestDowngrade:
         etcd = await _begun_and_told_to_go_down(cluster, 3)
 
         first = cluster.first[0]
-        _start_again(cluster, first, _newest(older))
+        _start_again(cluster, first, binary(older))
         await eventually(lambda: _runs(etcd, cluster.at(first), older))
         others = [await etcd.status(cluster.at(one)) for one in cluster.first[1:]]
         assert {(one.storage_version, one.downgrade_target) for one in others} == {(older, older)}
@@ -313,7 +313,7 @@ class TestDowngrade:
         etcd = await _begun_and_told_to_go_down(cluster, 1)
         only = cluster.first[0]
         if ran:
-            _start_again(cluster, only, _newest(older))
+            _start_again(cluster, only, binary(older))
             await eventually(lambda: _runs(etcd, cluster.at(only), older))
             await put(only, b"key", b"written by the lower one")
 
@@ -329,7 +329,7 @@ class TestDowngrade:
         does a quorum of them."""
         newer, minor = cluster.binary, cluster.minor
         older = LOWER[minor]
-        cluster.binary = _newest(older)
+        cluster.binary = binary(older)
         cluster.begin(3)
         etcd = await cluster.ready()
         for member in cluster.first[1:]:
@@ -340,7 +340,7 @@ class TestDowngrade:
         await asyncio.sleep(12)
 
         for member in cluster.first:
-            _start_again(cluster, member, _newest(older))
+            _start_again(cluster, member, binary(older))
 
         for member in cluster.first:
             await eventually(lambda member=member: _runs(etcd, cluster.at(member), older))
@@ -356,10 +356,6 @@ async def _begun_and_told_to_go_down(cluster, members):
     # etcd looks every few seconds, first at the cluster's version and then at the data's.
     await eventually(lambda: _stores(etcd, cluster, older), seconds=60)
     return etcd
-
-
-def _newest(minor):
-    return sorted(BINARIES.glob(f"etcd-{minor}.*"))[-1]
 
 
 def _start_again(cluster, member, binary):

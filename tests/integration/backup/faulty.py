@@ -13,8 +13,9 @@ from aiohttp import ClientSession, DummyCookieJar, web
 from yarl import URL
 
 Verdict = int | str | None
-"""A status to answer instead, `reset`, `slow`, `drip`, `cut`, `held`, `half`, or None: let it
-through. What is `held` does not get there before it is let go, of what is read `half` goes on."""
+"""A status to answer instead, `reset`, `lost`, `slow`, `drip`, `cut`, `held`, `half`, or None: let
+it through. What is `reset` never gets there, of what is `lost` the answer does not come back; what
+is `held` does not get there before it is let go, of what is read `half` goes on."""
 
 ERROR = '<?xml version="1.0"?><Error><Code>{code}</Code><Message>as told</Message></Error>'
 CODES = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown", 507: "QuotaExceeded"}
@@ -29,7 +30,6 @@ class Faulty:
     waits: asyncio.Event = field(default_factory=asyncio.Event)
     """Somebody waits for the rest, or for any answer."""
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
-    at_work: int = 0
 
     def begin_anew(self) -> None:
         """What is held is so for good."""
@@ -40,24 +40,12 @@ class Faulty:
         self.waits.set()
         await self.let_go.wait()
 
-    async def at_rest(self) -> None:
-        """What nobody waits for any more may still get to the store."""
-        while self.at_work:
-            await asyncio.sleep(0.01)
-
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        self.at_work += 1
-        try:
-            return await self._handle(request)
-        finally:
-            self.at_work -= 1
-
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
         number = len(self.seen)
         self.seen.append(f"{request.method} {request.path_qs}")
         verdict = self.judge(number, request)
-        if verdict == "reset" and request.transport is not None:
-            request.transport.abort()
+        if verdict == "reset":
+            return _hung_up_on(request)
         if verdict == "slow":
             await asyncio.sleep(3600)
         if verdict == "held":
@@ -93,6 +81,8 @@ class Faulty:
                 return await _cut(request, answer.status, kept, content)
             if verdict == "half":
                 return await self._half(request, answer.status, kept, content)
+            if verdict == "lost":
+                return _hung_up_on(request)
             return web.Response(status=answer.status, body=content, headers=kept)
 
     async def _half(
@@ -104,6 +94,13 @@ class Faulty:
         await self.held()
         await response.write(content[len(content) // 2 :])
         return response
+
+
+def _hung_up_on(request: web.Request) -> web.Response:
+    """A line that breaks. The answer gets nowhere."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
 
 
 async def _cut(

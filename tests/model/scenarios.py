@@ -51,6 +51,7 @@ PASSING: Final = (
     "unscheduled",
     "old_pod_restored",
     "operator_cut_off",
+    "operator_unpullable",
     "stateful_set_deleted",
     "stateful_set_orphaned",
     "pods_refused",

@@ -47,9 +47,27 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "if pod is None or not _is_outdated(seen, pod) or pod.ready or seat.status is not None:",
-        "if pod is None or not _is_outdated(seen, pod) or pod.ready:",
+        "if pod is None or pod.ready or seat.status is not None:",
+        "if pod is None or pod.ready:",
         "without a quorum the last good member is restarted onto a broken template",
+    ),
+    Mutant(
+        _ROLL,
+        " or _lacks_start(seen, pod)):",
+        "):",
+        "a pod waits for the image of an operator that was replaced long ago",
+    ),
+    Mutant(
+        _ROLL,
+        "return pod.start_missing and pod.name in seen.outdated and",
+        "return pod.start_missing and",
+        "a pod whose image nobody has is made again without end",
+    ),
+    Mutant(
+        _ROLL,
+        "pod.name in seen.outdated and pod.record is None",
+        "pod.name in seen.outdated",
+        "an emptyDir with data goes as its node has lost an image",
     ),
     Mutant(
         _ROLL,

@@ -114,6 +114,78 @@ class TestAnotherOperator:
         assert drive(world) == Settled()
         assert world.observe().outdated == ()
 
+    def lacking(self, world: World, *ordinals: int) -> World:
+        """Pods that were made again by an operator whose image cannot be had any more."""
+        world.operator_image = "operator:bad"
+        world.bad_starts = {"operator:bad"}
+        until(world, "StatefulSet c")
+        world.apply(decide(world.observe()))
+        for ordinal in ordinals:
+            world.restart_pod(ordinal)
+        world.history.clear()
+        return world
+
+    def test_a_pod_kept_waiting_for_the_image_of_an_operator_that_was_replaced(self) -> None:
+        world = self.lacking(formed(3), 1)
+        waits = drive(world)
+        assert isinstance(waits, Wait)
+        assert waits.reason == "pod c-1: its image cannot be had"
+        assert world.history == []
+        others = [world.pods[one].uid for one in (0, 2)]
+
+        world.operator_image = "operator:good"
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == ["StatefulSet c", "restart c-1"]
+        assert [world.pods[one].uid for one in (0, 2)] == others
+
+    def test_pods_kept_waiting_for_it_without_a_quorum(self) -> None:
+        world = self.lacking(formed(3), 0, 1)
+        claims = {ordinal: claim.uid for ordinal, claim in world.claims.items()}
+        drive(world)
+        assert world.history == []
+
+        world.operator_image = "operator:good"
+
+        assert drive(world) == Settled()
+        assert labels(world.history) == ["StatefulSet c", "restart c-0", "restart c-1"]
+        assert {ordinal: claim.uid for ordinal, claim in world.claims.items()} == claims
+
+    def test_a_cluster_that_never_formed_for_want_of_it(self) -> None:
+        world = World(body(3))
+        world.bad_starts = {world.operator_image}
+        drive(world)
+        assert not world.ticketed
+
+        world.operator_image = "operator:good"
+
+        assert drive(world) == Settled()
+
+    def test_growth_goes_on_that_waited_for_it(self) -> None:
+        world = self.lacking(formed(3))
+        world.edit(size=5)
+        drive(world)
+
+        world.operator_image = "operator:good"
+
+        assert drive(world) == Settled()
+        assert [one for one in labels(world.history) if one.startswith("restart")] == [
+            "restart c-3", "restart c-4",
+        ]  # fmt: skip
+
+    def test_a_pod_whose_data_may_be_in_it_is_not_made_again_for_it(self) -> None:
+        """Its node was restarted, and has lost the image meanwhile: an emptyDir is still there."""
+        world = formed(3, pod=EMPTY_DIR)
+        world.operator_image = "operator:new"
+        until(world, "StatefulSet c")
+        world.apply(decide(world.observe()))
+        world.turn()
+        lacks = with_pod(world.observe(), 0, start_missing=True, etcd_started=False, **DOWN)
+        seen = without_status(lacks, 0)
+
+        assert roll.unready(seen) is None
+        assert roll.unready(with_pod(seen, 0, record=None)) is not None
+
     def test_an_edit_of_the_template_by_hand_restarts_nothing_and_is_put_back(self) -> None:
         world = formed(3)
         live = world.alter("StatefulSet", "c")

@@ -87,6 +87,12 @@ class TestPod:
         }
         assert reading.pod(cluster(), pod(status=status), None, NOW).etcd_started
 
+    @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
+    def test_the_operator_s_image_is_told_apart_from_etcd_s(self, reason):
+        waits = {"name": "start", "state": {"waiting": {"reason": reason}}}
+        seen = reading.pod(cluster(), pod(status={"initContainerStatuses": [waits]}), None, NOW)
+        assert (seen.start_missing, seen.image_missing) == (True, False)
+
     def test_a_new_pod_has_nothing_yet(self):
         seen = reading.pod(cluster(), pod(), None, NOW)
         found = (seen.in_start, seen.etcd_started, seen.ready, seen.address, seen.trouble)

@@ -65,6 +65,7 @@ class PodState:
     revision: str = ""
     spec_hash: str = ""
     image: str = ""
+    start_image: str = ""
     crashing: bool = False
     damage: str = ""
     node_gone: bool = False

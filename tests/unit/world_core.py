@@ -65,6 +65,10 @@ class World:
         """Versions whose image cannot be had, and whose pods get nowhere."""
         self.late_images: set[str] = set()
         """Versions whose image cannot be had when `start` is over, and etcd's turn has come."""
+        self.operator_image = world_view.IMAGE
+        """Of the operator that looks; its pods' `start` is of the one that rendered them."""
+        self.bad_starts: set[str] = set()
+        """Images of the operator that cannot be had."""
         self.failing: set[str] = set()
         """Versions whose etcd fails whenever it starts."""
         self.cut_off = False
@@ -398,11 +402,14 @@ class World:
         for ordinal, pod in self.pods.items():
             pod.age += 1.0
             claim = self.claims.get(ordinal)
-            free = not (claim and claim.deleting) and pod.version not in self.bad_images
+            free = not (claim and claim.deleting) and not self.lacks_image(pod)
             if pod.where == "pending" and ordinal not in self.stuck and free:
                 self.run_start(ordinal)
         for known, etcd in self.etcds.items():
             self._go_on(known, etcd)
+
+    def lacks_image(self, pod: PodState) -> bool:
+        return pod.version in self.bad_images or pod.start_image in self.bad_starts
 
     def _control(self) -> None:
         """The StatefulSet controller."""
@@ -428,6 +435,7 @@ class World:
                     revision=revision,
                     spec_hash=template["metadata"]["annotations"].get(naming.SPEC_HASH, ""),
                     image=self._admitted(template["spec"]["containers"][0]["image"]),
+                    start_image=template["spec"]["initContainers"][0]["image"],
                     trust=trust_in(template["spec"]),
                     levels=levels_in(template["spec"]),
                     quota=quota_in(template["spec"]),

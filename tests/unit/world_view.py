@@ -54,7 +54,7 @@ def observe(world: World) -> Observation:
         hashes=hashed if any(one.kind == "CORRUPT" for one in etcd.alarms) else {},
         snapshots=world.snapshots,
         foreign=world.foreign,
-        operator_image=IMAGE,
+        operator_image=world.operator_image,
         last_cluster_id=identity.from_hex(status) if status else None,
         last_version=parse_version(world.body["status"].get("currentVersion", "")),
     )
@@ -98,6 +98,7 @@ def _claim(world: World, ordinal: int) -> Claim:
 def _pod(world: World, ordinal: int) -> Pod:
     pod = world.pods[ordinal]
     waits = pod.where == "start"
+    lacks = pod.where == "pending" and pod.start_image in world.bad_starts
     answers = waits and not pod.silent and world.secret is not None
     return Pod(
         ordinal=ordinal,
@@ -109,7 +110,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         ready=_is_ready(world, ordinal),
         in_start=waits,
         etcd_started=pod.where == "etcd",
-        trouble=pod.trouble or ("its image cannot be had" if pod.where == "image" else ""),
+        trouble=pod.trouble or ("its image cannot be had" if pod.where == "image" or lacks else ""),
         answer=StartAnswer(pod.challenge, _finding(world, ordinal)) if answers else None,
         record=records.load_member(pod.annotations) if pod.annotations else None,
         revision=pod.revision,
@@ -118,6 +119,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         image=pod.image,
         crashing=pod.crashing,
         image_missing=pod.version in world.bad_images or pod.where == "image",
+        start_missing=lacks,
         has_data=pod.had_data,
         damage=pod.damage,
         node_gone=pod.node_gone,

@@ -68,6 +68,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         spec_hash=(metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""),
         image=_image(raw),
         image_missing=trouble.is_image_missing(etcd),
+        start_missing=trouble.is_image_missing(start),
         crashing=trouble.is_crashing(etcd),
         tried_again=bool(until_now),
         damage=last_words.of_damage(etcd, tried_again=bool(until_now)),

@@ -101,10 +101,10 @@ class Pod:
     """Seconds since the API server made it, at the time of this observation."""
     spec_hash: str = ""
     """`EtcdCluster.template_hash` of the spec that its template was rendered from."""
-    image: str = ""
-    """Of its etcd container."""
+    image: str = ""  # of its etcd container
     image_missing: bool = False
-    """It cannot be had, from anywhere."""
+    start_missing: bool = False
+    """They cannot be had, from anywhere: that image; the operator's, which `start` is run of."""
     crashing: bool = False
     """Its etcd container keeps failing, and does not run now."""
     tried_again: bool = False
@@ -122,10 +122,8 @@ class Pod:
     """It was deleted, and nobody confirms that it has stopped."""
     trust: Trust = AS_MADE
     """The authorities that its etcd was started to trust, by what the pod mounts."""
-    labelled: str = ""
-    """The member's ID on its label."""
-    epoch: int | None = None
-    """That its `start` looks for; None where it does not say."""
+    labelled: str = ""  # the member's ID on its label
+    epoch: int | None = None  # that its `start` looks for; None where it does not say
     levels: Levels | None = None
     """How it was started to talk to members and clients; None where it is as the record says."""
     quota: int = 0  # in bytes, that its etcd was started with; 0 where it does not say

@@ -31,7 +31,9 @@ def unready(seen: Observation) -> Step | None:
     """
     for seat in roster.seats(seen):
         pod = seat.pod
-        if pod is None or not _is_outdated(seen, pod) or pod.ready or seat.status is not None:
+        if pod is None or pod.ready or seat.status is not None:
+            continue
+        if not (_is_outdated(seen, pod) or _lacks_start(seen, pod)):
             continue
         if pod.etcd_started and is_latched(seen) and _another_is_away(seen, seat):
             continue
@@ -136,6 +138,12 @@ def _is_outdated(seen: Observation, pod: Pod) -> bool:
         return False
     edited = pod.spec_hash != as_running(seen).template_hash
     return edited or is_of_before(seen, pod)
+
+
+def _lacks_start(seen: Observation, pod: Pod) -> bool:
+    """Its operator's image cannot be had, and the newest template may name one that can. Once for
+    each template, as a pod of the newest is left waiting. One that has a record had its ticket."""
+    return pod.start_missing and pod.name in seen.outdated and pod.record is None
 
 
 def _may_go(seat: Seat, pod: Pod) -> bool:

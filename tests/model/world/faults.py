@@ -330,6 +330,17 @@ def operator_cut_off(world: World, ordinal: int) -> bool:
     return changed
 
 
+def operator_unpullable(world: World, ordinal: int) -> bool:
+    """It was upgraded to an image that only its own node has."""
+    changed, world.unpullable = not world.unpullable, True
+    return changed
+
+
+def operator_mended(world: World, ordinal: int) -> bool:
+    changed, world.unpullable = world.unpullable, False
+    return changed
+
+
 def reconnected(world: World, ordinal: int) -> bool:
     changed, world.cut = world.cut, False
     return changed
@@ -385,10 +396,12 @@ FAULTS: Final[dict[str, Fault]] = {
         pods_refused,
         budget_deleted,
         operator_cut_off,
+        operator_unpullable,
     )
 }
 FREE: Final[dict[str, Fault]] = {
-    one.__name__: one for one in (right_mount, readable, reconnected, scheduled, node_answers)
+    one.__name__: one
+    for one in (right_mount, readable, reconnected, scheduled, node_answers, operator_mended)
 }
 EVERYWHERE: Final = frozenset(
     {
@@ -399,6 +412,8 @@ EVERYWHERE: Final = frozenset(
         "pods_refused",
         "budget_deleted",
         "operator_cut_off",
+        "operator_unpullable",
+        "operator_mended",
         "reconnected",
     }
 )

@@ -16,6 +16,7 @@ from model.world.state import (
     DATABASE,
     ETCD,
     IMAGE,
+    LACKS,
     LOG,
     NO_HARM,
     NONE,
@@ -109,6 +110,10 @@ def run_start(world: World, ordinal: int) -> None:
     """A pod's init container runs: data of this member just runs, all else waits."""
     pod = world.pods[ordinal]
     assert pod is not None
+    if not tables.templates[pod.template].startable:
+        world.pods[ordinal] = pod._replace(where=LACKS, linked=False)
+        world.touch("pod", ordinal)
+        return
     epoch = tables.templates[pod.template].epoch
     waits = volume.finding(ordinal, world.content(ordinal), epoch) is not None
     world.pods[ordinal] = pod._replace(where=START if waits else ETCD, linked=False)
@@ -334,8 +339,9 @@ def heal(state: State) -> State | None:
     """Passing faults are over; None if there are none. Part of what fairness promises."""
     world = World(state)
     cured = [at for at in range(len(state.pods)) if _is_unreadable(world, at)]
-    if not (state.cut or state.slow or state.away or cured):
+    if not (state.cut or state.slow or state.away or state.unpullable or cured):
         return None
+    world.unpullable = False
     for ordinal in cured:
         world.set_content(ordinal, world.content(ordinal)._replace(harm=NO_HARM))  # type: ignore[union-attr]
         if (waiting := world.pods[ordinal]) and waiting.where == START:

@@ -46,6 +46,7 @@ def children(seen: Observation) -> Step | None:
         seen.etcd and (seen.etcd.cluster_id, len(seen.etcd.members)),
         record and tuple(getattr(record, name) for name in _RECORDED),
         seen.foreign,
+        seen.operator_image,
         planner._version_unclear(seen),
     )
     found = _known.get(key)

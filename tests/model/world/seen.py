@@ -34,6 +34,7 @@ from model.world.state import (
     DIFFERENT,
     ETCD,
     IMAGE,
+    LACKS,
     NODE,
     NONE,
     PENDING,
@@ -83,6 +84,7 @@ def visible(state: State) -> Visible:
         state.budget,
         (state.job, job.trouble(state), job.etcd_started(state)) if state.job else None,
         state.asleep,
+        state.unpullable,
     )
 
 
@@ -188,6 +190,7 @@ def observe(key: Visible) -> Observation:
         budget,
         working,
         asleep,
+        unpullable,
     ) = key
     record = tables.bootstraps[secret] if secret != NONE else None
     seen = Observation(
@@ -204,7 +207,7 @@ def observe(key: Visible) -> Observation:
         alarms=tuple(Alarm("CORRUPT", member) for member in alarms),
         hashes={ordinal: one[8] for ordinal, one in enumerate(statuses) if one and one[8]},
         predecessors=tuple(naming.pod(tables.NAME, ordinal) for ordinal in before),
-        operator_image=tables.IMAGE,
+        operator_image=tables.UNPULLABLE if unpullable else tables.IMAGE,
         last_cluster_id=told or None,
     )
     seen = replace(seen, stalled=asleep and bool(stalled.missing(seen)))
@@ -274,6 +277,7 @@ def _as_pod(
         image=made.image,
         crashing=where == CRASH,
         image_missing=where == IMAGE,
+        start_missing=where == LACKS,
         damage=DAMAGE if refuses else "",
         node_gone=gone and where == PENDING,
         ran_as=ran_as,
@@ -288,6 +292,8 @@ def _trouble(where: int, *, gone: bool, away: bool, slow: bool) -> str:
         return "no node has room for it"
     if where == IMAGE:
         return "the image of container etcd cannot be pulled"
+    if where == LACKS:
+        return "the image of container start cannot be pulled"
     if where == CRASH:
         return "container etcd keeps failing"
     return "its node does not answer" if away else ""

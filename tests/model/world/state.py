@@ -27,10 +27,12 @@ ETCD: Final = 2
 CRASH: Final = 3
 IMAGE: Final = 4
 BOUND: Final = 5
+LACKS: Final = 6
 """Where a pod is: not scheduled, in the init container `start`, its etcd runs, fails, or cannot be
-pulled; or on a node whose kubelet starts nothing of it, as its claim is being deleted."""
+pulled; or on a node whose kubelet starts nothing of it, as its claim is being deleted, or as the
+operator's image cannot be pulled that `start` is run of."""
 
-UNSTARTED: Final = frozenset({PENDING, BOUND})
+UNSTARTED: Final = frozenset({PENDING, BOUND, LACKS})
 
 NO_HARM: Final = 0
 LOG: Final = 1
@@ -179,6 +181,8 @@ class State(NamedTuple):
     job: Job | None = None
     asleep: bool = False
     """The StatefulSet's controller has backed off, and does nothing until that is written to."""
+    unpullable: bool = False
+    """The operator that works has an image that no node can pull for a pod."""
 
 
 def quorum(size: int) -> int:

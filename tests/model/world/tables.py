@@ -21,6 +21,9 @@ UID: Final = "4be0f3a2-0b0e-4d8c-9a55-2f6f0a1c7d11"
 NAME: Final = "c"
 NAMESPACE: Final = "ns"
 IMAGE: Final = "operator:1"
+UNPULLABLE: Final = "operator:gone"
+"""Of the operator: it works, and no node can pull this for a pod."""
+
 GONE: Final = "gone"
 POOL: Final = tuple(0x9E3779B97F4A7C15 * (index + 3) % (1 << 63) + (1 << 62) for index in range(48))
 """IDs of members that are added later: any that no other member has."""
@@ -70,6 +73,8 @@ class Template:
     pullable: bool
     epoch: int
     """That its `start` looks for."""
+    startable: bool
+    """The operator's image can be pulled that its `start` is run of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,8 @@ def _template(raw: Json) -> int:
     version = parse_version(etcd["image"].rpartition(":")[2])
     assert version is not None, etcd["image"]
     said = raw["metadata"].get("annotations", {}).get(naming.SPEC_HASH, "")
-    made = Template(text, etcd["image"], version, said, is_pullable(etcd["image"]), _epoch(raw))
+    can = is_pullable(etcd["image"])
+    made = Template(text, etcd["image"], version, said, can, _epoch(raw), _is_startable(raw))
     return templates.number(text, made)
 
 
@@ -167,10 +173,17 @@ def is_pullable(image: str) -> bool:
     return "broken" not in image and version is not None and version.patch < BROKEN_PATCH
 
 
+def _start(raw: Json) -> Json:
+    return next(dict(one) for one in raw["spec"]["initContainers"] if one["name"] == "start")
+
+
+def _is_startable(raw: Json) -> bool:
+    return bool(_start(raw)["image"] != UNPULLABLE)
+
+
 def _settings(raw: Json) -> Json:
     """The variable of `start` that the epoch is in."""
-    start = next(one for one in raw["spec"]["initContainers"] if one["name"] == "start")
-    return next(dict(one) for one in start["env"] if one["name"] == "START_SETTINGS")
+    return next(dict(one) for one in _start(raw)["env"] if one["name"] == "START_SETTINGS")
 
 
 def _epoch(raw: Json) -> int:

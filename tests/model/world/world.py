@@ -56,6 +56,7 @@ class World:
             self.pending,
             self.job,
             self.asleep,
+            self.unpullable,
         ) = state
         self.claims: list[Claim | None] = list(claims)
         self.pods: list[Pod | None] = list(pods)
@@ -80,6 +81,7 @@ class World:
             self.pending,
             self.job,
             self.asleep,
+            self.unpullable,
         )
 
     def freeze(self) -> State:

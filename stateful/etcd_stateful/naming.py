@@ -72,6 +72,9 @@ BACKUP = f"{GROUP}/backup"
 RESTORE = f"{GROUP}/restore"
 """As `BACKUP`, of an EtcdRestore."""
 
+OPERATOR_IMAGE = f"{GROUP}/operator-image"
+"""On a Job: the operator's image that it was made with, whatever admission made of it."""
+
 SCHEDULE = f"{GROUP}/schedule"
 """Label of an EtcdBackup: the EtcdBackupSchedule that made it."""
 

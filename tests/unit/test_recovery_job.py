@@ -194,7 +194,7 @@ class TestWhatIsAsked:
             world.ask(1)
         seen = world.observe()
         assert kube.store is not None
-        recoveries = Recoveries(kube, kube.store, kube.clock)
+        recoveries = Recoveries(kube, kube.store, kube.clock, operator_image="operator:1")
         return await recoveries.onto(replace(seen, occupants=(), job=None))
 
     def made(self, kube: FakeKube, **status: Any) -> dict[str, Any]:

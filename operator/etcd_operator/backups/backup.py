@@ -78,7 +78,7 @@ class Backups:
         self._store = store
         self._events = events
         self._operator_image = operator_image
-        self._jobs = BackupJobs(kube, store, ask, wall_clock)
+        self._jobs = BackupJobs(kube, store, ask, wall_clock, operator_image=operator_image)
         self._wall_clock = wall_clock
         self._warned: dict[Key, str] = {}
         self._unanswered = Unanswered()

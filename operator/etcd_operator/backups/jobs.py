@@ -56,7 +56,10 @@ class BackupJobs:
         store: Store,
         ask: AskProgress = ask_progress,
         wall_clock: Callable[[], float] = time.time,
+        *,
+        operator_image: str,
     ) -> None:
+        self._operator_image = operator_image
         self._kube = kube
         self._store = store
         self._ask = ask
@@ -100,6 +103,7 @@ class BackupJobs:
             stranger="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
             store=_ordered(raw),
+            unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
         )
 
     async def _newest(self, backup: Owned, job: Json, *, over: bool) -> Any:

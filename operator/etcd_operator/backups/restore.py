@@ -65,7 +65,7 @@ class Restores:
         self._events = events
         self._operator_image = operator_image
         self._finder = Finder(kube, store)
-        self._jobs = BackupJobs(kube, store, wall_clock=wall_clock)
+        self._jobs = BackupJobs(kube, store, wall_clock=wall_clock, operator_image=operator_image)
         self._wall_clock = wall_clock
         self._unanswered = Unanswered()
 

@@ -56,7 +56,7 @@ def make_reconciler(
         network=Network(start, etcd, clock, accounts),
         operator_image=settings.operator_image,
         operator=settings.operator_pods,
-        recoveries=Recoveries(kube, store, wall_clock),
+        recoveries=Recoveries(kube, store, wall_clock, operator_image=settings.operator_image),
         certificates=certificates,
         passwords=passwords,
         expansion=Expansion(kube, clock),

@@ -34,8 +34,14 @@ _OVER: Final = ("Succeeded", "Failed")
 
 class Recoveries:
     def __init__(
-        self, kube: Kubernetes, store: Store, wall_clock: Callable[[], float] = time.time
+        self,
+        kube: Kubernetes,
+        store: Store,
+        wall_clock: Callable[[], float] = time.time,
+        *,
+        operator_image: str,
     ) -> None:
+        self._operator_image = operator_image
         self._kube = kube
         self._store = store
         self._wall_clock = wall_clock
@@ -89,6 +95,7 @@ class Recoveries:
             stranger=other.owner if other else "",
             deleting="deletionTimestamp" in metadata,
             trouble=self._trouble(raw, newest) if state != "complete" else "",
+            unpullable=jobs.is_unpullable(raw, newest, self._operator_image),
             claim_uid=notes.get(naming.CLAIM_UID, ""),
             etcd_started=any(map(_ran, own)) or _failed(raw) > sum(map(_has_failed, own)),
         )

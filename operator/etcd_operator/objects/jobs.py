@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from etcd_operator.objects import reading
+from etcd_operator.objects import reading, trouble
 from etcd_stateful import naming
 from etcd_stateful.manifests.backup_job import LABEL
+from etcd_stateful.manifests.trial_job import ETCDUTL
 
 State = Literal["running", "complete", "failed"]
 
@@ -43,6 +44,19 @@ def message(pod: Mapping[str, Any], container: str) -> str:
         if name == container:
             return str(ended.get("message") or "")
     return ""
+
+
+def is_unpullable(
+    job: Mapping[str, Any], pod: Mapping[str, Any] | None, operator_image: str
+) -> bool:
+    """Whether its pod waits in vain for the operator's image, and the present one is another than
+    the Job was made with. By its own note: admission may write a mirror into every image."""
+    made = (job["metadata"].get("annotations") or {}).get(naming.OPERATOR_IMAGE)
+    if pod is None or state(job) != "running" or made in (None, operator_image):
+        return False
+    containers = trouble.all_containers(pod.get("status") or {})
+    ours = (one for one in containers if one["name"] not in (naming.ETCD_CONTAINER, ETCDUTL))
+    return any(trouble.is_image_missing(one) for one in ours)
 
 
 def backs_up(pod: Mapping[str, Any]) -> bool:

@@ -97,7 +97,7 @@ def _lost(pod: Object, status: Object, now: float) -> str:
 
 
 def _crashing(status: Object) -> str:
-    for container in _all_containers(status):
+    for container in all_containers(status):
         state, last = container.get("state") or {}, container.get("lastState") or {}
         ended = state.get("terminated") or last.get("terminated") or {}
         if is_crashing(container):
@@ -107,7 +107,7 @@ def _crashing(status: Object) -> str:
 
 def last_end(pod: Object, name: str) -> str:
     """How a container has failed that was started again since; empty where none was."""
-    for container in _all_containers(pod.get("status") or {}):
+    for container in all_containers(pod.get("status") or {}):
         ended = (container.get("lastState") or {}).get("terminated") or {}
         if container["name"] == name and ended.get("exitCode"):
             return _keeps_failing(container, ended)
@@ -215,7 +215,7 @@ def is_node_gone(status: Object) -> bool:
 
 
 def _containers(status: Object) -> str:
-    for container in _all_containers(status):
+    for container in all_containers(status):
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, message = waiting.get("reason"), waiting.get("message") or ""
         if reason in _IMAGE:
@@ -232,13 +232,13 @@ def _steady(reason: str) -> str:
 
 def _setup(status: Object, age: float) -> str:
     """Volumes that do not mount show in the kubelet's events only."""
-    started = any("waiting" not in (one.get("state") or {}) for one in _all_containers(status))
+    started = any("waiting" not in (one.get("state") or {}) for one in all_containers(status))
     if status.get("phase") != "Pending" or started or age < SETUP_SECONDS:
         return ""
     return "its volumes or network are not set up yet; the events of the pod say why"
 
 
-def _all_containers(status: Object) -> Iterator[Object]:
+def all_containers(status: Object) -> Iterator[Object]:
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
 

@@ -109,7 +109,7 @@ def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
     if job.state == "failed" and now - job.created >= AGAIN_SECONDS:
         why = "it could not delete what is stored, and is tried again"
         return DeleteJob.of(job, why)
-    return _held(job)
+    return plan.with_present_image(job) or _held(job)
 
 
 def _held(job: Job) -> Tell:

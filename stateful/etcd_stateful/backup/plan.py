@@ -64,6 +64,8 @@ class Job:
     deleting: bool = False
     store: Store | None = None
     """Where its order says to look; None where that cannot be read."""
+    unpullable: bool = False
+    """It runs, and the operator's image that it was made with cannot be had. There is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +285,14 @@ def _of_trial(seen: Seen, job: Job, stored: Stored, tried: Job) -> Step:
             return _trying(tried)
 
 
-def _trying(tried: Job) -> Tell:
-    if tried.said.failure or tried.trouble:
+def with_present_image(job: Job) -> DeleteJob | None:
+    """One whose pod never gets its image is made again, once the operator itself has another."""
+    why = "the operator's image that it was made with cannot be had, and there is another by now"
+    return DeleteJob.of(job, why) if job.unpullable else None
+
+
+def _trying(tried: Job) -> Step:
+    if tried.said.failure or tried.trouble or tried.unpullable:
         return _running(tried)
     words = f"Job {tried.name} restores what is stored, to compare it with what the cluster held"
     return Tell("Verifying", words, "Unknown", after=PROGRESS_SECONDS)
@@ -304,7 +312,9 @@ def _waited(seen: Seen) -> str:
     return f"; {waited[0]['message']}" if waited else ""
 
 
-def _running(job: Job) -> Tell:
+def _running(job: Job) -> Step:
+    if again := with_present_image(job):
+        return again
     if failure := job.said.failure:
         words = f"{failure.message}; it is tried again"
         return Tell(failure.reason, words, after=PROGRESS_SECONDS, progress=job.progress)

@@ -27,7 +27,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import recorded
 from etcd_stateful.backup.named import Awaited, resolved
 from etcd_stateful.backup.outcome import Described
-from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by
+from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by, with_present_image
 from etcd_stateful.identity import to_hex
 
 LOOK_SECONDS: Final = 2.0
@@ -258,7 +258,7 @@ def _describe(seen: Seen) -> Step:
         return _create(seen.restore, job.said.described, store) if store else _unreadable(job)
     if job.state == "complete":
         return DeleteJob.of(job, "its pod is gone, and with it what it read")
-    return _reading(job)
+    return with_present_image(job) or _reading(job)
 
 
 def _begin(seen: Seen) -> Step:

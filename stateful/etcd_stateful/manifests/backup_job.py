@@ -119,6 +119,7 @@ def job(
             "name": job_name(backup, run),
             "namespace": backup.namespace,
             **described,
+            "annotations": described["annotations"] | {naming.OPERATOR_IMAGE: operator_image},
             "ownerReferences": [owner_reference(backup.kind, backup.name, backup.uid)],
         },
         "spec": {

@@ -50,6 +50,7 @@ def recovery_job(
         SURVIVOR: record.survivor,
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: made_of(cluster),
+        naming.OPERATOR_IMAGE: operator_image,
     }
     name, spec = naming.recovery_job(cluster.name), job_spec(REFUSED_EXIT, "prepare")
     pod = _pod(cluster, record, member_id, operator_image)

@@ -59,6 +59,7 @@ def restore_job(
         naming.EPOCH: str(record.epoch),
         naming.SPEC_HASH: made_of(cluster, store),
         naming.CLAIM_UID: claim_uid,
+        naming.OPERATOR_IMAGE: operator_image,
     }
     name, spec = naming.restore_job(cluster.name), job_spec(restore.REFUSED_EXIT, "fetch")
     pod = _pod(cluster, record, store, operator_image, field)

@@ -6,6 +6,7 @@ The same for a cluster that begins and for one that is to take another's place.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
@@ -16,6 +17,8 @@ from etcd_stateful.membership.observation import Claim, Job, Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hold, Step, Wait
 from etcd_stateful.records import Bootstrap
 from etcd_stateful.restore import FIELD
+
+UNPULLABLE: Final = "its image of the operator cannot be had, and there is another by now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) ->
         # What it has filled may be gone with the claim of before.
         words = f"Job {job.name} is made again: claim {claim.name} is another by now"
         return DeleteJob.of(job, words)
+    if job.unpullable:
+        return DeleteJob.of(job, f"Job {job.name} is made again: {UNPULLABLE}")
     return None
 
 

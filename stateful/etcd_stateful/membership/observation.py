@@ -217,6 +217,8 @@ class Job:
     """Who owns it, in words, where it is not this cluster's."""
     trouble: str = ""
     """What its pod waits for or failed at, in words."""
+    unpullable: bool = False
+    """The operator's image that it was made with cannot be had, and the operator has another."""
     claim_uid: str = ""
     """Of the claim that a restore's Job was made to fill."""
     etcd_started: bool = False

@@ -174,8 +174,9 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
         return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")
     edited = job.spec_hash != made_of(bootstrap.as_running(seen))
-    if edited and job.state != "complete":
-        return DeleteJob.of(job, f"Job {job.name} is made again: the spec has been edited")
+    if job.state != "complete" and (edited or job.unpullable):
+        why = "the spec has been edited" if edited else filling.UNPULLABLE
+        return DeleteJob.of(job, f"Job {job.name} is made again: {why}")
     return None
 
 

@@ -20,7 +20,7 @@ from etcd_stateful.api.tls import Level, Link
 from etcd_stateful.changing import recovering, scaling, upgrading
 from etcd_stateful.dating import dated
 from etcd_stateful.disruptions import drains_blocked
-from etcd_stateful.membership import issued, links, switch
+from etcd_stateful.membership import issued, larger, links, switch
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import PAUSED
@@ -98,16 +98,22 @@ def _of_step(outcome: Outcome) -> Condition:
 
 
 def at_rest(seen: Observation | None) -> str:
-    """What a cluster that is as declared says, also of pods that lack the newest template.
-
-    Those made from another spec are restarted for it; those that another operator made from the
-    same spec are not.
-    """
+    """What a cluster that is as declared says, also of what is not, and holds nothing up."""
     words = "the cluster is as declared"
-    if seen is None or not seen.outdated:
+    if seen is None:
         return words
+    kept = larger.still_asked(seen)
+    return f"{words}{_behind(seen)}{f'; {kept}' if kept else ''}"
+
+
+def _behind(seen: Observation) -> str:
+    """Pods that lack the newest template. Those made from another spec are restarted for it; those
+    that another operator made from the same spec are not."""
+    if not seen.outdated:
+        return ""
     now = as_running(seen).template_hash
     outdated = [pod for pod in seen.pods if pod.name in seen.outdated]
+    words = ""
     if behind := [pod.name for pod in outdated if pod.spec_hash != now]:
         words += f" but for pods {', '.join(behind)}, which are yet to be restarted for the spec"
     if older := [pod.name for pod in outdated if pod.spec_hash == now]:

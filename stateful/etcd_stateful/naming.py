@@ -59,6 +59,9 @@ ever decided by it."""
 CLUSTER_ID = f"{GROUP}/cluster-id"
 EPOCH = f"{GROUP}/epoch"
 
+STORAGE = f"{GROUP}/storage"
+"""On claims: the size that the operator has last had it ask for. A person may ask for more."""
+
 PEER_SCHEME = f"{GROUP}/peer-scheme"
 """On claims: `https` where the member's peer URL has it. The URL is in the data, and outlives every
 other record of it."""

@@ -42,8 +42,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LARGER,
-        "if claim is None or claim.fixed or",
-        "if claim is None or",
+        " or (claim.fixed and claim in unasked(seen)):",
+        ":",
         "a member never joins as its volume cannot grow",
     ),
     Mutant(
@@ -75,6 +75,24 @@ MUTANTS: Final = [
         "    larger.outcome,\n",
         "",
         "a volume that has not grown is told as declared",
+    ),
+    Mutant(
+        _LARGER,
+        "if same_quantity(claim.requested, claim.raised))",
+        "if claim.requested)",
+        "a claim that a person has let grow is told to stay small",
+    ),
+    Mutant(
+        _LARGER,
+        "return claim.capacity if not is_less(claim.capacity, declared) else declared",
+        "return declared",
+        "a volume that has grown is to get smaller again",
+    ),
+    Mutant(
+        _EXPANSION,
+        "back_to(base, claim), LESS_SECONDS)",
+        "back_to(base, claim), ASK_SECONDS)",
+        "a settled cluster asks each minute whether its claims may ask for less (I12)",
     ),
     Mutant(
         _EXPANSION,

@@ -465,6 +465,8 @@ class TestExpansion:
         assert isinstance(await world.apply(self.step(claim)), Done)
         asked = world.kube.find(CLAIMS, "data-a-0")["spec"]["resources"]["requests"]
         assert asked["storage"] == "2Gi"
+        notes = world.kube.find(CLAIMS, "data-a-0")["metadata"]["annotations"]
+        assert notes[naming.STORAGE] == "2Gi"
 
     @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
     async def test_of_another_or_a_changed_one_does_not_happen(self, world, other):

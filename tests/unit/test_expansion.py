@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fakes import FakeClock, FakeKube
 from test_membership_larger import declared
 from worlds import cluster
 
-from etcd_operator.cluster.expansion import ASK_SECONDS, Expansion
+from etcd_operator.cluster.expansion import ASK_SECONDS, LESS_SECONDS, Expansion
 from etcd_operator.kube.api import CLAIMS, Conflict, Rejected, Unavailable
 from etcd_operator.objects.reading import claim as read_claim
 from etcd_stateful import naming
@@ -42,7 +43,7 @@ class Looks:
         return tuple(one for one in found if one)
 
 
-def bound(ordinal: int) -> dict[str, object]:
+def bound(ordinal: int, requested: str = "1Gi") -> dict[str, Any]:
     uid = cluster(3).uid
     return {
         "metadata": {
@@ -51,7 +52,7 @@ def bound(ordinal: int) -> dict[str, object]:
             "labels": naming.labels("c"),
             "annotations": {naming.CLUSTER_UID: uid},
         },
-        "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+        "spec": {"resources": {"requests": {"storage": requested}}},
         "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
     }
 
@@ -107,6 +108,45 @@ async def test_a_claim_that_has_changed_meanwhile_is_not_called_fixed(looks: Loo
     looks.kube.failures[TRIAL] = [Conflict("modified", status=409)]
 
     assert await looks.look() == ["", "", ""]
+
+
+class TestLessAgain:
+    """A size that the operator had asked for, and that the spec has taken back."""
+
+    @pytest.fixture
+    def looks(self) -> Looks:
+        looks = Looks()
+        for ordinal in range(3):
+            raised = bound(ordinal, "8Ti")
+            raised["metadata"]["annotations"][naming.STORAGE] = "8Ti"
+            looks.kube.put(CLAIMS, raised)
+        return looks
+
+    async def test_the_api_server_is_asked_and_its_words_are_on_the_claim(
+        self, looks: Looks
+    ) -> None:
+        refusal = "field can not be less than status.capacity"
+        looks.kube.failures[TRIAL] = [Rejected(refusal, status=422)]
+
+        assert await looks.look("1Gi") == [refusal, "", ""]
+        assert looks.kube.calls[TRIAL] == 3
+
+    async def test_a_settled_cluster_did_not_ask_each_minute(self, looks: Looks) -> None:
+        looks.kube.failures[TRIAL] = [Rejected("less", status=422) for _ in range(3)]
+        await looks.look("1Gi")
+        looks.clock.now += LESS_SECONDS - 1
+
+        assert await looks.look("1Gi") == ["less"] * 3
+        assert looks.kube.calls[TRIAL] == 3
+        looks.clock.now += 2
+        assert await looks.look("1Gi") == ["", "", ""]
+
+    async def test_what_a_person_asked_for_is_not_looked_at(self, looks: Looks) -> None:
+        for ordinal in range(3):
+            looks.kube.put(CLAIMS, bound(ordinal, "8Ti"))
+
+        assert await looks.look("1Gi") == ["", "", ""]
+        assert not looks.kube.calls
 
 
 async def test_an_admission_that_is_down_stopped_every_pass(looks: Looks) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from worlds import World, body, drive, is_write, labels
 
+from etcd_stateful.api.quantity import is_less
+from etcd_stateful.conditions import at_rest
 from etcd_stateful.membership import larger
 from etcd_stateful.membership.observation import Claim, Observation
 from etcd_stateful.membership.planner import decide
@@ -34,8 +36,11 @@ class Volumes(World):
         self.capacity: dict[str, str] = {}
         self.grows = True
         """The driver does as it is asked; otherwise the volumes stay as they are."""
+        self.raised: dict[str, str] = {}
         self.refusal = ""
         """What the API server says to claims that ask for more."""
+        self.kept = ""
+        """The same, to those that ask for less again."""
         self.db_size = 4096
 
     def declare(self, storage: str, **spec: Any) -> None:
@@ -53,12 +58,17 @@ class Volumes(World):
     def _sized(self, claim: Claim) -> Claim:
         requested = self.requested.get(claim.uid, "")
         capacity = self.capacity.get(claim.uid, "")
-        return replace(claim, requested=requested, capacity=capacity, fixed=self.refusal)
+        raised = self.raised.get(claim.uid, "")
+        less = is_less(self.cluster.storage, requested)
+        fixed = self.kept if less else self.refusal
+        return replace(claim, requested=requested, capacity=capacity, raised=raised, fixed=fixed)
 
     def apply(self, step: Step) -> None:
         if isinstance(step, ExpandClaim):
-            assert not self.refusal
-            self.requested[step.uid] = step.storage
+            assert not (self.kept if step.less else self.refusal)
+            assert step.less == is_less(step.storage, self.requested[step.uid])
+            assert not is_less(step.storage, self.capacity[step.uid]), "a volume never shrinks"
+            self.requested[step.uid] = self.raised[step.uid] = step.storage
             self.history.append(step)
         else:
             super().apply(step)
@@ -144,17 +154,85 @@ def test_a_class_that_does_not_allow_it_is_told_and_the_old_size_can_be_put_back
     assert world.history == []
 
 
-def test_a_size_that_was_taken_back_is_not_asked_for_again() -> None:
-    world = settled()
-    world.grows = False
-    world.declare("8Ti")
-    drive(world)
-    world.history.clear()
+class TestASizeThatIsTakenBack:
+    """Before the volumes have come to have it, as where their driver fails at it."""
 
-    world.declare("1Gi")
+    def raised(self) -> Volumes:
+        world = settled()
+        world.grows = False
+        world.declare("8Ti")
+        drive(world)
+        world.history.clear()
+        return world
 
-    assert drive(world) == Settled()
-    assert world.history == []
+    def test_claims_went_on_asking_for_it(self) -> None:
+        """A driver that fails tries for ever, and grows them after all if it ever can."""
+        world = self.raised()
+        runs = world.runs
+
+        world.declare("2Gi")
+
+        assert drive(world) == GROWS
+        assert labels(world.history) == ["ExpandClaim"] * 3
+        assert set(world.requested.values()) == {"2Gi"}
+        world.grows = True
+        assert drive(world) == Settled()
+        assert world.sizes == ["2Gi"] * 3
+        assert world.runs == runs
+
+    def test_all_the_way_where_the_api_server_takes_that(self) -> None:
+        world = self.raised()
+        world.declare("1Gi")
+
+        assert drive(world) == Settled()
+        assert set(world.requested.values()) == {"1Gi"}
+
+    def test_a_volume_that_has_grown_in_part_keeps_what_it_has(self) -> None:
+        world = self.raised()
+        first = world.claims[0].uid
+        world.capacity[first] = "4Gi"
+
+        world.declare("2Gi")
+        drive(world)
+
+        assert world.requested[first] == "4Gi"
+        assert sorted(world.requested.values()) == ["2Gi", "2Gi", "4Gi"]
+
+    def test_what_the_api_server_does_not_take_back_is_told(self) -> None:
+        world = self.raised()
+        world.kept = "field can not be less than status.capacity"
+        world.declare("1Gi")
+
+        assert drive(world) == Settled()
+        assert world.history == []
+        assert at_rest(world.observe()) == (
+            "the cluster is as declared; the size that was taken back is still asked for by "
+            "data-c-0 (8Ti), data-c-1 (8Ti), data-c-2 (8Ti), and a volume that grows to it after "
+            "all keeps it. From Kubernetes 1.32 on they ask for less if a size just above that of "
+            f"the volumes is declared. The API server says: {world.kept}"
+        )
+
+    def test_it_is_told_beside_a_volume_that_has_yet_to_grow(self) -> None:
+        """Of before 1.32 no Kubernetes takes any size back."""
+        world = self.raised()
+        world.kept = "field can not be less than previous value"
+        world.declare("2Gi")
+
+        rest = drive(world)
+
+        assert isinstance(rest, Wait)
+        assert rest.reason.startswith("the volume of claim data-c-0 to grow from 1Gi to 2Gi;")
+        assert rest.reason.endswith(world.kept)
+
+    def test_what_a_person_has_a_claim_ask_for_stays(self) -> None:
+        """With the disk full, and the spec to follow: the volume would never have grown."""
+        world = settled()
+        world.grows = False
+        world.requested = dict.fromkeys(world.requested, "4Gi")
+
+        assert drive(world) == Settled()
+        assert world.history == []
+        assert at_rest(world.observe()) == "the cluster is as declared"
 
 
 def test_a_full_disk_grows_although_the_quorum_is_lost_by_it() -> None:

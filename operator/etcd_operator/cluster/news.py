@@ -111,6 +111,8 @@ def _of_step(step: Write, seen: Observation) -> str | None:
         return "RestoreRuns" if restores else "RecoveryRuns"
     if isinstance(step, ChangeAuth):
         return _OF_AUTH.get(type(step.change), "AccountsChanged")
+    if isinstance(step, ExpandClaim) and step.less:
+        return "ClaimSizeTakenBack"
     return _REASONS.get(type(step))
 
 

@@ -140,6 +140,7 @@ def claim(cluster: str, raw: Object) -> Claim | None:
         phase=(raw.get("status") or {}).get("phase") or "Pending",
         labelled=naming.selector(cluster).items() <= _labels(raw).items(),
         requested=_storage(((raw.get("spec") or {}).get("resources") or {}).get("requests")),
+        raised=str((metadata.get("annotations") or {}).get(naming.STORAGE, "")),
         capacity=_storage((raw.get("status") or {}).get("capacity")),
     )
 

@@ -64,10 +64,11 @@ class Claim:
     phase: str = "Bound"
     labelled: bool = True
     requested: str = ""
-    """The size that it asks for, and the one that its volume has: quantities such as `8Gi`."""
     capacity: str = ""
+    raised: str = ""
+    """Sizes such as `8Gi`: asked for, of its volume, and that the operator had it ask for last."""
     fixed: str = ""
-    """Why it cannot ask for more, in the API server's words. Looked for only where it should."""
+    """Why it cannot ask for another, in the API server's words. Looked for only where it should."""
 
     @property
     def own_record(self) -> MemberRecord | None:
@@ -95,8 +96,7 @@ class Pod:
     answer: StartAnswer | None = None
     record: MemberRecord | None = None
     """With an emptyDir the pod's own annotations play the claim's part."""
-    revision: str = ""
-    """Of the StatefulSet's template that it was made from."""
+    revision: str = ""  # of the StatefulSet's template that it was made from
     age: float = 0.0
     """Seconds since the API server made it, at the time of this observation."""
     spec_hash: str = ""

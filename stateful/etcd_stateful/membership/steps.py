@@ -189,10 +189,12 @@ class ExpandClaim:
     """A quantity such as `8Gi`."""
 
     reason: str
+    less: bool = False
+    """What its volume never came to have is taken back."""
 
     @classmethod
-    def of(cls, claim: Claim, storage: str, reason: str) -> Self:
-        return cls(claim.name, claim.uid, claim.resource_version, storage, reason)
+    def of(cls, claim: Claim, storage: str, reason: str, *, less: bool = False) -> Self:
+        return cls(claim.name, claim.uid, claim.resource_version, storage, reason, less)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Draws docs/objects.svg and docs/start-ticket.svg. No dependency: an SVG is text.
+"""Draws the pictures of docs/ that show no measurement. No dependency: an SVG is text.
 
 `--check` writes nothing and fails when a file on disk is another.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 DOCS: Final = Path(__file__).parent
-INK, FAINT, OURS, DATA = "#1f2937", "#9ca3af", "#dbeafe", "#dcfce7"
+INK, FAINT, OURS, DATA, CORE = "#1f2937", "#9ca3af", "#dbeafe", "#dcfce7", "#fef3c7"
 WIDTH: Final = 820
 
 
@@ -105,7 +105,48 @@ def start_ticket() -> Iterator[str]:
     yield text(start, 500, "etcd starts: new, or as a learner of those that are there")
 
 
+def architecture() -> Iterator[str]:
+    """What runs where, and who speaks to whom. Blue is our image."""
+    yield box(20, 16, 780, 40, "API server", "custom resources, and the objects made from them")
+    yield box(20, 110, 500, 140, fill=OURS)
+    yield text(270, 130, "operator: one pass over one object")
+    steps = (
+        ("queue", "which object"),
+        ("observe", "store, start, etcd"),
+        ("decide", "the core: pure"),
+        ("apply", "one step"),
+    )
+    for column, lines in enumerate(steps):
+        yield box(34 + 124 * column, 146, 102, 54, *lines, fill=CORE if column == 2 else "#fff")
+        if column:
+            yield arrow(12 + 124 * column, 173, 32 + 124 * column, 173)
+    yield text(270, 230, "then status, Events, log; nothing is remembered", size=11)
+    yield arrow(85, 56, 85, 144)
+    yield text(93, 90, "watches", anchor="start", size=12)
+    yield arrow(457, 146, 457, 58)
+    yield text(465, 90, "one write", anchor="start", size=12)
+    yield box(580, 110, 220, 140, fill="#f3f4f6")
+    yield text(690, 130, "pod of a member")
+    yield box(592, 146, 90, 54, "start", "init container", fill=OURS)
+    yield box(706, 146, 82, 54, "etcd", "own image")
+    yield arrow(682, 173, 704, 173)
+    yield text(690, 230, "no rights in Kubernetes", size=11)
+    yield arrow(520, 220, 578, 220)
+    yield text(549, 212, "asks,", size=11)
+    yield text(549, 236, "tickets", size=11)
+    yield arrow(690, 250, 690, 298)
+    yield box(580, 300, 220, 54, "claim", "the member's data, and a record", fill=DATA)
+    yield arrow(270, 250, 270, 298)
+    yield text(278, 279, "makes them, and reads how they ended", anchor="start", size=12)
+    yield box(20, 300, 500, 54, "Jobs", "backup, trial restore, restore, recovery", fill=OURS)
+    yield arrow(520, 327, 578, 327, "fill")
+    yield arrow(270, 354, 270, 396)
+    yield box(20, 398, 500, 34, "object store, or a volume for backups", fill=DATA)
+    yield text(690, 419, "blue: the operator's image", size=11)
+
+
 DRAWINGS: Final = {
+    "architecture.svg": lambda: drawing(448, architecture()),
     "objects.svg": lambda: drawing(424, objects()),
     "start-ticket.svg": lambda: drawing(520, start_ticket()),
 }

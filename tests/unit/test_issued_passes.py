@@ -54,6 +54,17 @@ class IssuedNodes(RollingNodes):
         super().turn()
 
 
+def pods_trust_what_they_show(bench):
+    """By the keys of the Secrets that their template mounts."""
+    pod = bench.kube.live(STATEFUL_SETS, "a")["spec"]["template"]["spec"]
+    for volume in pod["volumes"]:
+        if volume["name"] in ("peer-tls", "server-tls"):
+            held = data(bench, volume["secret"]["secretName"])
+            shown, _, trusted = (held[one["key"]] for one in volume["secret"]["items"])
+            own, *_ = x509.load_pem_x509_certificates(shown)
+            assert any(signed(own, one) for one in x509.load_pem_x509_certificates(trusted))
+
+
 @pytest.fixture
 def bench():
     bench = Bench()
@@ -286,6 +297,7 @@ class TestCreation:
         assert bench.status["phase"] == "Running"
         assert record.links == parse_cluster(bench.body).links
         assert bench.condition("Blocked") is None
+        pods_trust_what_they_show(bench)
 
     async def test_it_is_on_record(self, settled):
         links = read_secret(settled.kube.live(SECRETS, "a-start")).bootstrap.links
@@ -478,6 +490,23 @@ class TestAnotherAuthority:
             settled.clock.now += 10.0 if delay is None or delay >= 5 else max(delay, 0.05)
         assert len({frozenset(one.shown["peer"]) for _, one in seen}) == 1 + times
         assert len(bundle(settled, "a-server-tls")) == 1
+
+    @pytest.mark.parametrize("name", ["a-peer-tls", "a-server-tls"])
+    async def test_a_lost_secret_came_back_with_what_no_member_trusted_yet(self, settled, name):
+        await self.replaced(settled)
+        settled.kube.remove(SECRETS, "default", name)
+        await a_while(settled, 20)
+        assert settled.kube.find(SECRETS, name) is None
+        told = settled.condition("Blocked")
+        assert told["reason"] == "CertificatesUnusable"
+        assert f"Secret {name} cannot be used" in told["message"]
+
+        for pod in ("a-0", "a-1", "a-2"):
+            settled.nodes.kill(pod)
+        for _ in range(3):
+            await settled.once()
+
+        assert settled.kube.find(SECRETS, name)
 
     async def test_it_goes_no_further_while_a_member_does_not_trust_it_yet(self, settled):
         before = {name: leaf(settled, name) for name in LEAVES}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from world_certificates import OVERLAP, TURN, CertificateWorld
+from world_certificates import OVERLAP, TURN, Authority, CertificateWorld
 from worlds import Conflict, drive, is_write, labels
 
 from etcd_stateful.certificates import AUTHORITY_SECONDS, DAY
@@ -384,6 +384,134 @@ def test_how_far_it_is_is_said() -> None:
     assert "restarted without the one before" in told()[0]
     rest(world)
     assert not told()
+
+
+AUTHORITIES = ["c-peer-ca", "c-client-ca"]
+
+
+def replaced(world: CertificateWorld, name: str, one: Authority) -> None:
+    world.authorities[name] = replace(one, version=world.authorities[name].version + 1000)
+    world.history.clear()
+
+
+def is_held(world: CertificateWorld, name: str) -> None:
+    """Nothing is written, and it is said; `check` sees to it that nobody is refused."""
+    step = rest(world)
+    assert isinstance(step, Hold), step
+    assert step.reason == "AuthorityLost"
+    assert f"Secret {name}" in step.message
+    assert not world.history
+
+
+class TestAnotherAuthority:
+    """Its Secret was put back from an old backup, or made by hand: members that run do not trust
+    what is in there, and would lose each other by what it signs."""
+
+    @pytest.mark.parametrize("name", AUTHORITIES)
+    def test_one_of_before_the_rotation_signed_what_members_had_ceased_to_trust(
+        self, name: str
+    ) -> None:
+        world = settled()
+        before = replace(world.authorities[name])
+        world.wish(peer=2, client=2)
+        rest(world)
+        rightful = world.authorities[name]
+        replaced(world, name, before)
+
+        is_held(world, name)
+
+        world.authorities[name] = rightful
+        assert rest(world) == Settled()
+        assert not world.history
+
+    @pytest.mark.parametrize("name", AUTHORITIES)
+    def test_one_of_amid_the_rotation_signed_what_members_had_ceased_to_trust(
+        self, name: str
+    ) -> None:
+        world = settled()
+        world.wish(peer=2, client=2)
+        until_turn(world, "take over")
+        before = replace(world.authorities[name])
+        rest(world)
+        replaced(world, name, before)
+
+        is_held(world, name)
+
+    @pytest.mark.parametrize("name", AUTHORITIES)
+    def test_a_stranger_signed_for_members_that_were_never_told_of_it(self, name: str) -> None:
+        world = settled()
+        replaced(world, name, replace(world.authorities[name], signs="stranger"))
+
+        is_held(world, name)
+
+    def test_a_stranger_signed_what_the_operator_had_lost(self) -> None:
+        """Members would have turned it away."""
+        world = settled()
+        replaced(world, "c-client-ca", replace(world.authorities["c-client-ca"], signs="stranger"))
+        del world.leaves["c-operator-tls"]
+
+        is_held(world, "c-client-ca")
+
+    def test_it_was_given_a_successor_as_if_it_were_in_use(self) -> None:
+        world = settled()
+        replaced(world, "c-peer-ca", replace(world.authorities["c-peer-ca"], signs="stranger"))
+        world.wish(peer=2)
+
+        is_held(world, "c-peer-ca")
+
+    @pytest.mark.parametrize(
+        ("ago", "turn"), [("begin", "take over"), ("begin", "end"), ("take over", "end")]
+    )
+    def test_put_back_from_earlier_in_a_rotation_nobody_is_refused(
+        self, ago: str, turn: str
+    ) -> None:
+        world = settled()
+        world.wish(peer=2)
+        until_turn(world, ago)
+        before = replace(world.authorities["c-peer-ca"])
+        world.apply(until_turn(world, turn))
+        replaced(world, "c-peer-ca", before)
+
+        rest(world)
+
+    def test_without_members_that_run_it_signs(self) -> None:
+        """The way on when the one of before is lost for good."""
+        world = settled()
+        replaced(world, "c-peer-ca", replace(world.authorities["c-peer-ca"], signs="stranger"))
+        is_held(world, "c-peer-ca")
+        world.stuck.update(world.pods)
+        del world.leaves["c-peer-tls"]
+        for ordinal in list(world.pods):
+            world.restart_pod(ordinal)
+        world.turn()
+        assert said([decide(world.observe())]) == ["issue c-peer-tls"]
+        world.apply(decide(world.observe()))
+        world.stuck.clear()
+
+        assert rest(world) == Settled()
+
+        assert world.leaves["c-peer-tls"].now.by == "stranger"
+
+
+def test_an_authority_that_was_lost_is_not_made_while_pods_may_have_mounted_what_it_signed() -> (
+    None
+):
+    """Their etcd would start with the bundle of before, and be shown the leaves of a new one."""
+    world = settled()
+    del world.authorities["c-peer-ca"], world.authorities["c-client-ca"]
+    world.stuck.update(world.pods)
+    for ordinal in list(world.pods):
+        world.restart_pod(ordinal)
+    world.turn()
+    world.history.clear()
+    drive(world, idle=3)
+    world.stuck.clear()
+
+    drive(world, idle=LONG, limit=500)
+
+    assert not world.authorities
+    assert not world.history
+    assert all(pod.ready for pod in world.observe().pods)
 
 
 SEEDS = 12

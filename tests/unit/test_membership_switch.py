@@ -24,6 +24,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     DeletePod,
     Hold,
+    IssueCertificate,
     MemberAddLearner,
     MemberUpdate,
     RecordMember,
@@ -220,6 +221,26 @@ class TestWholeChains:
         del world.authorities["c-peer-ca"], world.leaves["c-peer-tls"]
         world.edit(TLS=ON)
         arrived(world, ON)
+
+    @pytest.mark.parametrize("stranger", [None, "stranger"])
+    def test_off_and_on_is_the_way_from_an_authority_that_was_lost_to_another(
+        self, stranger: str | None
+    ) -> None:
+        world = began(ON)
+        one = world.authorities.pop("c-peer-ca")
+        if stranger:
+            world.authorities["c-peer-ca"] = replace(one, signs=stranger, version=1000)
+        go(world, 5)
+        assert not [one for one in world.history if isinstance(one, IssueCertificate)]
+
+        world.edit(TLS=OFF)
+        arrived(world, OFF)
+        world.edit(TLS=ON)
+        arrived(world, ON)
+
+        assert (
+            world.leaves["c-peer-tls"].now.by == world.authorities["c-peer-ca"].signs != one.signs
+        )
 
 
 class TestHalfWay:

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
+from etcd_operator.applied import Outdated
 from etcd_operator.credentials import checking, issuing, signing
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
@@ -22,11 +23,13 @@ from etcd_operator.kube.api import (
     Rejected,
     Unavailable,
 )
+from etcd_operator.kube.finder import Finder
 from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, managed
+from etcd_stateful.membership.steps import IssueCertificate
 
 MANAGED = {"peer": "Managed", "client": "Managed"}
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
@@ -196,7 +199,7 @@ class TestCreation:
 
     async def test_an_authority_lost_before_anything_runs_is_made_again_and_signs_anew(self, bench):
         declare(bench)
-        while bench.kube.find(SECRETS, "a-client-tls") is None:
+        while bench.kube.find(SECRETS, "a-server-tls") is None:
             await bench.once()
         before = data(bench, "a-peer-tls")
         bench.kube.remove(SECRETS, "default", "a-peer-ca")
@@ -204,6 +207,21 @@ class TestCreation:
         authority = data(bench, "a-peer-ca")["ca.crt"]
         assert data(bench, "a-peer-tls")["peer-ca.crt"] == authority != before["peer-ca.crt"]
         assert bench.status["phase"] == "Running"
+
+    async def test_an_authority_lost_while_pods_waited_in_start_signed_for_who_had_the_old_bundle(
+        self, bench
+    ):
+        declare(bench)
+        while bench.kube.find(SECRETS, "a-client-tls") is None:
+            await bench.once()
+        bench.nodes.turn()
+        before = data(bench, "a-peer-tls")
+        bench.kube.remove(SECRETS, "default", "a-peer-ca")
+        await bench.run()
+        assert bench.kube.find(SECRETS, "a-peer-ca") is None
+        assert data(bench, "a-peer-tls") == before
+        assert bench.condition("Available")["status"] == "True"
+        assert bench.condition("Blocked")["reason"] == "AuthorityLost"
 
     async def test_an_authority_tampered_with_before_anything_runs_is_not_said_to_be_missing(
         self, bench
@@ -739,3 +757,20 @@ class TestSecretThatTakesNoChange:
 
         assert settled.kube.find(SERVICES, "a-client")
         assert "a-peer-ca" in settled.condition("Progressing")["message"]
+
+
+async def test_an_authority_that_came_after_the_decision_signed_what_members_did_not_trust(bench):
+    declare(bench)
+    await bench.run()
+    cluster = parse_cluster(bench.body)
+    need = next(one for one in managed(cluster) if one.role == "peer")
+    before = data(bench, "a-peer-tls")
+    version = bench.kube.live(SECRETS, "a-peer-tls")["metadata"]["resourceVersion"]
+    step = IssueCertificate(need, version, "is renewed", authority="that of the decision")
+
+    applied = await issuing.carry_out(
+        bench.kube, Finder(bench.kube, bench.store), cluster, step, bench.clock.now
+    )
+
+    assert applied == Outdated("Secret a-peer-ca holds another authority by now")
+    assert data(bench, "a-peer-tls") == before

@@ -197,7 +197,11 @@ class CertificateWorld(World):
         leaf = self.leaves.get(secret)
         if leaf is None:
             return
-        up = {one.uid: one for one in self.pods.values() if one.where == "etcd"}
+        plain = {
+            one.uid for one in self.pods.values() if one.levels and not getattr(one.levels, link)
+        }
+        every = (one for one in self.pods.values() if one.where == "etcd")
+        up = {one.uid: one for one in every if one.uid not in plain}
         late = self.now - KUBELET_SECONDS
         shown = {one for uid in up for one in leaf.within(max(late, self.made[uid]))}
         for uid, pod in up.items():

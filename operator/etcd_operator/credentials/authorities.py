@@ -35,6 +35,11 @@ def digest(certificate: x509.Certificate) -> str:
     return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
 
 
+def signer(data: Mapping[str, bytes]) -> str:
+    """The digest of who signs."""
+    return digest(x509.load_pem_x509_certificate(data[AUTHORITY_FILES.certificate]))
+
+
 def stage(data: Mapping[str, bytes]) -> Stage:
     if SUCCESSOR_FILES.certificate in data or SUCCESSOR_FILES.key in data:
         return "overlap"

@@ -50,6 +50,8 @@ async def _issue(
         files = make(need, above, now, step.generation)
     except CannotSign as error:
         return Outdated(str(error))
+    if need.signed_by and authorities.signer(above) != step.authority:
+        return Outdated(f"Secret {need.signed_by} holds another authority by now")
     return await put(kube, finder, cluster, step, files, "wrote")
 
 

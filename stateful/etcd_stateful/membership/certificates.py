@@ -6,7 +6,8 @@
                 what an authority's rotation (`rotation`) has changed comes the same way
     provided    checked; while one is missing or unusable, no pod is started or restarted
 
-An authority is made only where no member runs that trusts another.
+An authority is made only where no member runs that trusts another, and signs only where all trust
+it (`trusted`).
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful import naming
-from etcd_stateful.api.tls import Level, Links
+from etcd_stateful.api.tls import Links
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
 from etcd_stateful.manifests.put_off import CERTIFICATE
-from etcd_stateful.membership import beginning, inplace, links, roster, rotation
+from etcd_stateful.membership import beginning, inplace, roster, rotation, trusted
 from etcd_stateful.membership.observation import (
     Certificate,
     Certificates,
@@ -134,12 +135,37 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
         found = known.secrets.get(need.secret, {}).get(need.role)
         if need.role == "authority":
             if found is None or found.problem:
-                if _is_trusted(seen, need):
+                if trusted.running(seen, trusted.link_of(seen, need)):
                     continue
                 return _issue(seen, need, found, lacking(found))
+        elif _why_lost(seen, _above(seen, need)):
+            continue  # nothing can sign another, or not everybody would trust it
         elif reason := _why(need, found, known):
             return _issue(seen, need, found, reason)
     return None
+
+
+def _above(seen: Observation, need: Need) -> Need:
+    """The authority that signs it."""
+    return next(one for one in managed(seen.cluster) if one.secret == need.signed_by)
+
+
+def _find(seen: Observation, need: Need) -> Certificate | None:
+    return (
+        seen.certificates.secrets.get(need.secret, {}).get(need.role) if seen.certificates else None
+    )
+
+
+def _why_lost(seen: Observation, above: Need) -> str:
+    """Why nothing is signed by the managed authority; empty where it is sound."""
+    found = _find(seen, above)
+    if found is None:
+        return "cannot be used: it is not there"
+    if found.problem:
+        return f"cannot be used: {found.problem}"
+    if not trusted.may_sign(seen, above, found):
+        return "signs nothing: what it holds is not what members were started to trust"
+    return ""
 
 
 def is_left(seen: Observation, need: Need) -> bool:
@@ -150,11 +176,8 @@ def is_left(seen: Observation, need: Need) -> bool:
 
 
 def _why(need: Need, found: Certificate | None, known: Certificates) -> str:
-    """Why a leaf is made, or made anew; empty for one that is good, and for one whose authority is
-    lost: nothing can sign another."""
-    authority = known.secrets.get(need.signed_by, {}).get("authority")
-    if authority is None or authority.problem:
-        return ""
+    """Why a leaf is made, or made anew; empty for one that is good."""
+    authority = known.secrets[need.signed_by]["authority"]
     if found is None or found.problem:
         return lacking(found)
     if why := _why_other(need, found, authority):
@@ -190,7 +213,9 @@ def _issue(
     if need.role == "authority":
         first = max(1, rotation.wished(seen, need.secret))
         return IssueCertificate(need, version, words, generation=first)
-    return IssueCertificate(need, version, words, trusted_by_pods(seen, need))
+    authority = _find(seen, _above(seen, need))
+    digest = authority.authority if authority else ""
+    return IssueCertificate(need, version, words, trusted_by_pods(seen, need), authority=digest)
 
 
 def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
@@ -200,25 +225,14 @@ def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
     return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
 
 
-def _is_trusted(seen: Observation, need: Need) -> bool:
-    """Members that run trust the authority of before until they are restarted; a new one would cut
-    them off from each other. Those that were started without any on this link do not."""
-    of_peers = need.secret == naming.peer_authority(seen.cluster.name)
-    run = [links.levels_of(seen, pod) for pod in seen.pods if pod.etcd_started]
-    return any((one.peer if of_peers else one.client) > Level.PLAINTEXT for one in run)
-
-
 def authority_lost(seen: Observation) -> Step | None:
     """Asked last: what it has signed goes on being good."""
-    known = seen.certificates
-    for need in managed(seen.cluster) if known else ():
-        found = known.secrets.get(need.secret, {}).get(need.role) if known else None
-        if need.role == "authority" and (found is None or found.problem):
-            why = found.problem if found else "it is not there"
+    for need in managed(seen.cluster) if seen.certificates else ():
+        if need.role == "authority" and (why := _why_lost(seen, need)):
             return Hold(
                 "AuthorityLost",
                 f"Secret {need.secret}, with the authority that the members' certificates are "
-                f"signed by, cannot be used: {why}. The cluster goes on until those end, see "
-                "status.certificates. Put back what the Secret held",
+                f"signed by, {why}. The cluster goes on until those end, see status.certificates. "
+                "Put back what the Secret held",
             )
     return None

@@ -25,6 +25,7 @@ from etcd_stateful.api.tls import Trust
 from etcd_stateful.certificates import Need, Role, as_issued, trust_of
 from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.membership import trusted
 from etcd_stateful.membership.certificates import UNUSABLE, is_left, lacking, trusted_by_pods
 from etcd_stateful.membership.observation import (
     Certificate,
@@ -115,7 +116,8 @@ def go_on(seen: Observation) -> Step | None:
 
 def held(seen: Observation) -> Step | None:
     """What is amiss with a cluster that has formed. Asked last: what it has goes on being good."""
-    return _lacking(seen, list(_links(seen)))
+    links = list(_links(seen))
+    return _strange(seen, links) or _lacking(seen, links)
 
 
 def under_way(seen: Observation) -> dict[LinkName, str]:
@@ -285,13 +287,38 @@ def _take(
 def _chosen(seen: Observation, link: _Link, leaf: _Leaf) -> Certificate | None:
     """What was issued, unless not everybody trusts its authority yet; or what is in use."""
     used, good = leaf.sound, leaf.good
-    if good is None or used is None:
-        return used or good
+    if used is None:
+        return good if good and _is_trusted(seen, link, good) else None
+    if good is None:
+        return used
     if good.authority == used.authority:
         return good
     known = good.authority in link.trusts and _has_followed(seen, link) and is_at_rest(seen)
     begun = any(one.sound and one.sound.authority == good.authority for one in link.leaves)
     return good if known and (begun or _waited(seen, beside=good.authority)) else used
+
+
+def _is_trusted(seen: Observation, link: _Link, good: Certificate) -> bool:
+    """Whether what takes the place of a certificate that was lost is what members would take."""
+    sets = [link.signers, *(leaf.sound.trusts for leaf in link.leaves if leaf.sound)]
+    return trusted.by_all(seen, link.name, good.authority, sets)
+
+
+def _strange(seen: Observation, links: list[_Link]) -> Hold | None:
+    said = [
+        f"Secret {leaf.need.secret}"
+        for link in links
+        for leaf in link.leaves
+        if leaf.good and not leaf.sound and not _is_trusted(seen, link, leaf.good)
+    ]
+    if not said:
+        return None
+    words = "cannot be used, and what cert-manager has written is of an authority that members"
+    return Hold(
+        UNUSABLE,
+        f"{' and '.join(said)} {words} were not started to trust. Put back what was in there; or "
+        "delete all pods of the cluster, which takes it down until they are back",
+    )
 
 
 def _has_followed(seen: Observation, link: _Link) -> bool:

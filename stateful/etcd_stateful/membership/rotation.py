@@ -24,6 +24,7 @@ from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, roll, roster, upgrade
+from etcd_stateful.membership.links import rendered as rendered_links
 from etcd_stateful.membership.observation import (
     Certificate,
     Observation,
@@ -59,12 +60,25 @@ def settled(seen: Observation) -> Observation:
 
     That is what the Secret that they mount says. While it cannot be used, nothing changes.
     """
-    live = rendered(seen)
+    kept = _kept(seen)
     trust = Trust(
-        _mounted(seen, "peer", naming.peer_certificate(seen.cluster.name)) or live.peer,
-        _mounted(seen, "server", naming.server_certificate(seen.cluster.name)) or live.client,
+        _mounted(seen, "peer", naming.peer_certificate(seen.cluster.name)) or kept.peer,
+        _mounted(seen, "server", naming.server_certificate(seen.cluster.name)) or kept.client,
     )
     return replace(seen, cluster=replace(seen.cluster, trust=trust))
+
+
+def _kept(seen: Observation) -> Trust:
+    """As rendered; but not what an issuer's certificates were pinned to, once a link that has yet
+    to begin was edited to have others."""
+    live, now = rendered(seen), seen.cluster.links
+    before = rendered_links(seen.stateful_set) if seen.stateful_set else None
+    if before is None:
+        return live
+    return Trust(
+        live.peer if before.peer.mode == now.peer.mode else "",
+        live.client if before.client.mode == now.client.mode else "",
+    )
 
 
 def rendered(seen: Observation) -> Trust:
@@ -204,7 +218,7 @@ def _turn(link: _Link, kind: Turn, generation: int, reason: str) -> RotateAuthor
 
 def _why_due(seen: Observation, link: _Link, links: list[_Link]) -> str:
     """Why its authority is to be replaced; empty where it is not, or is being replaced."""
-    if link.authority.stage:
+    if link.authority.stage or not _signs(link):
         return ""
     asked = wished(seen, link.need.secret)
     if asked > link.authority.generation:
@@ -216,6 +230,12 @@ def _why_due(seen: Observation, link: _Link, links: list[_Link]) -> str:
     if goes and _is_old(seen, link.authority, ahead=TOGETHER_SECONDS):
         return "it is nearly as old as the other, and goes along"
     return ""
+
+
+def _signs(link: _Link) -> bool:
+    """Whether it is in use: not so one that was put in the place of another."""
+    made = (one.authority for one in link.leaves if one and not one.problem)
+    return all(one == link.authority.authority for one in made)
 
 
 def _is_old(seen: Observation, authority: Certificate, ahead: float = 0.0) -> bool:

@@ -70,6 +70,9 @@ class IssueCertificate:
     generation: int = 1
     """Of an authority."""
 
+    authority: str = ""
+    """Digest of the authority that is to sign it: no other that has come into its Secret since."""
+
 
 Turn = Literal["begin", "take over", "end"]
 

@@ -1,0 +1,95 @@
+"""Whom members that run were started to trust: etcd reads that once, and its certificate anew for
+each handshake.
+
+So a certificate that comes into its Secret is shown within a minute, and nothing may come there
+that is signed by an authority which one of them does not trust: they would lose each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from etcd_stateful import certificates as needs
+from etcd_stateful import naming
+from etcd_stateful.api.tls import Level, Trust
+from etcd_stateful.certificates import Need, managed, trust_of
+from etcd_stateful.membership import links
+from etcd_stateful.membership.observation import Certificate, Observation, Pod
+from etcd_stateful.membership.rotation import LinkName, rendered
+
+
+def running(seen: Observation, link: LinkName) -> list[Pod]:
+    """Those whose etcd runs with certificates of the link; and those where it is yet to start, with
+    what they have mounted, if it can, and if they are not of a beginning that was edited since."""
+    found = mounted(seen, link)
+    template = links.rendered(seen.stateful_set) if seen.stateful_set else None
+    can_start = bool(found and not found.problem and template in (None, seen.cluster.links))
+    return [
+        pod
+        for pod in seen.pods
+        if _level(seen, pod, link) > Level.PLAINTEXT and (pod.etcd_started or can_start)
+    ]
+
+
+def mounted(seen: Observation, link: LinkName) -> Certificate | None:
+    """What is in the Secret that pods mount."""
+    if link == "peer":
+        return _find(seen, needs.peer_secret(seen.cluster), "peer")
+    return _find(seen, needs.server_secret(seen.cluster), "server")
+
+
+def by_all(
+    seen: Observation, link: LinkName, authority: str, sets: Iterable[Iterable[str]]
+) -> bool:
+    """Whether all members that run trust this authority, as far as can be known; nobody runs that
+    does not.
+
+    Args:
+        sets: of authorities that may be what a pod's trust is the name of.
+    """
+    found = mounted(seen, link)
+    known = [frozenset(one) for one in sets if one]
+    by_name = {trust_of(one): one for one in (*known, frozenset({authority}))}
+    template = by_name.get(_of(rendered(seen), link), frozenset())
+    # Without a pin it is what the Secret held when the pod was started, and that stays so.
+    unpinned = frozenset(found.trusts) if found and found.trusts else None
+    for pod in running(seen, link):
+        name = _of(pod.trust, link)
+        # One that was made from the template of before shares with this one whoever signs.
+        trusts = by_name.get(name, template) if name else unpinned
+        if trusts is not None and authority not in trusts:
+            return False
+    return True
+
+
+def may_sign(seen: Observation, above: Need, authority: Certificate) -> bool:
+    """Whether members would take what this managed authority signs, and go on to take what they
+    show each other until that has come to all of them."""
+    link = link_of(seen, above)
+    signed = [one for one in managed(seen.cluster) if one.signed_by == above.secret]
+    leaves = [found for one in signed if (found := _find(seen, one.secret, one.role))]
+    sets = [authority.trusts, *(one.trusts for one in leaves)]
+    if not by_all(seen, link, authority.authority, sets):
+        return False
+    shown = mounted(seen, link)
+    if shown is None or shown.problem or shown.authority in authority.trusts:
+        return True
+    return not running(seen, link) or not by_all(seen, link, shown.authority, sets)
+
+
+def link_of(seen: Observation, above: Need) -> LinkName:
+    """Whose certificates this managed authority signs."""
+    return "peer" if above.secret == naming.peer_authority(seen.cluster.name) else "client"
+
+
+def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:
+    levels = links.levels_of(seen, pod)
+    return levels.peer if link == "peer" else levels.client
+
+
+def _of(trust: Trust, link: LinkName) -> str:
+    return trust.peer if link == "peer" else trust.client
+
+
+def _find(seen: Observation, secret: str, role: needs.Role) -> Certificate | None:
+    return seen.certificates.secrets.get(secret, {}).get(role) if seen.certificates else None

@@ -67,11 +67,11 @@ class TestRejected:
 
     async def test_a_look_that_is_not_allowed_is_told_too(self, bench, caplog):
         """A Role made by hand, and an operator that needs one right more than the one before."""
-        error = Rejected('networkpolicies "a" is forbidden: cannot get', status=403)
-        bench.kube.failures["get NetworkPolicy"] = [error] * 3
+        error = Rejected('services "a" is forbidden: cannot get', status=403)
+        bench.kube.failures["get Service"] = [error] * 3
         assert [await bench.once() for _ in range(3)] == [REJECTED_SECONDS] * 3
 
-        assert "networkpolicies" in bench.condition("Progressing")["message"]
+        assert "services" in bench.condition("Progressing")["message"]
         assert "StepFailed" in bench.events.reasons()
         [said] = [one for one in caplog.records if one.levelno >= logging.WARNING]
         assert said.exc_info is None

@@ -11,6 +11,7 @@ from reconcile_bench import Bench
 from etcd_operator.cluster.brake import SECONDS_PER_WRITE
 from etcd_operator.kube.api import (
     DISRUPTION_BUDGETS,
+    ETCD_CLUSTERS,
     NETWORK_POLICIES,
     PODS,
     REJECTED_SECONDS,
@@ -46,6 +47,65 @@ async def live(bench, seconds):
             delay = await bench.once()
         bench.nodes.turn()
         bench.clock.now += min(delay or 0.01, 5.0)
+
+
+def unreadable(resource):
+    words = f'{resource.plural}.{resource.group} "a" is forbidden: User "x" cannot get resource'
+    return Rejected(words, status=403)
+
+
+@pytest.mark.parametrize("resource", [NETWORK_POLICIES, DISRUPTION_BUDGETS])
+class TestUnreadable:
+    """Somebody took the rule out of the operator's Role."""
+
+    def taken_away(self, bench, resource):
+        for verb in ("get", "list", "apply"):
+            call = f"{verb} {resource.kind}"
+            bench.kube.failures[call] = [unreadable(resource)] * 999
+
+    async def test_a_cluster_was_not_even_begun_for_want_of_it(self, bench, resource):
+        self.taken_away(bench, resource)
+        await live(bench, 20)
+
+        assert bench.status["phase"] == "Running"
+        assert bench.status["readyMembers"] == 3
+        told = bench.condition("Progressing")
+        assert (told["status"], told["reason"]) == ("True", "StepFailed")
+        assert f'{resource.plural}.{resource.group} "a" is forbidden' in told["message"]
+        said = [words for _, reason, words in bench.events.posted if reason == "StepFailed"]
+        assert any("cannot get resource" in words for words in said)
+
+    async def test_a_settled_one_stopped_when_its_object_was_seen_no_more(self, settled, resource):
+        self.taken_away(settled, resource)
+        settled.store.drop(resource, "default")
+        body = settled.body
+        body["spec"]["pod"] = {**body["spec"].get("pod", {}), "labels": {"edited": "yes"}}
+        settled.kube.put(ETCD_CLUSTERS, body)
+        await live(settled, 30)
+
+        template = settled.kube.live(STATEFUL_SETS, "a")["spec"]["template"]
+        assert template["metadata"]["labels"]["edited"] == "yes"
+        assert "cannot get resource" in settled.condition("Progressing")["message"]
+
+    async def test_it_is_asked_for_no_more_often_than_what_is_refused(self, bench, resource):
+        self.taken_away(bench, resource)
+        await live(bench, 20)
+        bench.kube.calls.clear()
+
+        await live(bench, 10 * REJECTED_SECONDS)
+
+        assert 5 <= bench.kube.calls[f"get {resource.kind}"] <= 22
+        assert not bench.kube.calls[f"apply {resource.kind}"]
+
+    async def test_given_back_it_is_made_and_nothing_is_said_any_more(self, bench, resource):
+        self.taken_away(bench, resource)
+        await live(bench, 20)
+        bench.kube.failures.clear()
+
+        await live(bench, 3 * REJECTED_SECONDS)
+
+        assert bench.kube.live(resource, "a")
+        assert "forbidden" not in str(bench.status)
 
 
 class TestRefused:

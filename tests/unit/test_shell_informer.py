@@ -8,10 +8,12 @@ import pytest
 from shell_clock import jumping
 
 from etcd_operator.kube.api import (
+    DISRUPTION_BUDGETS,
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
     ETCD_SCHEDULES,
+    NETWORK_POLICIES,
     PODS,
     SECRETS,
     Listing,
@@ -552,6 +554,29 @@ async def test_where_nothing_at_all_may_be_read_it_waits(make, kube):
         kube.trouble.clear()
         await asyncio.sleep(31)
         assert informer.synced.is_set()
+
+
+@jumping
+@pytest.mark.parametrize("resource", [NETWORK_POLICIES, DISRUPTION_BUDGETS])
+async def test_a_rule_taken_out_of_the_cluster_role_kept_all_from_being_worked_on(
+    make, kube, resource
+):
+    informer = make(resync_seconds=200)
+    kube.objects = {resource: [thing(6, "a")]}
+    async with running(informer):
+        await asyncio.sleep(5)
+        kube.trouble[resource] = FORBIDDEN
+        await asyncio.sleep(400)
+        assert informer._store.get(resource, "ns", "a"), "it may be of a moment"
+        before = informer._health.resynced
+        await asyncio.sleep(400)
+        assert informer._health.resynced > before
+        assert informer._store.get(resource, "ns", "a") is None
+
+    again = make(resync_seconds=200)
+    async with running(again):
+        await asyncio.sleep(5)
+        assert again.synced.is_set()
 
 
 @jumping

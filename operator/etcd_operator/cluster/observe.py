@@ -224,23 +224,24 @@ class Observer:
     async def _children(self, cluster: EtcdCluster) -> _Children:
         """What a formed cluster has is not looked for before it is due: that may take long."""
         where = cluster.namespace
-        names: tuple[tuple[Resource, str], ...] = (
+        names = (
             (STATEFUL_SETS, cluster.name),
             (SERVICES, naming.headless_service(cluster.name)),
             (SECRETS, naming.start_secret(cluster.name)),
         )
+        stateful_set, headless, secret = await self._find_all(where, names)
+        policy = None
         if self._operator is not None:
-            names = (*names, (NETWORK_POLICIES, naming.network_policy(cluster.name)))
-        stateful_set, headless, secret, *policy = await self._find_all(where, names)
-        later = (
-            (SERVICES, naming.client_service(cluster.name)),
-            (DISRUPTION_BUDGETS, naming.disruption_budget(cluster.name)),
-        )
+            name = naming.network_policy(cluster.name)
+            policy = await self._finder.find_if_allowed(NETWORK_POLICIES, where, name)
+        service = (SERVICES, where, naming.client_service(cluster.name))
+        disruptions = (DISRUPTION_BUDGETS, where, naming.disruption_budget(cluster.name))
         if secret is not None and _is_latched(secret):
-            client, budget = await self._find_all(where, later)
+            client = await self._finder.find(*service)
+            budget = await self._finder.find_if_allowed(*disruptions)
         else:
-            client, budget = (self._finder.known(kind, where, name) for kind, name in later)
-        return _Children(stateful_set, headless, client, secret, budget, next(iter(policy), None))
+            client, budget = self._finder.known(*service), self._finder.known(*disruptions)
+        return _Children(stateful_set, headless, client, secret, budget, policy)
 
     async def _claims(self, cluster: EtcdCluster) -> list[Json]:
         """Labelled claims, and such that have only the name of an ordinal that has or needs one."""

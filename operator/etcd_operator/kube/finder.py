@@ -11,7 +11,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from etcd_operator.kube.api import Json, Kubernetes, Listing, Resource
+from etcd_operator.kube.api import (
+    REJECTED_SECONDS,
+    Json,
+    Kubernetes,
+    Listing,
+    Rejected,
+    Resource,
+)
 from etcd_operator.kube.store import Store, version_of
 from etcd_stateful import naming
 
@@ -36,6 +43,9 @@ class Finder:
         self._absent: dict[Name, float] = {}
         """When the API server was asked for what it did not have."""
 
+        self._refused: dict[Name, float] = {}
+        """And for what may not be read."""
+
     async def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
         """The object from the store, or else from the API server."""
         if (known := self.known(resource, namespace, name)) is not None:
@@ -43,6 +53,21 @@ class Finder:
         if self._is_absent((resource, namespace, name), ABSENT_SECONDS):
             return None
         return await self.read(resource, namespace, name)
+
+    async def find_if_allowed(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        """As `find`. What may not be read is none: who would make it reads it first, is refused,
+        and says so. Meanwhile it is not asked for."""
+        place = (resource, namespace, name)
+        if self._clock() - self._refused.get(place, float("-inf")) < REJECTED_SECONDS:
+            return self.known(*place)
+        self._refused.pop(place, None)
+        try:
+            return await self.find(*place)
+        except Rejected as error:
+            if not error.forbidden:
+                raise
+            self._refused[place] = self._clock()
+            return None
 
     def known(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._store.get(resource, namespace, name)

@@ -211,11 +211,11 @@ class Store:
         different += shelf.absent(namespace, before, version)
         return {owner for obj in different for owner in owners_of(resource, obj)}
 
-    def drop(self, resource: Resource, namespace: str) -> set[Owner]:
-        """Forget a namespace that may not be looked into any more; whatever is read of it is news.
-        Returns the owners of what it held."""
+    def drop(self, resource: Resource, namespace: str | None) -> set[Owner]:
+        """Forget a namespace (None: all) that may not be looked into any more; what is read of it
+        is news. Returns the owners of what it held."""
         shelf = self._shelf(resource)
-        dropped = [obj for key, obj in shelf.objects.items() if key[0] == namespace]
+        dropped = [obj for key, obj in shelf.objects.items() if namespace in (None, key[0])]
         for obj in dropped:
             shelf.unset(key_of(obj))
         return {owner for obj in dropped for owner in owners_of(resource, obj)}

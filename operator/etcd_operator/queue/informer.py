@@ -18,7 +18,9 @@ import time
 from collections.abc import Awaitable, Callable
 
 from etcd_operator.kube.api import (
+    DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,
+    NETWORK_POLICIES,
     WATCH_SECONDS,
     Json,
     Key,
@@ -56,6 +58,9 @@ SUPERVISE_SECONDS = 10.0
 LEAVE_SECONDS = float(WATCH_SECONDS)
 """A refusal that lasts so long is none of a moment, and no watch from before it is left."""
 
+LESSER = frozenset({DISRUPTION_BUDGETS, NETWORK_POLICIES})
+"""What clusters do without where it may not be read."""
+
 FIRST_RETRY = 1.0
 LAST_RETRY = 30.0
 
@@ -84,8 +89,8 @@ class Informer:
         self._scopes = scopes(settings.watch_namespaces)
         self._due: set[Scope] = set()
         self._refused: dict[str, float] = {}
-        """Namespaces on the list that may not be read (by path), and since when: gone with their
-        Role, often."""
+        """What may not be read (by path), and since when: namespaces on the list that are gone with
+        their Role, often, and what clusters do without."""
 
         self._newest: dict[Scope, int] = {}
         """The highest version of a LIST that has finished."""
@@ -168,11 +173,12 @@ class Informer:
         )
 
     async def _list_if_allowed(self, scope: Scope) -> int:
-        """A namespace that was deleted, its Role with it, must not keep the others waiting."""
+        """A namespace that was deleted, its Role with it, must not keep the others waiting; nor may
+        a rule that was taken out of a Role, if members do without what it is for."""
         try:
             return await self._list(scope)
         except Rejected as error:
-            if not error.forbidden or scope.namespace is None:
+            if not error.forbidden or (scope.namespace is None and scope.resource not in LESSER):
                 raise
             now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:
@@ -182,12 +188,13 @@ class Informer:
             self._refused.setdefault(scope.path, now)
             return 0
 
-    def _leave(self, resource: Resource, namespace: str) -> None:
-        """Nobody would tell that its clusters are gone, and they would be worked on for ever."""
-        if resource.group != ETCD_CLUSTERS.group:
+    def _leave(self, resource: Resource, namespace: str | None) -> None:
+        """Nobody would tell that its clusters are gone, and they would be worked on for ever; or
+        that what they do without is, and it would be taken for what it was."""
+        if resource.group != ETCD_CLUSTERS.group and resource not in LESSER:
             return
         if owners := self._store.drop(resource, namespace):
-            log.warning("%s of namespace %s are left alone", resource.plural, namespace)
+            log.warning("%s of %s are not watched", resource.plural, namespace or "all namespaces")
         for owner in owners:
             self._enqueue(*owner)
 

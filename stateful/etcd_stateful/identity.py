@@ -31,8 +31,9 @@ def to_hex(identity: int) -> str:
 
 
 def from_hex(text: str) -> int:
-    """Raises ValueError for anything but 1 to 16 hexadecimal digits."""
-    if not _HEX.fullmatch(text):
+    """Raises ValueError for anything but 1 to 16 hexadecimal digits, and for 0: to etcd, that is
+    nobody's."""
+    if not _HEX.fullmatch(text) or not int(text, 16):
         raise ValueError(f"not an etcd ID: {text[:32]!r}")
     return int(text, 16)
 

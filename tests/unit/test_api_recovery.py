@@ -49,6 +49,7 @@ def test_nobody_is_fenced_by_default() -> None:
         ({"clusterID": ""}, "clusterID", "status.clusterID"),
         ({"clusterID": "0x12"}, "clusterID", "status.clusterID"),
         ({"clusterID": "1" * 17}, "clusterID", "status.clusterID"),
+        ({"clusterID": "0" * 16}, "clusterID", "status.clusterID"),
         ({"clusterID": 12}, "clusterID", "must be text"),
         ({"epoch": None}, "epoch", "copy it from status.epoch"),
         ({"epoch": 0}, "epoch", "must be a number"),

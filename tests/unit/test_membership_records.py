@@ -18,7 +18,7 @@ PEERS = {f"c-{ordinal}": f"http://c-{ordinal}.c.ns.svc:2380" for ordinal in rang
 FIRST = records.first_attempt("uid", PEERS, "3.7.3")
 MEMBER = MemberRecord("uid", "claim-uid", 0xAA, 0xBB)
 
-IDS = st.integers(0, 2**64 - 1)
+IDS = st.integers(1, 2**64 - 1)
 
 
 class TestBootstrap:

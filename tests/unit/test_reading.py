@@ -489,6 +489,7 @@ class TestForeign:
         ({"clusterID": ""}, None),
         ({"clusterID": "00000000000000ff"}, 255),
         ({"clusterID": "nonsense"}, None),
+        ({"clusterID": "0000000000000000"}, None),
         ({"clusterID": 7}, None),
     ],
 )

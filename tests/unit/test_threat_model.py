@@ -29,6 +29,10 @@ def test_a_test_that_is_named_is_there(path: str, test: str) -> None:
     assert test in functions_in(path)
 
 
+def test_each_name_is_of_a_test_and_none_escapes_the_look() -> None:
+    assert len(re.findall(r"`[a-z0-9_/]+\.py::test_[a-z0-9_]+`", TEXT)) == TEXT.count("::")
+
+
 def test_every_boundary_has_a_test_or_says_that_it_does_not_hold_yet() -> None:
     bare = [row for row in ROWS if "::test_" not in row and "**not yet**" not in row]
 

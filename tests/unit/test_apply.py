@@ -139,6 +139,14 @@ class TestChild:
         assert isinstance(await world.apply(service_step()), Outdated)
         assert world.kube.live(SERVICES, "a") == before
 
+    async def test_of_another_owner_at_the_version_of_the_step_is_left_alone(self, world):
+        before = world.kube.put(
+            SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
+        )
+        applied = await world.apply(mending_step(world))
+        assert applied == Outdated("Service a is another owner's now")
+        assert world.kube.live(SERVICES, "a") == before
+
     async def test_of_a_name_that_was_free_a_moment_ago_needs_no_other_read(self, world):
         await world.finder.find(SERVICES, "default", "a")
         await world.apply(service_step())

@@ -105,9 +105,15 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/certificates.py",
-        "                if _is_trusted(seen, need):\n",
+        "                if trusted.running(seen, trusted.link_of(seen, need)):\n",
         "                if False:\n",
         "a new authority cuts running members off from each other",
+    ),
+    Mutant(
+        "membership/certificates.py",
+        "    if not trusted.may_sign(seen, above, found):\n",
+        "    if False:\n",
+        "an authority from an old copy signs what members do not trust",
     ),
     Mutant(
         "membership/certificates.py",
@@ -248,9 +254,9 @@ MUTANTS: Final = [
         "bad certificates keep a cluster from going back to plaintext",
     ),
     Mutant(
-        "membership/certificates.py",
-        "    return any((one.peer if of_peers else one.client) > Level.PLAINTEXT for one in run)\n",
-        "    return bool(run)\n",
+        "membership/trusted.py",
+        " _level(seen, pod, link) > Level.PLAINTEXT and (pod.etcd_started or can_start)\n",
+        " pod.etcd_started or can_start\n",
         "no authority is ever made for a cluster that began in plaintext",
     ),
     Mutant(

@@ -247,6 +247,34 @@ class TestUp:
         assert steps.index("promote c-4") < steps.index(f"version {NEW}")
         assert versions(world) == [NEW] * 5
 
+    @pytest.mark.parametrize(("before", "after"), [(MIDDLE, NEW), (NEW, MIDDLE)])
+    def test_with_a_smaller_size_at_once_the_surplus_members_go_first(
+        self, before: str, after: str
+    ) -> None:
+        world = running(before, size=5)
+        world.history.clear()
+        world.edit(size=3, version=after)
+
+        assert drive(world) == Settled()
+        steps = labels(world.history)
+        assert steps.index("remove c-3") < steps.index(f"version {after}")
+        assert [one for one in steps if one.startswith("restart")] == [
+            "restart c-2", "restart c-1", "restart c-0",
+        ]  # fmt: skip
+        assert versions(world) == [after] * 3
+
+    def test_a_size_that_is_edited_half_way_does_not_wait_for_the_last_restart(self) -> None:
+        world = changing(MIDDLE, NEW)
+        until(world, "restart c-1")
+        world.history.clear()
+        world.edit(size=5)
+
+        assert drive(world) == Settled()
+        steps = labels(world.history)
+        assert steps.index("promote c-4") < steps.index("restart c-1")
+        assert "restart c-3" not in steps
+        assert versions(world) == [NEW] * 5
+
     def test_is_decided_once_more_on_fresh_reads(self) -> None:
         """I9: what members run may have changed since."""
         step = until(changing(MIDDLE, NEW), f"version {NEW}")

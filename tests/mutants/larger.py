@@ -12,9 +12,15 @@ _LARGER = "membership/larger.py"
 MUTANTS: Final = [
     Mutant(
         _LARGER,
-        "        if not claim.fixed:\n",
-        "        if True:\n",
+        "        if not claim.fixed:\n            reason",
+        "        if True:\n            reason",
         "a claim that cannot grow is asked to for ever",
+    ),
+    Mutant(
+        _LARGER,
+        "        if not claim.fixed:\n            less",
+        "        if True:\n            less",
+        "a claim that may not ask for less is asked to for ever",
     ),
     Mutant(
         _LARGER,

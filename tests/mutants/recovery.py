@@ -189,8 +189,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
-        'if edited and job.state != "complete":',
-        "if edited:",
+        'if job.state != "complete" and (edited or job.unpullable):',
+        "if edited or job.unpullable:",
         "a Job that is done is done again",
     ),
     Mutant(

@@ -73,7 +73,7 @@ def least(seen: Observation) -> str:
 
 
 def next_claim(seen: Observation) -> Step | None:
-    """The next claim that may ask for more."""
+    """The next claim that may ask for another size."""
     declared = seen.cluster.storage
     for claim in unasked(seen):
         if not claim.fixed:

@@ -256,6 +256,26 @@ async def test_a_backup_that_has_failed_is_over_whatever_becomes_of_its_job(worl
     assert world.jobs() == []
 
 
+async def test_a_job_out_of_time_was_over_while_its_pod_still_stored(world: World) -> None:
+    """Kubernetes 1.30 says that a Job has failed while its pod has time to stop: an edit made a
+    second pod beside that one, which writes to the same place."""
+    await world.settle()
+    world.run_pod()
+    pod = world.kube.live(PODS, "p1")
+    pod["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+    world.kube.put(PODS, pod)
+    world.end_job("Failed", reason="DeadlineExceeded", message="Job was active too long")
+    await world.settle()
+    assert "succeeded" not in world.status
+    world.declare(generation=2)
+    await world.settle()
+    assert world.jobs() == ["b-backup-g1"]
+
+    world.stop_pod()
+    await world.settle()
+    assert world.jobs() == ["b-backup-g2"]
+
+
 async def test_a_failed_backup_runs_again_when_the_spec_is_mended(world: World) -> None:
     await world.settle()
     world.end_job("Failed", reason="BackoffLimitExceeded")

@@ -88,6 +88,8 @@ class BackupJobs:
         owner = reading.controller(raw) or {}
         state = jobs.state(raw)
         newest = await self._newest(backup, raw, over=state != "running")
+        if state == "failed" and newest and jobs.is_stopping(newest):
+            state = "running"  # Kubernetes 1.30 does not wait for its pod to stop
         ours = owner.get("uid") == backup.uid
         predecessor = owner.get("kind") == backup.kind and owner.get("name") == backup.name
         return Job(

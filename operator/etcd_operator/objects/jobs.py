@@ -59,6 +59,12 @@ def is_unpullable(
     return any(trouble.is_image_missing(one) for one in ours)
 
 
+def is_stopping(pod: Mapping[str, Any]) -> bool:
+    """Whether it is being deleted, and still runs."""
+    runs = (pod.get("status") or {}).get("phase") == "Running"
+    return runs and "deletionTimestamp" in pod["metadata"]
+
+
 def backs_up(pod: Mapping[str, Any]) -> bool:
     """Whether it runs for a backup, and may be reading a snapshot from a member now."""
     labels = pod["metadata"].get("labels") or {}

@@ -29,7 +29,7 @@ test: venv ## Every tier, end to end included; prints the minutes of each
 	@$(PYTHON) tests/tiers.py all
 
 ##@ Tests, tier by tier
-.PHONY: lint test-unit test-integration test-e2e bench comparison mutants verify
+.PHONY: lint test-unit test-integration test-e2e bench comparison mutants oldest verify
 lint: venv ## Style, types, layering, generated files
 	@$(PYTHON) tests/tiers.py lint
 test-unit: venv ## Pure functions, and passes against fakes; minutes, needs Python alone
@@ -44,12 +44,15 @@ comparison: venv install ## The same deeds done to pods with random names; write
 	@$(PYTHON) tests/comparison/compare.py
 mutants: venv ## Seeds bugs, one at a time: which check catches which, as a table
 	@$(PYTHON) tests/mutants/run.py
+oldest: venv ## Charts, CRDs and the operator's calls on the oldest Kubernetes and Helm that are supported
+	@$(PYTHON) tests/oldest/run.py
 verify: venv ## The long campaigns, on three nodes; their reports are checked in
 	@$(MAKE) --no-print-directory NODES=3 install
 	@$(PYTHON) tests/model/explore.py --report tests/model/report.json
 	@$(PYTHON) tests/mutants/run.py
 	@$(PYTHON) tests/integration/backup/campaign.py
 	@$(PYTHON) -m pytest --quiet -m verify tests/integration
+	@$(PYTHON) tests/oldest/run.py
 	@rm -f tests/e2e/report.json
 	@$(PYTHON) -m pytest --verbose -m verify tests/e2e --report tests/e2e/report.json
 

@@ -4,6 +4,7 @@ import ipaddress
 from itertools import combinations
 
 from localkube import network, versions
+from localkube.paths import REPOSITORY
 
 
 def test_pod_subnets_are_apart_and_within_the_range() -> None:
@@ -36,6 +37,20 @@ def test_each_supported_minor_of_etcd_is_there_above_its_floor() -> None:
 def test_kind_gives_the_same_minor_of_kubernetes() -> None:
     minor = versions.kubernetes_version().rpartition(".")[0]
     assert versions.pinned("KIND_NODE").startswith(f"kindest/node:{minor}.")
+
+
+def test_the_oldest_versions_are_those_that_charts_and_pages_name() -> None:
+    """They were claimed to be supported, and were never run."""
+    kubernetes, helm = (versions.pinned(f"{one}_OLDEST")[1:] for one in ("KUBERNETES", "HELM"))
+    minor = kubernetes.rpartition(".")[0]
+    charts = [path.read_text() for path in (REPOSITORY / "charts").glob("*/Chart.yaml")]
+    assert charts
+    assert all(f'kubeVersion: ">={minor}.0-0"' in text for text in charts)
+    for name in ("README.md", "docs/compatibility.md"):
+        text = (REPOSITORY / name).read_text()
+        assert f"{minor} or newer" in text
+        assert kubernetes in text
+        assert helm in text
 
 
 def test_the_version_of_kubernetes_is_that_of_its_libraries() -> None:

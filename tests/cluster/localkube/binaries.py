@@ -3,6 +3,7 @@
 From Go modules; the one that there is for Node.js alone from npm, by its lock.
 """
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -21,6 +22,7 @@ DAEMONS = (
     "kubelet",
     "volume-provisioner",
 )
+OLDEST = ("kube-apiserver", "kube-controller-manager")
 FLAGS = ("-trimpath", "-ldflags")
 SMALL = "-s -w"
 CERT_MANAGER = "github.com/cert-manager/cert-manager"
@@ -30,14 +32,9 @@ def kubernetes() -> Path:
     """The daemons (links to one binary) and kubectl."""
 
     def make(out: Path) -> None:
-        version = kubernetes_version()
-        major, minor = version.lstrip("v").split(".")[:2]
-        stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
-        flags = " ".join(
-            f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamps.items()
-        )
         packages = (".", "k8s.io/kubernetes/cmd/kubectl")
-        _go("build", *FLAGS, f"{SMALL} {flags}", "-o", f"{out}/", *packages, cwd=source)
+        flags = f"{SMALL} {_stamps(kubernetes_version())}"
+        _go("build", *FLAGS, flags, "-o", f"{out}/", *packages, cwd=source)
         for name in DAEMONS:
             (out / name).symlink_to("kubernetes")
 
@@ -65,6 +62,43 @@ def runc() -> Path:
 
 def helm() -> Path:
     return _installed("helm", "helm.sh/helm/v4/cmd/helm")
+
+
+def oldest_kubernetes() -> Path:
+    """What needs no node. Its own module replaces others by folders that are not in it."""
+
+    def make(out: Path) -> None:
+        module = f"k8s.io/kubernetes@{version}"
+        had = json.loads(_go("mod", "download", "-json", module, cwd=out))
+        own = json.loads(_go("mod", "edit", "-json", had["GoMod"], cwd=out))
+        others = [path for one in own["Replace"] if "/sample-" not in (path := one["Old"]["Path"])]
+        their = version.replace("v1.", "v0.", 1)
+        _go("mod", "init", "oldest", cwd=out)
+        named = [f"-require={one}@{their}" for one in others]
+        named += [f"-replace={one}={one}@{their}" for one in others]
+        _go("mod", "edit", f"-go={own['Go']}", f"-require={module}", *named, cwd=out)
+        packages = [f"k8s.io/kubernetes/cmd/{name}" for name in OLDEST]
+        flags = f"{SMALL} {_stamps(version)}"
+        options = ("-mod=mod", "-tags=providerless", *FLAGS, flags)  # no client of any cloud
+        _go("build", *options, "-o", f"{out}/", *packages, cwd=out)
+        for leftover in ("go.mod", "go.sum"):
+            (out / leftover).unlink()
+
+    version = pinned("KUBERNETES_OLDEST")
+    return cached(f"kubernetes-{version}", [version, *OLDEST], make)
+
+
+def oldest_helm() -> Path:
+    """Says of which Kubernetes it is where it asks none, as its own builds do."""
+
+    def make(out: Path) -> None:
+        stamps = (f"-X helm.sh/helm/v3/pkg/{one}.k8sVersion" for one in ("chartutil", "lint/rules"))
+        flags = " ".join(f"{one}Major=1 {one}Minor={minor}" for one in stamps)
+        package = f"helm.sh/helm/v3/cmd/helm@{version}"
+        _go("install", *FLAGS, f"{SMALL} {flags}", package, cwd=out, GOBIN=str(out))
+
+    version, minor = pinned("HELM_OLDEST"), pinned("KUBERNETES_OLDEST").split(".")[1]
+    return cached(f"helm-{version}", [version, minor], make)
 
 
 def cert_manager() -> Path:
@@ -154,6 +188,13 @@ def replace_link(link: Path, target: Path) -> None:
     unfinished = link.with_name(f".{link.name}.{os.getpid()}")
     unfinished.symlink_to(target)
     unfinished.replace(link)
+
+
+def _stamps(version: str) -> str:
+    """By which Kubernetes tells its version."""
+    major, minor = version.lstrip("v").split(".")[:2]
+    stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    return " ".join(f"-X k8s.io/component-base/version.{key}={stamps[key]}" for key in stamps)
 
 
 def _own(name: str) -> Path:

@@ -19,7 +19,9 @@ import yaml
 ROOT = Path(__file__).parents[3]
 CHARTS = ROOT / "charts"
 OPERATOR, CLUSTER = CHARTS / "etcd-operator", CHARTS / "etcd-cluster"
-HELM = shutil.which("helm", path=f"{ROOT / 'build' / 'bin'}{os.pathsep}{os.environ['PATH']}")
+HELM = os.environ.get("HELM") or shutil.which(
+    "helm", path=f"{ROOT / 'build' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+)
 GROUP = "etcd.database.coreos.com"
 Manifest = dict[str, Any]
 Rules = dict[tuple[str, str], set[str]]

@@ -1,0 +1,54 @@
+"""The operator's release, by the commands of README.md and docs/operations.md.
+
+Where there is no node its Deployment has no copies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+BIN = ROOT / "build" / "bin"
+OPERATOR, CLUSTER = (str(ROOT / "charts" / name) for name in ("etcd-operator", "etcd-cluster"))
+NAME = "etcd-operator"
+THERE = f"--namespace={NAME}"
+IDLE = ("--wait", "--set=image.repository=reg/op", "--set=replicas=0")
+
+
+def told(program: str, *words: str, stdin: str | None = None) -> str:
+    done = subprocess.run(
+        [program, *words], input=stdin, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
+    return done.stdout
+
+
+def helm(*words: str) -> str:
+    return told(os.environ.get("HELM") or str(BIN / "helm"), *words)
+
+
+def kubectl(*words: str, stdin: str | None = None) -> str:
+    return told(str(BIN / "kubectl"), *words, stdin=stdin)
+
+
+def install() -> None:
+    everywhere = "--set=watchNamespaces={*}"
+    helm("install", NAME, OPERATOR, THERE, "--create-namespace", *IDLE, everywhere)
+
+
+def environment() -> dict[str, Any]:
+    deployment = json.loads(kubectl("get", "deployment", NAME, THERE, "--output=json"))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    found = {one["name"]: one.get("value") for one in container["env"]}
+    return found | {"image": container["image"]}
+
+
+def served() -> list[str]:
+    """The kinds that the API server serves to users."""
+    group = "--api-group=etcd.database.coreos.com"
+    names = kubectl("api-resources", group, "--output=name").split()
+    return sorted(name.partition(".")[0] for name in names)

@@ -16,10 +16,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,14 +98,17 @@ def altered(place: Path, mutant: Mutant) -> Path:
     return place / ("" if mutant.file.startswith(SHELL) else "stateful/etcd_stateful") / mutant.file
 
 
-def seed(place: Path, mutant: Mutant) -> str:
-    """The text of the file as it was."""
+@contextmanager
+def seeded(place: Path, mutant: Mutant) -> Iterator[None]:
     path = altered(place, mutant)
     text = path.read_text() if path.exists() else ""
     if text.count(mutant.old) != 1:
         raise Stale(f"{mutant.file}: stands {text.count(mutant.old)} times: {mutant.old!r}")
     path.write_text(text.replace(mutant.old, mutant.new))
-    return text
+    try:
+        yield
+    finally:
+        path.write_text(text)
 
 
 def python(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -153,15 +159,15 @@ class Bench:
             copy_to(place)
             self._places.put(place)
         self._near, self._ask_model = near, ask_model
-        self._known: list[str] = []
+        self._known: list[str] | None = None
+        self._asking = Lock()
 
     def wrong(self, chosen: list[Mutant]) -> list[str]:
-        """Tests that fail without any mutant. What the model says then is known from here on."""
+        """Tests that fail without any mutant."""
         beside = tuple(one for mutant in chosen for one in BESIDE.get(mutant.file, ()))
         all_have_some = all(mutant.file in BESIDE for mutant in chosen)
         place = self._places.get()
         try:
-            self._known = model(place)
             return failures(place, beside if self._near and all_have_some else TESTS, 10)
         finally:
             self._places.put(place)
@@ -170,11 +176,12 @@ class Bench:
         told: dict[str, Any] = {"file": mutant.file, "why": mutant.why}
         place = self._places.get()
         try:
-            text = seed(place, mutant)
-            try:
-                self._ask(place, mutant, told)
-            finally:
-                altered(place, mutant).write_text(text)
+            with seeded(place, mutant):
+                told["caught_by"] = self._tests(place, mutant)
+            if self._ask_model or not told["caught_by"]:
+                known = self._without_any(place)
+                with seeded(place, mutant):
+                    told["model"] = model(place, known)
         except Stale as stale:
             told["stale"] = str(stale)
         finally:
@@ -182,13 +189,19 @@ class Bench:
         print(f"{verdict(told):9}{mutant.file}: {mutant.why}", flush=True)
         return told
 
-    def _ask(self, place: Path, mutant: Mutant, told: dict[str, Any]) -> None:
+    def _tests(self, place: Path, mutant: Mutant) -> list[str]:
         beside = BESIDE.get(mutant.file, ())
-        told["caught_by"] = failures(place, beside) if beside else []
-        if not told["caught_by"] and not (beside and self._near):
-            told["caught_by"] = failures(place, TESTS)
-        if self._ask_model or not told["caught_by"]:
-            told["model"] = model(place, self._known)
+        caught_by = failures(place, beside) if beside else []
+        if not caught_by and not (beside and self._near):
+            caught_by = failures(place, TESTS)
+        return caught_by
+
+    def _without_any(self, place: Path) -> list[str]:
+        """What the model says without any mutant; asked once, and only if it is needed."""
+        with self._asking:
+            if self._known is None:
+                self._known = model(place)
+            return self._known
 
 
 def verdict(told: dict[str, Any]) -> str:

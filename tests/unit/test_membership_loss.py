@@ -10,7 +10,8 @@ from worlds import World, drive, formed, until
 
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
-from etcd_stateful.membership.steps import Settled, Wait
+from etcd_stateful.membership.replace import lost_voter
+from etcd_stateful.membership.steps import MemberRemove, Settled, Wait
 from etcd_stateful.records import Bootstrap
 from etcd_stateful.ticket import Finding
 
@@ -189,6 +190,17 @@ class TestCorrupt:
 
     def test_the_minority_is_lost_also_if_the_majority_differs_from_the_first(self) -> None:
         assert self.lost(self.world(3, 1, 2)) == [0]
+
+    def test_a_witness_went_before_the_one_that_differs_and_took_the_majority_along(self) -> None:
+        """Of three, two agree. Without one of these it is one against one, and nobody is lost."""
+        seen = with_claim(self.world(3, 2).observe(), 1, deleting=True)
+        assert [one for one in range(3) if lost(seen, one)] == [1, 2]
+        assert all(seat(seen, one).serves for one in range(3))
+
+        step = lost_voter(seen)
+
+        assert isinstance(step, MemberRemove)
+        assert step.member_id == seat(seen, 2).member.member_id
 
     @pytest.mark.parametrize(("size", "differing"), [(2, (1,)), (4, (2, 3))])
     def test_a_tie_says_nothing(self, size: int, differing: tuple[int, ...]) -> None:

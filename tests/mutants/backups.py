@@ -737,4 +737,10 @@ MUTANTS: Final = [
         "    raise SystemExit(main(sys.argv[1:]))",
         "data that is fetched is aborted at the interpreter's end, and fetched again",
     ),
+    Mutant(
+        "backup/restores.py",
+        "if to_hex(restore.replaces) != cluster.cluster_id:",
+        "if True:",
+        "the right ID is called wrong until the cluster is looked at",
+    ),
 ]

@@ -333,4 +333,10 @@ MUTANTS: Final = [
         "urllib.request.ProxyHandler()",
         "a proxy of the environment is told the password of root",
     ),
+    Mutant(
+        _SURVIVOR,
+        "    if not is_ours(seen, claim):\n",
+        "    if False:\n",
+        "a cluster is gone on with from the data of another",
+    ),
 ]

@@ -259,4 +259,16 @@ MUTANTS: Final = [
         "return True",
         "a bucket with long names makes a backup without end: its Job's word is cut off",
     ),
+    Mutant(
+        _RETENTION,
+        "return min(now - one.moment, last - one.began)",
+        "return last - one.began",
+        "an API server whose clock is ahead for a moment makes the whole history old",
+    ),
+    Mutant(
+        _RETENTION,
+        "(one for one in made if not one.deleting), key",
+        "(one for one in made), key",
+        "a backup that is on its way out is counted among those that stay",
+    ),
 ]

@@ -631,6 +631,26 @@ class TestWhatIsRefused:
         assert asked is not None
         assert words in survivor.why_not(seen, asked)
 
+    @pytest.mark.parametrize("change", [{"cluster_uid": "other"}, {"cluster_id": 7}])
+    def test_a_cluster_was_gone_on_with_from_the_data_of_another(
+        self, change: dict[str, Any]
+    ) -> None:
+        """Its volume had been bound to this claim, or it is of before a restore in place."""
+        world = lost()
+        world.ask(1)
+        seen = world.observe()
+        claim = seen.claim(1)
+        assert claim is not None
+        assert claim.record is not None
+        record = replace(claim.record, **change)
+        seen = with_claim(seen, 1, record=record)
+        asked = survivor.asked_for(seen)
+
+        assert asked is not None
+        words = "claim data-c-1 holds data of another cluster"
+        assert words in survivor.why_not(seen, asked)
+        assert "c-1" not in [seat.name for seat in survivor.candidates(seen)]
+
     def test_a_survivor_of_an_epoch_that_is_over(self) -> None:
         """A volume that came back from somewhere, after another had gone on."""
         world = lost()

@@ -649,6 +649,15 @@ class TestInPlace:
         assert (told["reason"], told["status"]) == ("Restoring", "Unknown")
         assert "Job c-restore" in told["message"]
 
+    async def test_the_right_id_is_not_called_wrong_while_the_cluster_has_yet_to_be_looked_at(
+        self, world: World
+    ) -> None:
+        self.confirm(world)
+        await world.settle()
+
+        assert world.condition()["reason"] == "Restoring"
+        assert world.condition()["message"].startswith("EtcdCluster c is to be looked at")
+
     async def test_what_keeps_it_is_told_and_may_end(self, world: World) -> None:
         self.confirm(world)
         self.tell(world, "Held", "all 7 are used")

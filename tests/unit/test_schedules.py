@@ -305,6 +305,21 @@ class TestRetention:
 
         assert self.gone(Retention(days=7), *there, wrong, now=ahead) == [NOON - 8 * day]
 
+    def test_a_clock_of_the_api_server_that_jumps_ahead_does_not_make_it_old_either(self) -> None:
+        day = 86400
+        there = [made(NOON - age * day, created=NOON - age * day) for age in (8, 6, 1)]
+        wrong = made(NOON, created=NOON + 365 * day)
+
+        assert self.gone(Retention(days=7), *there, wrong) == [NOON - 8 * day]
+
+    def test_one_that_is_on_its_way_out_is_none_of_those_that_stay(self) -> None:
+        """The last two were deleted by hand: with them went what they counted as newer than."""
+        leaving = [made(n, deleting=True, verified=True) for n in (30, 40)]
+        there = [made(n, verified=True) for n in (10, 20)]
+
+        assert self.gone(Retention(1), *there, *leaving) == [10]
+        assert self.gone(Retention(2), *there, *leaving) == []
+
     def test_the_newest_by_the_calendar_stays_beside_one_of_a_clock_that_was_ahead(self) -> None:
         there = [made(NOON + 365 * 86400, created=10, verified=True)]
         there += [made(n, created=n, verified=True) for n in (5, 20)]

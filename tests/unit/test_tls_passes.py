@@ -22,8 +22,8 @@ from etcd_operator.kube.api import (
     Rejected,
     Unavailable,
 )
-from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.objects.reading import secret as read_secret
+from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, managed

@@ -17,7 +17,7 @@ from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_operator.backup.surveying import survey
-from etcd_operator.moments import rfc3339
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided

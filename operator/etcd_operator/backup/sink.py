@@ -21,7 +21,7 @@ from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from etcd_operator.backup.silence import SILENT_SECONDS, aside
 from etcd_operator.durable import sync
-from etcd_operator.moments import rfc3339
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import names, trouble
 from etcd_stateful.backup import order as orders

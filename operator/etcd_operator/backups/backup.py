@@ -34,7 +34,7 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import write_news
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
-from etcd_operator.moments import created, rfc3339, seconds
+from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY

@@ -31,8 +31,8 @@ from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import write_news
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
-from etcd_operator.moments import rfc3339, seconds_since
 from etcd_operator.objects import reading
+from etcd_operator.timestamps import rfc3339, seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef

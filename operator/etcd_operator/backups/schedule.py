@@ -30,8 +30,8 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import write_news
 from etcd_operator.kube.store import Owner, Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
-from etcd_operator.moments import created, rfc3339, seconds
 from etcd_operator.telemetry.metrics import Metrics
+from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import schedule_status, schedules

@@ -39,8 +39,8 @@ from etcd_operator.kube.api import (
     Resource,
 )
 from etcd_operator.kube.finder import Finder
-from etcd_operator.moments import micro
 from etcd_operator.objects import reading
+from etcd_operator.timestamps import micro
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret

@@ -40,8 +40,8 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
-from etcd_operator.moments import created
 from etcd_operator.objects import jobs, reading
+from etcd_operator.timestamps import created
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import EtcdRestore

@@ -16,9 +16,9 @@ from typing import Final
 from etcd_operator.applied import Done, Outdated
 from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
-from etcd_operator.moments import seconds_since
 from etcd_operator.objects import jobs, reading
 from etcd_operator.objects.trouble import podless, trouble
+from etcd_operator.timestamps import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import recovery_job

@@ -16,7 +16,7 @@ from etcd_operator.credentials.authorities import digest
 from etcd_operator.credentials.issuing import contents
 from etcd_operator.kube.api import SECRETS, Kubernetes
 from etcd_operator.kube.finder import Finder
-from etcd_operator.moments import rfc3339
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import Need, as_issued, pinned_file, trust_of

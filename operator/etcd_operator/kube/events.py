@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from etcd_operator.kube.api import EVENTS, Conflict, Json, KubeError, Kubernetes, Rejected
-from etcd_operator.moments import rfc3339
+from etcd_operator.timestamps import rfc3339
 
 log = logging.getLogger(__name__)
 

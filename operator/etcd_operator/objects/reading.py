@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from etcd_operator.moments import seconds_since
 from etcd_operator.objects import last_words, trouble
+from etcd_operator.timestamps import seconds_since
 from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY

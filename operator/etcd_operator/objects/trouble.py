@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from etcd_operator.moments import seconds, seconds_since
 from etcd_operator.objects import last_words
+from etcd_operator.timestamps import seconds, seconds_since
 
 Object = Mapping[str, Any]
 

@@ -727,13 +727,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/__main__.py",
-        "    leave(main(os.environ))",
+        "    exit_at_once(main(os.environ))",
         "    raise SystemExit(main(os.environ))",
         "a backup that is stored is aborted at the interpreter's end, and taken again",
     ),
     Mutant(
         "operator/etcd_operator/restore/__main__.py",
-        "    leave(main(sys.argv[1:]))",
+        "    exit_at_once(main(sys.argv[1:]))",
         "    raise SystemExit(main(sys.argv[1:]))",
         "data that is fetched is aborted at the interpreter's end, and fetched again",
     ),

@@ -100,13 +100,13 @@ async def test_folders_made_on_the_way_to_a_backup_were_not_on_the_disk_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node that lost power took them along, and what the status said was stored."""
-    key, synced, real = "of/this/cluster/etcd.db", list[str](), sinks.sync
+    key, synced, real = "of/this/cluster/etcd.db", list[str](), sinks.fsync
 
     def kept(path: Path) -> None:
         synced.append(os.path.relpath(path, tmp_path))
         real(path)
 
-    monkeypatch.setattr(sinks, "sync", kept)
+    monkeypatch.setattr(sinks, "fsync", kept)
     await Sink(Store("Volume", "claim", key), None, root=str(tmp_path)).put(key, b"manifest")
 
     assert (tmp_path / key).read_bytes() == b"manifest"
@@ -283,7 +283,7 @@ async def test_a_volume_that_hangs_kept_a_backup_from_saying_that_its_time_was_o
 ) -> None:
     """Nothing else went on in the meantime, the timer neither."""
     back = threading.Event()
-    monkeypatch.setattr(sinks, "sync", lambda _: back.wait(20))
+    monkeypatch.setattr(sinks, "fsync", lambda _: back.wait(20))
     sink = Sink(Store("Volume", "claim", KEY), None, root=str(tmp_path))
     began = time.monotonic()
     with pytest.raises(TimeoutError):

@@ -15,7 +15,7 @@ from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter, served
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink, StoreFailed, open_sink
-from etcd_operator.leaving import leave
+from etcd_operator.job_exit import exit_at_once
 from etcd_operator.telemetry import logs
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import BadOrder, Order
@@ -150,4 +150,4 @@ def _conclude(outcome: Outcome, path: str) -> bool:
 
 
 if __name__ == "__main__":
-    leave(main(os.environ))
+    exit_at_once(main(os.environ))

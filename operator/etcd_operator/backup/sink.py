@@ -20,7 +20,7 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from etcd_operator.backup.silence import SILENT_SECONDS, aside
-from etcd_operator.durable import sync
+from etcd_operator.fsync import fsync
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import names, trouble
@@ -276,14 +276,14 @@ class Sink:
             raise StoreFailed(Failure("StoreUnreachable", words)) from error
 
     async def _settle(self, unfinished: str, key: str) -> None:
-        await aside(lambda: sync(self._root / unfinished))
+        await aside(lambda: fsync(self._root / unfinished))
         await obstore.rename_async(self._client, unfinished, key)
         await aside(lambda: self._sync_folders(key))
 
     def _sync_folders(self, key: str) -> None:
         """Some may have been made on the way to it, and each is a name in the one above."""
         for folder in (self._root / key).parents:
-            sync(folder)
+            fsync(folder)
             if folder == self._root:
                 return
 

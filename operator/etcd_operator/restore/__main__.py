@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from etcd_operator.leaving import leave
+from etcd_operator.job_exit import exit_at_once
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
@@ -75,4 +75,4 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, sto
 
 
 if __name__ == "__main__":
-    leave(main(sys.argv[1:]))
+    exit_at_once(main(sys.argv[1:]))

@@ -142,12 +142,12 @@ async def test_a_large_one_goes_up_in_parts_within_little_memory(
         "import os, sys\n"
         "from pathlib import Path\n"
         "from etcd_operator.backup import __main__ as entry\n"
-        "from etcd_operator.leaving import leave\n"
+        "from etcd_operator.job_exit import exit_at_once\n"
         "entry.orders.STORE_FOLDER = entry.back_up.__kwdefaults__['secret'] = sys.argv[1]\n"
         "code = entry.main(os.environ)\n"
         # Not `ru_maxrss`, which begins with that of the process that started this one.
         "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"
-        "leave(code)\n"
+        "exit_at_once(code)\n"
     )
     order = orders.serialise(told(one, at_s3(s3, bucket[0])))
     environment = {**os.environ, "BACKUP": order, "TERMINATION_LOG": str(tmp_path / "end")}

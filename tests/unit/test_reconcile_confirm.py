@@ -314,7 +314,7 @@ class TestDeclined:
         assert delays[-1] == patience.WAIT_SECONDS
         assert delays == sorted(delays)
 
-    async def test_is_not_braked(self, settled, planned):
+    async def test_is_not_limited(self, settled, planned):
         planned(add)
         settled.etcd.answers = [Refused("unhealthy cluster")] * 20
         for _ in range(20):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from etcd_operator.cluster.brake import Brake
 from etcd_operator.cluster.observe import Seen
+from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.credentials.provided import MENDED_SECONDS
 from etcd_stateful.membership import authentication, going_back, issued
 from etcd_stateful.membership.certificates import UNUSABLE
@@ -65,7 +65,7 @@ class Memory:
     still_until: float = float("-inf")
     """Until then nothing is looked at: its namespace ends."""
 
-    brake: Brake = field(default_factory=Brake)
+    rate_limit: RateLimit = field(default_factory=RateLimit)
 
     @property
     def quiet(self) -> bool:
@@ -108,7 +108,7 @@ class Memory:
         return delay
 
 
-def why_braked(memory: Memory, step: Write) -> str:
+def why_limited(memory: Memory, step: Write) -> str:
     if memory.refusal and memory.step == step:
         return memory.refusal
     return f"{step.reason}; done several times, and each time someone else undoes it"

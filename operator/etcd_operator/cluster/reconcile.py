@@ -10,18 +10,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Uncertain
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.labelling import Labels
-from etcd_operator.cluster.news import news_of
 from etcd_operator.cluster.observe import Observer, Seen
 from etcd_operator.cluster.patience import (
     WAIT_SECONDS,
     Memory,
     patience,
-    why_braked,
+    why_limited,
 )
 from etcd_operator.cluster.report import Reporter
+from etcd_operator.cluster.step_events import event_of
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     REJECTED_SECONDS,
@@ -34,6 +33,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.store import Store
 from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
+from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
@@ -170,8 +170,8 @@ class Reconciler:
         if memory.doubts(step):
             return memory.next_poll()
         self._reporter.decision(body, step, _in_words(step), always=False)
-        if news := news_of(memory.step, step, seen.observation):
-            self._reporter.event(body, *news)
+        if event := event_of(memory.step, step, seen.observation):
+            self._reporter.event(body, *event)
         if (memory.step, memory.shape) != (step, seen.shape):
             memory.polls = 0
         memory.step, memory.shape, memory.retries = step, seen.shape, 0
@@ -180,8 +180,8 @@ class Reconciler:
         return min(delay or pending, pending) if pending else delay
 
     async def _write(self, turn: _Turn, step: Write) -> float:
-        if pause := turn.memory.brake.pause(step, self._clock()):
-            return await self._not_now(turn, step, why_braked(turn.memory, step), pause)
+        if pause := turn.memory.rate_limit.pause(step, self._clock()):
+            return await self._not_now(turn, step, why_limited(turn.memory, step), pause)
         if is_final(step):
             confirmed = await self._confirm(turn, step)
             if confirmed is None:
@@ -232,13 +232,13 @@ class Reconciler:
         turn = replace(turn, body=fresh.body, cluster=fresh.cluster, seen=fresh.seen)
         return turn, again
 
-    async def _applied(self, turn: _Turn, step: Write, applied: Applied) -> float:
+    async def _applied(self, turn: _Turn, step: Write, applied: StepResult) -> float:
         match applied:
             case Done():
                 return await self._done(turn, step, applied)
             case Declined(why=why):
                 return await self._declined(turn, step, why)
-            case Turned(why=why):
+            case TicketRefused(why=why):
                 return await self._fail(turn, step, why, WAIT_SECONDS)
             case Outdated(why=why) | Uncertain(why=why):
                 body, memory = turn.body, turn.memory
@@ -255,12 +255,12 @@ class Reconciler:
         name = type(step).__name__
         self._metrics.steps.labels(name).inc()
         self._delay.written(name, _enabled_at(turn, step))
-        memory.brake.happened(step, self._clock())
+        memory.rate_limit.happened(step, self._clock())
         memory.step, memory.refusal = step, ""
         memory.polls = memory.retries = 0
         self._reporter.decision(body, step, done.words, always=True)
-        if news := news_of(None, step, seen.observation, created=done.created):
-            self._reporter.event(body, *news)
+        if event := event_of(None, step, seen.observation, created=done.created):
+            self._reporter.event(body, *event)
         await self._reporter.status(body, Outcome(seen.observation, step))
         return 0.0
 

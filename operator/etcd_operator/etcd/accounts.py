@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, Protocol
 
 from aetcd import rpc
 
-from etcd_operator.applied import Applied, Outdated
 from etcd_operator.etcd import changes
 from etcd_operator.etcd.client import (
     CHANGE_SECONDS,
@@ -23,6 +22,7 @@ from etcd_operator.etcd.client import (
     Refused,
     call,
 )
+from etcd_operator.step_result import Outdated, StepResult
 from etcd_stateful.api.auth import Access, Permission
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -131,7 +131,7 @@ async def change(
     step: ChangeAuth,
     identity: Identity | None,
     password_of: Callable[[str], Awaitable[str | None]],
-) -> Applied:
+) -> StepResult:
     """Carries out one change of users and roles.
 
     Args:

@@ -17,7 +17,7 @@ BURST: Final = 5.0
 SECONDS_PER_WRITE: Final = 10.0
 
 
-class Brake:
+class RateLimit:
     def __init__(self) -> None:
         self._spent: dict[str, tuple[float, float]] = {}
         """By write: what is spent of the burst, and as of when."""

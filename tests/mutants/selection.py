@@ -116,7 +116,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/origin.py": (*_BY_NAME, "test_restore_added.py"),
     "membership/replacement.py": (*_IN_PLACE, "test_membership_going_back.py"),
     "membership/restore.py": _RESTORES,
-    "operator/etcd_operator/cluster/pauses.py": _SPACE,
+    "operator/etcd_operator/cluster/defrag_backoff.py": _SPACE,
     "operator/etcd_operator/objects/jobs.py": _SPACE,
     "operator/etcd_operator/etcd/changes.py": ("test_changes.py", "test_apply.py"),
     "operator/etcd_operator/cluster/recovery.py": ("test_recovery_job.py",),

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
+from etcd_operator.cluster.defrag_backoff import DefragBackoff
 from etcd_operator.cluster.expansion import Expansion
-from etcd_operator.cluster.pauses import Pauses
 from etcd_operator.cluster.put_off import Postponed
 from etcd_operator.cluster.recovery import Recoveries
 from etcd_operator.cluster.stalls import Stalls
@@ -124,7 +124,7 @@ class Observer:
         self._wall_clock = wall_clock
         self._clock = clock
         self._stalls = Stalls(clock)
-        self.pauses = Pauses(clock)
+        self.defrag_backoff = DefragBackoff(clock)
         self.postponed = Postponed(clock)
         self._sweeps: dict[Key, Sweep] = {}
         self._nodeless: dict[Key, dict[str, float]] = {}
@@ -134,7 +134,7 @@ class Observer:
         self._sweeps.pop(key, None)
         self._nodeless.pop(key, None)
         self._stalls.forget(key)
-        self.pauses.forget(key)
+        self.defrag_backoff.forget(key)
         self.postponed.forget(key)
         self._certificates.forget(key)
         self._passwords.forget(key)
@@ -169,7 +169,7 @@ class Observer:
         base = await self._expansion.onto(base)
         key = cluster.key
         base = self.postponed.onto(key, base)
-        base = self.pauses.onto(key, self._stalls.onto(key, base))
+        base = self.defrag_backoff.onto(key, self._stalls.onto(key, base))
         now, shape, touch = self._clock(), shape_of(base), self._stalls.next(key)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at

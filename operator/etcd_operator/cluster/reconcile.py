@@ -131,7 +131,7 @@ class Reconciler:
         since = self._delay.begin()
         seen, step = await self._decide(body, cluster, memory)
         self._labels.write(seen.observation)
-        for name in self._observer.pauses.ended(cluster.key, seen.observation):
+        for name in self._observer.defrag_backoff.ended(cluster.key, seen.observation):
             words = f"{name} is defragmented, and took longer than it is waited for"
             self._reporter.event(body, "Normal", "Defragmented", words)
         turn = _Turn(body, cluster, memory, seen, since)
@@ -188,7 +188,7 @@ class Reconciler:
                 return await self._applied(turn, step, Outdated("not so any more, on a fresh look"))
             turn, step = confirmed
         if isinstance(step, Defragment):
-            self._observer.pauses.begin(turn.cluster.key, step.name, step.in_use)
+            self._observer.defrag_backoff.begin(turn.cluster.key, step.name, step.in_use)
         try:
             applied = await self._applier.apply(turn.cluster, step)
         except Rejected as error:
@@ -245,7 +245,7 @@ class Reconciler:
                 memory.step, memory.refusal = step, ""
                 if isinstance(step, Defragment):
                     name, seen = step.name, turn.seen.observation
-                    self._observer.pauses.unanswered(turn.cluster.key, name, seen)
+                    self._observer.defrag_backoff.unanswered(turn.cluster.key, name, seen)
                 self._reporter.decision(body, step, why, always=False)
                 await self._reporter.status(body, Outcome(turn.seen.observation, step))
                 return memory.next_retry()

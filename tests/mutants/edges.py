@@ -292,13 +292,13 @@ MUTANTS: Final = [
         "a controller that is at work on an edit is touched at each step of it",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/stalls.py",
+        "operator/etcd_operator/cluster/missing_pods.py",
         "min(stall.wait * PACE, LAST_SECONDS)",
         "stall.wait",
         "a StatefulSet whose pods a quota refuses is written four times a second",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/stalls.py",
+        "operator/etcd_operator/cluster/missing_pods.py",
         " or stall.missing != names",
         "",
         "a pod that is lost after another waits for half a minute for its controller",

@@ -333,7 +333,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "operator/etcd_operator/cluster/reconcile.py": (_CONFIRM, "test_status_unasked.py", *_SPACE),
     "operator/etcd_operator/cluster/report.py": ("test_tls_passes.py",),
-    "operator/etcd_operator/cluster/stalls.py": ("test_stalled.py",),
+    "operator/etcd_operator/cluster/missing_pods.py": ("test_stalled.py",),
     "recover.py": ("test_recover.py",),
     "serving.py": ("test_conditions.py",),
     "start.py": ("test_start.py", "test_start_marker.py"),

@@ -17,9 +17,9 @@ from typing import Final
 
 from etcd_operator.cluster.defrag_backoff import DefragBackoff
 from etcd_operator.cluster.expansion import Expansion
+from etcd_operator.cluster.missing_pods import MissingPods
 from etcd_operator.cluster.put_off import Postponed
 from etcd_operator.cluster.recovery import Recoveries
-from etcd_operator.cluster.stalls import Stalls
 from etcd_operator.cluster.sweep import Network, Shape, Sweep, shape_of
 from etcd_operator.credentials.certificates import CertificateLook
 from etcd_operator.credentials.passwords import PasswordLook
@@ -123,7 +123,7 @@ class Observer:
         self._expansion = expansion
         self._wall_clock = wall_clock
         self._clock = clock
-        self._stalls = Stalls(clock)
+        self._missing_pods = MissingPods(clock)
         self.defrag_backoff = DefragBackoff(clock)
         self.postponed = Postponed(clock)
         self._sweeps: dict[Key, Sweep] = {}
@@ -133,7 +133,7 @@ class Observer:
     def forget(self, key: Key) -> None:
         self._sweeps.pop(key, None)
         self._nodeless.pop(key, None)
-        self._stalls.forget(key)
+        self._missing_pods.forget(key)
         self.defrag_backoff.forget(key)
         self.postponed.forget(key)
         self._certificates.forget(key)
@@ -169,8 +169,8 @@ class Observer:
         base = await self._expansion.onto(base)
         key = cluster.key
         base = self.postponed.onto(key, base)
-        base = self.defrag_backoff.onto(key, self._stalls.onto(key, base))
-        now, shape, touch = self._clock(), shape_of(base), self._stalls.next(key)
+        base = self.defrag_backoff.onto(key, self._missing_pods.onto(key, base))
+        now, shape, touch = self._clock(), shape_of(base), self._missing_pods.next(key)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at
         if quiet and last and same and now - last.at < last.interval:

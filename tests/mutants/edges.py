@@ -316,13 +316,13 @@ MUTANTS: Final = [
         "a StatefulSet is touched that nobody has looked at",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/patience.py",
+        "operator/etcd_operator/cluster/requeue.py",
         "min(late, max(seen.next_touch, FIRST_POLL)) if seen.next_touch else late",
         "late",
         "a controller that backed off is woken seconds late",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/patience.py",
+        "operator/etcd_operator/cluster/requeue.py",
         " if seen.next_touch else late",
         "",
         "a touch that has to wait for another step is looked for twenty times a second",

@@ -167,9 +167,9 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/cluster/sweep.py": ("test_observe_sweep.py",),
     "operator/etcd_operator/credentials/passwords.py": _AUTH,
     "operator/etcd_operator/kube/finder.py": ("test_apply.py",),
-    "operator/etcd_operator/cluster/patience.py": (
+    "operator/etcd_operator/cluster/requeue.py": (
         "test_tls_passes.py",
-        "test_reconcile_patience.py",
+        "test_requeue.py",
         "test_stalled.py",
     ),
     "operator/etcd_operator/credentials/provided.py": (*_AUTH, *_TLS),

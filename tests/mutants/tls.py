@@ -8,7 +8,7 @@ from mutants.mutant import Mutant
 
 MUTANTS: Final = [
     Mutant(
-        "operator/etcd_operator/cluster/patience.py",
+        "operator/etcd_operator/cluster/requeue.py",
         "min(seen.next_sweep, _next_turn(seen.observation))",
         "seen.next_sweep",
         "a certificate that expires is told half a minute late",

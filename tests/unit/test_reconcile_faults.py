@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.cluster import patience, reconcile
+from etcd_operator.cluster import reconcile, requeue
 from etcd_operator.cluster.rate_limit import BURST, SECONDS_PER_WRITE, RateLimit
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
@@ -232,9 +232,9 @@ class TestConflict:
             delay = await settled.once()
             delays.append(delay)
             settled.clock.now += delay
-        assert delays[0] <= patience.FIRST_POLL
+        assert delays[0] <= requeue.FIRST_POLL
         assert delays == sorted(delays)
-        assert delays[-1] == patience.WAIT_SECONDS
+        assert delays[-1] == requeue.WAIT_SECONDS
 
 
 class TestTicketRefused:
@@ -245,7 +245,7 @@ class TestTicketRefused:
             delays.append(await bench.once())
             bench.nodes.turn()
         assert "taken another ticket" in bench.condition("Progressing")["message"]
-        assert delays[-1] >= patience.WAIT_SECONDS
+        assert delays[-1] >= requeue.WAIT_SECONDS
 
 
 class TestUndone:
@@ -364,7 +364,7 @@ class TestUnexpected:
         delays = [await broken.once() for _ in range(10)]
         assert delays == sorted(delays)
         assert delays[0] < 1
-        assert delays[-1] == patience.LAST_FAILURE
+        assert delays[-1] == requeue.LAST_FAILURE
         assert "a case nobody thought of" in broken.condition("Progressing")["message"]
         assert broken.kube.calls["apply EtcdCluster/status"] == 1
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.labelling import Labels
 from etcd_operator.cluster.observe import Observer, Seen
-from etcd_operator.cluster.patience import (
+from etcd_operator.cluster.report import Reporter
+from etcd_operator.cluster.requeue import (
     WAIT_SECONDS,
     Memory,
-    patience,
+    requeue_after,
     why_limited,
 )
-from etcd_operator.cluster.report import Reporter
 from etcd_operator.cluster.step_events import event_of
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
@@ -176,7 +176,7 @@ class Reconciler:
             memory.polls = 0
         memory.step, memory.shape, memory.retries = step, seen.shape, 0
         pending = await self._reporter.status(body, Outcome(seen.observation, step))
-        delay = patience(memory, seen, step)
+        delay = requeue_after(memory, seen, step)
         return min(delay or pending, pending) if pending else delay
 
     async def _write(self, turn: _Turn, step: Write) -> float:
@@ -310,7 +310,7 @@ class Reconciler:
             await self._reporter.status(body, outcome, urgent=True)
 
     async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:
-        """A fault of ours. One traceback, a condition, and growing patience."""
+        """A fault of ours: one traceback, a condition, and longer and longer until the next try."""
         words = f"internal error, {type(error).__name__}: {error}"
         if memory.traceback != words:
             memory.traceback = words

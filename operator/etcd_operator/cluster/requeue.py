@@ -1,4 +1,4 @@
-"""When to look at a cluster again: what one pass leaves to the next, only for patience.
+"""When to look at a cluster again, and what one pass leaves to the next to decide that.
 
 Any of it may be lost at any moment.
 """
@@ -114,7 +114,8 @@ def why_limited(memory: Memory, step: Write) -> str:
     return f"{step.reason}; done several times, and each time someone else undoes it"
 
 
-def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float | None:
+def requeue_after(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float | None:
+    """Seconds until the next pass if nothing happens before; None: only an event brings it."""
     match step:
         case Hold(reason="Paused"):
             return None

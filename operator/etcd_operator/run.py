@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from aiohttp import web
 from prometheus_client import disable_created_metrics
 
-from etcd_operator.backups.backup import Backups
-from etcd_operator.backups.restore import Restores
-from etcd_operator.backups.schedule import Schedules
+from etcd_operator.backup_controllers.backup import Backups
+from etcd_operator.backup_controllers.restore import Restores
+from etcd_operator.backup_controllers.schedule import Schedules
 from etcd_operator.cluster.assembly import make_reconciler
 from etcd_operator.kube import lease
 from etcd_operator.kube.api import (

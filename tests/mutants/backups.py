@@ -264,13 +264,13 @@ MUTANTS: Final = [
         "a run that is over is done again",
     ),
     Mutant(
-        "operator/etcd_operator/backups/jobs.py",
+        "operator/etcd_operator/backup_controllers/jobs.py",
         "if over and (found is None or not jobs.message(found, CONTAINER)):",
         "if False:",
         "a watch that lags makes a backup that was made be made again",
     ),
     Mutant(
-        "operator/etcd_operator/backups/jobs.py",
+        "operator/etcd_operator/backup_controllers/jobs.py",
         'failure.reason != "TimedOut" or not why:',
         "not why or why:",
         "an etcd that fails over a backup is told as too little time",
@@ -412,7 +412,7 @@ MUTANTS: Final = [
         "a backup that was told to stop is stored behind its own deletion",
     ),
     Mutant(
-        "operator/etcd_operator/backups/jobs.py",
+        "operator/etcd_operator/backup_controllers/jobs.py",
         '            propagation="Foreground",\n',
         "",
         "a Job is gone while its pod still writes, and the next writes under the same name",
@@ -688,7 +688,7 @@ MUTANTS: Final = [
         "a cluster that began empty, or adopted old data, is called restored",
     ),
     Mutant(
-        "operator/etcd_operator/backups/restore.py",
+        "operator/etcd_operator/backup_controllers/restore.py",
         "return record.latched and not record.bump",
         "return record.latched",
         "a cluster that was filled from the backup is called failed",

@@ -266,7 +266,7 @@ MUTANTS: Final = [
         "pods that serve no TLS yet seem to be down",
     ),
     Mutant(
-        "operator/etcd_operator/backups/cluster.py",
+        "operator/etcd_operator/backup_controllers/target.py",
         ' and "https" in levels.client_schemes\n',
         "\n",
         "backups ask members with TLS that have none yet",

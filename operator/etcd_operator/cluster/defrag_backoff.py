@@ -1,4 +1,4 @@
-"""Which members were asked to defragment their databases a moment ago, and may rest until when."""
+"""Which members were asked to defragment a moment ago, and until when they are not asked again."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from etcd_operator.backups.cron import Calendar, calendar_of
+from etcd_operator.backup_controllers.cron import Calendar, calendar_of
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_SCHEDULES,

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from etcd_operator.backups.cluster import recorded_of, target_of
-from etcd_operator.backups.jobs import AskProgress, BackupJobs, ask_progress
+from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
+from etcd_operator.backup_controllers.target import recorded_of, target_of
 from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_BACKUPS,

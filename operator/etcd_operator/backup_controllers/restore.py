@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from etcd_operator.backups.jobs import BackupJobs
+from etcd_operator.backup_controllers.jobs import BackupJobs
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,

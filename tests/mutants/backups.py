@@ -191,7 +191,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/restore/fetch.py",
-        " or too_high(beside, order.bump)",
+        " or too_high(manifest, order.bump)",
         "",
         "a cluster that is restored every night is replaced by one that cannot run",
     ),

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from etcd_operator.backup.beside import UNREADABLE, owner_of
 from etcd_operator.backup.describing import describe
 from etcd_operator.backup.process import Backup, Stopped
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
 from etcd_operator.backup.trying import bring
 from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.cluster import parse_cluster

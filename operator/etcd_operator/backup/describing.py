@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_stateful.api.stores import Store, not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest, Manifest
@@ -16,7 +16,7 @@ async def describe(order: Order, sink: Sink) -> Described | Failure:
     key = names.manifest_of(store.key)
     try:
         await sink.check()
-        found = await manifest_beside(sink, store.key)
+        found = await read_manifest(sink, store.key)
     except StoreFailed as error:
         return error.failure
     except BadManifest as error:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from etcd_operator.backup.beside import UNREADABLE, Whose, manifest_beside, owner_of, whose
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.source import Member, Source, Unusable
+from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, owner_of, read_manifest, whose
 from etcd_operator.backup.surveying import survey
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
@@ -169,7 +169,7 @@ class Backup:
             return
         key = self._order.store.key
         try:
-            theirs = await manifest_beside(self._sink, key)
+            theirs = await read_manifest(self._sink, key)
         except StoreFailed as error:
             if error.forbidden:
                 return

@@ -16,11 +16,11 @@ from typing import Any, Final
 from aetcd import rpc
 from grpc import ssl_channel_credentials
 
-from etcd_operator.backup.beside import bytes_beside
 from etcd_operator.backup.channel import Silent, asked, secured
 from etcd_operator.backup.measuring import measure, patience
 from etcd_operator.backup.saving import BrokenOff, save
 from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.stored_manifest import read_manifest_bytes
 from etcd_operator.credentials import signing
 from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import measurement, names, trial
@@ -43,11 +43,11 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
     # A kubelet may run a pod's first containers once more.
     shutil.rmtree(root / trial.DATA, ignore_errors=True)
     try:
-        beside = await bytes_beside(sink, key)
-        if beside is None:
+        manifest = await read_manifest_bytes(sink, key)
+        if manifest is None:
             return _wrong(order, f"there is no {names.manifest_of(key)!r} any more")
         checked = await _saved(order, sink, root / trial.SNAPSHOT)
-        sha256, said = checked.finish(), manifests.parse(beside)
+        sha256, said = checked.finish(), manifests.parse(manifest)
     except StoreFailed as error:
         return error.failure
     except (Damaged, BadManifest) as error:
@@ -58,7 +58,7 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
         words = f"{key} has SHA-256 {sha256}, its manifest says {said.sha256}, and what was stored "
         return _wrong(order, f"{words}had {order.expected}")
     _write_certificates(root / trial.TLS)
-    (root / trial.MANIFEST).write_bytes(beside)
+    (root / trial.MANIFEST).write_bytes(manifest)
     return Brought(checked.size)
 
 

@@ -79,7 +79,7 @@ MUTANTS: Final = [
         "a snapshot that ended early is handed on as a whole one",
     ),
     Mutant(
-        "operator/etcd_operator/backup/ahead.py",
+        "operator/etcd_operator/backup/read_ahead.py",
         "            stop()\n",
         "",
         "a member that stalls holds a Job that was told to end",

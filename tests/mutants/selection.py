@@ -121,7 +121,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/etcd/changes.py": ("test_changes.py", "test_apply.py"),
     "operator/etcd_operator/cluster/recovery.py": ("test_recovery_job.py",),
     "operator/etcd_operator/backup/__main__.py": ("test_job_exit.py",),
-    "operator/etcd_operator/backup/ahead.py": ("test_backup_stream.py",),
+    "operator/etcd_operator/backup/read_ahead.py": ("test_backup_stream.py",),
     "operator/etcd_operator/backup/channel.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/process.py": (

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from etcd_operator.backup import sink as sinks
-from etcd_operator.backup.saving import save
+from etcd_operator.backup.download import download
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.credentials import signing
 from etcd_stateful.api.stores import CHECKSUMS, Store
@@ -90,7 +90,7 @@ async def test_a_file_is_written_and_checked_as_it_comes(sink: Sink, tmp_path: P
     content += hashlib.sha256(content).digest()
     (tmp_path / KEY).write_bytes(content)
     with (tmp_path / "copy").open("wb") as file:
-        checked = await save(sink, KEY, file, len(content))
+        checked = await download(sink, KEY, file, len(content))
 
     assert (tmp_path / "copy").read_bytes() == content
     assert checked.finish() == hashlib.sha256(content).hexdigest()
@@ -125,7 +125,7 @@ async def test_a_disk_that_is_full_is_said_at_once(
 ) -> None:
     (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
     with pytest.raises(OSError, match="No space"):
-        await save(sink, KEY, full, 50 * PIECE)
+        await download(sink, KEY, full, 50 * PIECE)
 
 
 def clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

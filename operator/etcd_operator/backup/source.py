@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from aetcd import rpc
 
-from etcd_operator.backup.ahead import ahead
 from etcd_operator.backup.channel import (
     NoChannel,
     asked,
@@ -24,6 +23,7 @@ from etcd_operator.backup.channel import (
     speaks_tls,
 )
 from etcd_operator.backup.measuring import hashed, measure, patience
+from etcd_operator.backup.read_ahead import read_ahead
 from etcd_operator.backup.silence import SILENT_SECONDS, Attended
 from etcd_operator.etcd.denial import is_denial
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
@@ -169,7 +169,7 @@ class Source:
         """
         call = rpc.MaintenanceStub(member.channel).Snapshot(rpc.SnapshotRequest())
         replies = Attended(call, SILENT_SECONDS)
-        received = ahead(self._received(member, replies), replies.end)
+        received = read_ahead(self._received(member, replies), replies.end)
         async with contextlib.aclosing(received) as pieces:
             if (first := await anext(pieces, None)) is not None:
                 await self._check_sender(member)

@@ -17,8 +17,8 @@ from aetcd import rpc
 from grpc import ssl_channel_credentials
 
 from etcd_operator.backup.channel import Silent, asked, secured
+from etcd_operator.backup.download import BrokenOff, download
 from etcd_operator.backup.measuring import measure, patience
-from etcd_operator.backup.saving import BrokenOff, save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.stored_manifest import read_manifest_bytes
 from etcd_operator.credentials import signing
@@ -67,7 +67,7 @@ async def _saved(order: Order, sink: Sink, path: Path) -> Checked:
     size = await sink.size(order.store.key)
     try:
         with path.open("wb") as file:
-            return await save(sink, order.store.key, file, size)
+            return await download(sink, order.store.key, file, size)
     except BrokenOff as error:
         words = f"{order.store.path_field}: {error}"
         raise StoreFailed(Failure("StoreUnreachable", words)) from error

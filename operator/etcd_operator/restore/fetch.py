@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from etcd_operator.backup.saving import BrokenOff, save
+from etcd_operator.backup.download import BrokenOff, download
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_operator.start import volume
@@ -126,7 +126,7 @@ async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
     # It need not outlive this pod, which begins anew; `finish` syncs what is made of it.
     with path.open("wb") as file:
         try:
-            checked = await save(sink, key, file, size)
+            checked = await download(sink, key, file, size)
         except BrokenOff as error:
             raise Undone(str(error)) from error
     try:

@@ -105,8 +105,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/objects/reading.py",
-        "damage=last_words.of_damage(etcd, tried_again=bool(until_now)),",
-        "damage=last_words.of_damage(etcd),",
+        "damage=termination_message.of_damage(etcd, tried_again=bool(until_now)),",
+        "damage=termination_message.of_damage(etcd),",
         "that data is damaged comes and goes with each crash",
     ),
     Mutant(

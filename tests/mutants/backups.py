@@ -592,7 +592,7 @@ MUTANTS: Final = [
         "a member that hangs over its keys has all the time that there is",
     ),
     Mutant(
-        "operator/etcd_operator/backup/trying.py",
+        "operator/etcd_operator/backup/trial_restore.py",
         "            except Silent:\n                raise\n            except rpc",
         "            except rpc",
         "an etcd that hangs over its keys is asked again until the time of its trial is over",
@@ -616,7 +616,7 @@ MUTANTS: Final = [
         "an etcd that fails over its keys is taken for one that has none to count",
     ),
     Mutant(
-        "operator/etcd_operator/backup/trying.py",
+        "operator/etcd_operator/backup/trial_restore.py",
         "        self.has_served = True\n",
         "",
         "an etcd that cannot hash its keys is told as one that does not come up",

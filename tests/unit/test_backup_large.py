@@ -22,7 +22,7 @@ from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
-from etcd_operator.backup.trying import bring
+from etcd_operator.backup.trial_restore import bring
 from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store

@@ -104,14 +104,14 @@ async def _beside(order: Order, sink: Sink) -> Outcome:
 
 async def _bring(order: Order, sink: Sink) -> Outcome:
     # Loaded for trials alone: what makes their certificates takes longer than a small backup.
-    from etcd_operator.backup.trying import bring  # noqa: PLC0415
+    from etcd_operator.backup.trial_restore import bring  # noqa: PLC0415
     from etcd_stateful.backup import trial  # noqa: PLC0415
 
     return await bring(order, sink, Path(trial.FOLDER))
 
 
 async def _prove(order: Order) -> Outcome:
-    from etcd_operator.backup.trying import prove  # noqa: PLC0415
+    from etcd_operator.backup.trial_restore import prove  # noqa: PLC0415
     from etcd_stateful.backup import trial  # noqa: PLC0415
 
     return await prove(order, Path(trial.FOLDER))

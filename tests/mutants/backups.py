@@ -339,7 +339,7 @@ MUTANTS: Final = [
         "a store's authority is forgotten on the way to the Job",
     ),
     Mutant(
-        "operator/etcd_operator/backup/sink.py",
+        "operator/etcd_operator/backup/clients.py",
         " | self._trust",
         "",
         "a store's authority is read and not used",
@@ -598,13 +598,13 @@ MUTANTS: Final = [
         "an etcd that hangs over its keys is asked again until the time of its trial is over",
     ),
     Mutant(
-        "operator/etcd_operator/backup/sink.py",
+        "operator/etcd_operator/backup/clients.py",
         '{"read_timeout": silent} | ',
         "",
         "a store that hangs while a backup is read back takes all of its time",
     ),
     Mutant(
-        "operator/etcd_operator/backup/sink.py",
+        "operator/etcd_operator/backup/clients.py",
         '"retry_config": {"retry_timeout": silent} | retry',
         '"retry_config": retry',
         "a store that hangs is asked the same again until the time is over",

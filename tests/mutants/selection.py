@@ -130,6 +130,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "operator/etcd_operator/backup/pruning.py": ("test_backup_pruning.py",),
     "operator/etcd_operator/backup/removal.py": ("test_backup_removal.py",),
+    "operator/etcd_operator/backup/clients.py": ("test_backup_sink.py", "test_backup_large.py"),
     "operator/etcd_operator/backup/sink.py": ("test_backup_sink.py", "test_backup_large.py"),
     "operator/etcd_operator/backup/source.py": (
         "test_backup_stream.py",

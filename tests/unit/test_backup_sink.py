@@ -15,9 +15,11 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from etcd_operator.backup import clients
 from etcd_operator.backup import sink as sinks
+from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.download import download
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_operator.credentials import signing
 from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import names
@@ -128,16 +130,16 @@ async def test_a_disk_that_is_full_is_said_at_once(
         await download(sink, KEY, full, 50 * PIECE)
 
 
-def clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def made_clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What each client of S3 is made with from now on."""
     made: list[dict[str, Any]] = []
-    real = sinks.S3Store
+    real = clients.S3Store
 
     def kept(bucket: str, **options: Any) -> Any:
         made.append(options)
         return real(bucket, **options)
 
-    monkeypatch.setattr(sinks, "S3Store", kept)
+    monkeypatch.setattr(clients, "S3Store", kept)
     return made
 
 
@@ -145,7 +147,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
     checksum: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = clients(monkeypatch)
+    made = made_clients(monkeypatch)
     Sink(Store("S3", "mybucket", KEY, checksum=checksum), None)
 
     assert made
@@ -155,7 +157,7 @@ def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
 def test_the_authorities_of_the_store_reach_its_client_beside_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = clients(monkeypatch)
+    made = made_clients(monkeypatch)
     need = Need("authority", "ca", AUTHORITY_FILES, subject="ca")
     found = signing.make(need, {}, 0.0)["ca.crt"].decode()
     Sink(Store("S3", "mybucket", KEY, ca_secret="ca"), None, {"ca.crt": found})
@@ -236,7 +238,7 @@ async def test_a_store_that_takes_what_it_is_asked_and_says_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """It was asked again, for a minute, which is all the time that a backup has."""
-    monkeypatch.setattr(sinks, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(clients, "SILENT_SECONDS", 0.3)
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):

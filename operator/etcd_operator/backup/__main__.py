@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Final
 
+from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.describing import describe
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter, served
 from etcd_operator.backup.removal import remove
-from etcd_operator.backup.sink import Sink, StoreFailed, open_sink
+from etcd_operator.backup.sink import Sink, open_sink
 from etcd_operator.job_exit import exit_at_once
 from etcd_operator.telemetry import logs
 from etcd_stateful.backup import order as orders

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_stateful.api.stores import Store, not_meant
 from etcd_stateful.backup import names

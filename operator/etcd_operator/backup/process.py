@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, owner_of, read_manifest, whose
 from etcd_operator.backup.surveying import survey

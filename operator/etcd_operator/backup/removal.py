@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import names

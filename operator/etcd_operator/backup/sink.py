@@ -1,4 +1,5 @@
-"""The store, through `obstore`: one upload in parts that becomes visible as a whole, or not at all.
+"""What a Job writes to a store, reads and deletes there: an upload in parts becomes visible as a
+whole, or not at all.
 
 Buckets do that by themselves. In a volume the parts are a file of another name, which gets its own
 once it is on the disk. What a Job that was killed has left of one goes before the next is begun.
@@ -9,25 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import obstore
-from obstore.exceptions import BaseError
-from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
+from etcd_operator.backup.clients import Clients, Errors, StoreFailed, store_failed
 from etcd_operator.backup.silence import SILENT_SECONDS, aside
 from etcd_operator.fsync import fsync
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
-from etcd_stateful.backup import names, trouble
+from etcd_stateful.backup import names
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.credentials import Access, BadSecret, access, authorities
 from etcd_stateful.backup.others import File
-from etcd_stateful.backup.outcome import Failed, Failure
+from etcd_stateful.backup.outcome import Failure
 
 log = logging.getLogger(__name__)
 
@@ -41,32 +38,6 @@ PIECE: Final = 2 * 1024 * 1024
 
 STOP_SECONDS: Final = 1.0
 """For what is on its way to one who wants no more of it."""
-
-_CLIENT: Final[dict[str, Any]] = {
-    "allow_http": True,
-    "connect_timeout": timedelta(seconds=3),
-    "timeout": timedelta(seconds=120),
-}
-_READING: Final = _CLIENT | {"timeout": timedelta(hours=24)}
-"""That time is of a whole answer, and one may be a backup of any size. A stall ends it all the
-same."""
-
-_WRITING: Final = _CLIENT | {"read_timeout": timedelta(seconds=30)}
-"""A part is answered when all of it is there, and the last one may have the store join them all."""
-
-_PATIENT: Final[dict[str, Any]] = {"max_retries": 6}
-_STUBBORN: Final[dict[str, Any]] = {"retry_timeout": timedelta(seconds=60)}
-_AT_FIRST: Final[dict[str, Any]] = {"max_retries": 1}
-
-Errors: Final = (BaseError, OSError, ValueError)
-"""What the client raises."""
-
-
-class StoreFailed(Failed):
-    def __init__(self, failure: Failure, *, forbidden: bool = False) -> None:
-        super().__init__(failure)
-        self.forbidden = forbidden
-        """The store knows who asks, and does not let it do just this."""
 
 
 class TooLarge(Exception):
@@ -94,13 +65,8 @@ class Sink:
         self._root = Path(root)
         self._owner_uid = owner_uid
         self._unfinished = names.unfinished(store.key, owner_uid, os.urandom(2).hex())
-        try:
-            self._access = access(store, files)
-        except BadSecret as error:
-            words = f"{store.secret_field}: Secret {store.secret}: {error}"
-            raise StoreFailed(Failure("InvalidSecret", words)) from error
-        self._trust = _trust(store, trusted or {})
-        self._client = self._made(_PATIENT)
+        self._clients = Clients(store, files, trusted, self._root)
+        self._client = self._clients.for_small()
 
     @property
     def _on_disk(self) -> bool:
@@ -112,11 +78,11 @@ class Sink:
         Who may only write may not list. That is no reason not to write.
         """
         try:
-            first = self._made(_AT_FIRST)
+            first = self._clients.for_first_look()
             async for _ in obstore.list(first, self._store.key, chunk_size=1):
                 break
         except Errors as error:
-            failed = self._failed(error)
+            failed = store_failed(self._store, error)
             if not failed.forbidden:
                 raise failed from error
 
@@ -126,7 +92,7 @@ class Sink:
         target = self._unfinished if self._on_disk else key
         try:
             await self.clear()
-            client = self._made(_PATIENT | _STUBBORN, _WRITING)
+            client = self._clients.for_writing()
             await obstore.put_async(
                 client, target, guarded, chunk_size=PART, max_concurrency=AT_ONCE
             )
@@ -137,7 +103,7 @@ class Sink:
                 raise guarded.raised from None
             if not isinstance(error, Errors):
                 raise
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def put(self, key: str, data: bytes) -> None:
         """Raises StoreFailed."""
@@ -147,7 +113,7 @@ class Sink:
             if self._on_disk:
                 await self._settle(target, key)
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def get(self, key: str, most: int) -> bytes | None:
         """The content of something small; None where there is none. Raises StoreFailed, and
@@ -160,7 +126,7 @@ class Sink:
         except FileNotFoundError:
             return None
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def size(self, key: str) -> int | None:
         """None where there is nothing of that name. Raises StoreFailed."""
@@ -181,20 +147,20 @@ class Sink:
         except FileNotFoundError:
             return None
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def read(self, key: str) -> AsyncGenerator[memoryview, None]:
         """A large content, piece by piece, one of them ahead; raises StoreFailed."""
         coming: asyncio.Future[Any] | None = None
         try:
-            found = await self._heard(obstore.get_async(self._made(_PATIENT, _READING), key))
+            found = await self._heard(obstore.get_async(self._clients.for_reading(), key))
             stream = aiter(found.stream(min_chunk_size=PIECE))
             coming = asyncio.ensure_future(anext(stream, None))
             while (piece := await self._heard(coming)) is not None:
                 coming = asyncio.ensure_future(anext(stream, None))
                 yield memoryview(piece)
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
         finally:
             if coming is not None:
                 # Called off it would still answer, perhaps to a loop that is closed by then.
@@ -215,7 +181,7 @@ class Sink:
             answer = obstore.list_with_delimiter_async(self._client, folder or None)
             found = await self._heard(answer)
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
         keys = (one["path"] for one in found["objects"])
         return [k for k in keys if k.startswith(start) and not k.endswith(names.UNFINISHED)]
 
@@ -231,7 +197,7 @@ class Sink:
                 if not self._on_disk and last > start and not last.startswith(start):
                     break
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     def _before(self, start: str) -> str | None:
         """Buckets list in order, from here on."""
@@ -245,7 +211,7 @@ class Sink:
             except FileNotFoundError:
                 continue
             except Errors as error:
-                raise self._failed(error) from error
+                raise store_failed(self._store, error) from error
 
     async def clear(self) -> None:
         """What tries that were killed have left in a volume; raises StoreFailed."""
@@ -261,7 +227,7 @@ class Sink:
                     log.info("deleting %s, which was never finished", key)
                     path.unlink(missing_ok=True)
         except OSError as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def _heard(self, answer: Awaitable[Any]) -> Any:
         """A bucket that says nothing is given up by the client, a volume by nobody."""
@@ -287,42 +253,6 @@ class Sink:
             if folder == self._root:
                 return
 
-    def _made(self, retry: dict[str, Any], client: dict[str, Any] | None = None) -> Any:
-        store, config = self._store, cast("Any", self._access.config)
-        silent = timedelta(seconds=SILENT_SECONDS)
-        common: dict[str, Any] = {
-            "client_options": {"read_timeout": silent} | (client or _CLIENT) | self._trust,
-            "retry_config": {"retry_timeout": silent} | retry,
-        }
-        try:
-            match store.kind:
-                case "S3" | "OSS":
-                    return S3Store(store.bucket, config=config, **common)
-                case "ABS":
-                    return AzureStore(store.bucket, config=config, **common)
-                case "GCS":
-                    token = _token(self._access)
-                    return GCSStore(
-                        store.bucket, config=config, credential_provider=token, **common
-                    )
-                case _:
-                    return LocalStore(self._root)
-        except Errors as error:
-            raise self._unmade(error) from error
-
-    def _unmade(self, error: BaseException) -> StoreFailed:
-        """Nobody was asked yet: what it was made of is wrong, which is what the Secret holds."""
-        store, words = self._store, trouble.first_line(str(error))
-        if not store.secret:
-            return self._failed(error)
-        where = f"{store.secret_field}: Secret {store.secret}"
-        return StoreFailed(Failure("InvalidSecret", f"{where} cannot be used: {words}"))
-
-    def _failed(self, error: BaseException) -> StoreFailed:
-        raw = str(error)
-        failure = trouble.store_failure(self._store, raw)
-        return StoreFailed(failure, forbidden=trouble.is_forbidden(raw))
-
 
 def open_sink(
     store: Store, secret: str, ca: str, *, root: str = orders.VOLUME, owner_uid: str = ""
@@ -336,23 +266,6 @@ def open_sink(
     files = read_secret(secret) if store.secret else None
     trusted = read_secret(ca) if store.ca_secret else None
     return Sink(store, files, trusted, root=root, owner_uid=owner_uid)
-
-
-def _trust(store: Store, files: dict[str, str]) -> dict[str, Any]:
-    """For the client, which knows the public authorities by itself and trusts them as well."""
-    if not store.ca_secret:
-        return {}
-    where = f"{store.ca_field}: Secret {store.ca_secret}:"
-    try:
-        found = authorities(files)
-        # The client names no field where it cannot read one.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
-    except BadSecret as error:
-        raise StoreFailed(Failure("InvalidSecret", f"{where} {error}")) from error
-    except ssl.SSLError as error:
-        words = f"{where} key {orders.CA_FILE} holds a certificate that cannot be read"
-        raise StoreFailed(Failure("InvalidSecret", words)) from error
-    return {"root_certificate": found}
 
 
 def _file(found: Mapping[str, Any]) -> File:
@@ -378,17 +291,6 @@ class _Guarded:
         except BaseException as error:
             self.raised = error
             raise
-
-
-def _token(given: Access) -> Any:
-    if not given.token:
-        return None
-
-    def provide() -> dict[str, Any]:
-        # When it expires is not known; the store says so when it has.
-        return {"token": given.token, "expires_at": None}
-
-    return provide
 
 
 def read_secret(folder: str) -> dict[str, str]:

@@ -10,7 +10,8 @@ import asyncio
 import logging
 from typing import Final
 
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup import names
 from etcd_stateful.backup.others import MOST_LOOKED_AT, File, Others, others
 

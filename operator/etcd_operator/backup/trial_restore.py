@@ -17,9 +17,10 @@ from aetcd import rpc
 from grpc import ssl_channel_credentials
 
 from etcd_operator.backup.channel import Silent, asked, secured
+from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.download import BrokenOff, download
 from etcd_operator.backup.measuring import measure, patience
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest_bytes
 from etcd_operator.credentials import signing
 from etcd_stateful.backup import manifest as manifests

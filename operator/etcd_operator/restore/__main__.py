@@ -57,7 +57,8 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, sto
     # Loaded here alone: `finish` needs none of it.
     import asyncio  # noqa: PLC0415
 
-    from etcd_operator.backup.sink import StoreFailed, open_sink  # noqa: PLC0415
+    from etcd_operator.backup.clients import StoreFailed  # noqa: PLC0415
+    from etcd_operator.backup.sink import open_sink  # noqa: PLC0415
     from etcd_operator.restore.fetch import Refused, Undone, fetch  # noqa: PLC0415
 
     try:

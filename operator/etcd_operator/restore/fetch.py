@@ -7,8 +7,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.download import BrokenOff, download
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_operator.start import volume
 from etcd_stateful import marker

@@ -19,8 +19,8 @@ from grpc import StatusCode
 from etcd_operator.backup import measuring, trial_restore
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.channel import Silent, open_channel
+from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_operator.backup.measuring import hashed, measure, patience
-from etcd_operator.backup.silence import SILENT_SECONDS
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_operator.backup.trial_restore import prove
 from etcd_stateful.api.stores import Store

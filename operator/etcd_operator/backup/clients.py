@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
-from etcd_operator.backup.silence import SILENT_SECONDS
+from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup import trouble

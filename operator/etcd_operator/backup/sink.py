@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import obstore
 
 from etcd_operator.backup.clients import Clients, Errors, StoreFailed, store_failed
-from etcd_operator.backup.silence import SILENT_SECONDS, aside
+from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_operator.fsync import fsync
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
@@ -216,7 +217,7 @@ class Sink:
     async def clear(self) -> None:
         """What tries that were killed have left in a volume; raises StoreFailed."""
         if self._on_disk:
-            await aside(self._clear)
+            await _in_thread(self._clear)
 
     def _clear(self) -> None:
         folder = (self._root / self._unfinished).parent
@@ -242,9 +243,9 @@ class Sink:
             raise StoreFailed(Failure("StoreUnreachable", words)) from error
 
     async def _settle(self, unfinished: str, key: str) -> None:
-        await aside(lambda: fsync(self._root / unfinished))
+        await _in_thread(lambda: fsync(self._root / unfinished))
         await obstore.rename_async(self._client, unfinished, key)
-        await aside(lambda: self._sync_folders(key))
+        await _in_thread(lambda: self._sync_folders(key))
 
     def _sync_folders(self, key: str) -> None:
         """Some may have been made on the way to it, and each is a name in the one above."""
@@ -266,6 +267,16 @@ def open_sink(
     files = read_secret(secret) if store.secret else None
     trusted = read_secret(ca) if store.ca_secret else None
     return Sink(store, files, trusted, root=root, owner_uid=owner_uid)
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Does what may block, and can be cancelled: nobody waits for the thread then, as a volume that
+    hangs may never let it go."""
+    thread = ThreadPoolExecutor(1)
+    try:
+        await asyncio.get_running_loop().run_in_executor(thread, work)
+    finally:
+        thread.shutdown(wait=False)
 
 
 def _file(found: Mapping[str, Any]) -> File:

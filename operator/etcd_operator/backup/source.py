@@ -22,9 +22,9 @@ from etcd_operator.backup.channel import (
     open_channel,
     speaks_tls,
 )
+from etcd_operator.backup.idle_timeout import SILENT_SECONDS, WithIdleTimeout
 from etcd_operator.backup.measuring import hashed, measure, patience
 from etcd_operator.backup.read_ahead import read_ahead
-from etcd_operator.backup.silence import SILENT_SECONDS, Attended
 from etcd_operator.etcd.denial import is_denial
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
 from etcd_stateful.backup.measurement import Measured
@@ -168,7 +168,7 @@ class Source:
         It ends early only with an error: what is left must be none.
         """
         call = rpc.MaintenanceStub(member.channel).Snapshot(rpc.SnapshotRequest())
-        replies = Attended(call, SILENT_SECONDS)
+        replies = WithIdleTimeout(call, SILENT_SECONDS)
         received = read_ahead(self._received(member, replies), replies.end)
         async with contextlib.aclosing(received) as pieces:
             if (first := await anext(pieces, None)) is not None:
@@ -187,7 +187,7 @@ class Source:
             return
         self._check_same(member, answer)
 
-    def _received(self, member: Member, replies: Attended) -> Iterator[bytes]:
+    def _received(self, member: Member, replies: WithIdleTimeout) -> Iterator[bytes]:
         left, size, passed = 1, 0, 0
         blobs: list[bytes] = []
         try:

@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, cluster_body, running
 
 from etcd_operator.cluster.apply import Applier
-from etcd_operator.etcd.client import NoAnswer, Refused
+from etcd_operator.etcd.api import NoAnswer, Refused
 from etcd_operator.kube.api import (
     CLAIMS,
     PODS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+from etcd_operator.etcd.api import Endpoint, Etcd, Refused
 from etcd_operator.etcd.changes import CUT_OFF, change
-from etcd_operator.etcd.client import Endpoint, Etcd, Refused
 from etcd_operator.step_result import Declined, Done
 from etcd_stateful.membership.steps import Leader, MemberAddLearner, MemberRemove, Voter
 

@@ -16,7 +16,7 @@ from etcd_operator.cluster.sweep import (
     Network,
     endpoints,
 )
-from etcd_operator.etcd.client import READ_SECONDS, Hash, Identity, NoAnswer
+from etcd_operator.etcd.api import READ_SECONDS, Hash, Identity, NoAnswer
 from etcd_operator.etcd.corruption import SECONDS_BETWEEN
 from etcd_stateful import identity, records
 from etcd_stateful.api.cluster import parse_cluster

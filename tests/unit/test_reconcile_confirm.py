@@ -9,7 +9,7 @@ import pytest
 from reconcile_bench import Bench
 
 from etcd_operator.cluster import reconcile, requeue
-from etcd_operator.etcd.client import NoAnswer, Refused
+from etcd_operator.etcd.api import NoAnswer, Refused
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
 from etcd_operator.kube.store import Store
 from etcd_stateful import naming

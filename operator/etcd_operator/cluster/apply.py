@@ -20,7 +20,7 @@ from etcd_operator.credentials import issuing, taking
 from etcd_operator.credentials.passwords import PasswordLook
 from etcd_operator.etcd import accounts, changes
 from etcd_operator.etcd.accounts import Accounts
-from etcd_operator.etcd.client import Etcd, Identity
+from etcd_operator.etcd.api import Etcd, Identity
 from etcd_operator.kube.api import (
     CERTIFICATES,
     CLAIMS,

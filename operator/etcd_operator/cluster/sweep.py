@@ -15,11 +15,11 @@ from typing import Final, TypeVar
 
 from etcd_operator.cluster import tickets
 from etcd_operator.cluster.tickets import Start
+from etcd_operator.etcd import api as etcd_api
 from etcd_operator.etcd import auth_look, corruption, recounting
-from etcd_operator.etcd import client as etcd_client
 from etcd_operator.etcd.accounts import Accounts
+from etcd_operator.etcd.api import Endpoint, Etcd, Identity
 from etcd_operator.etcd.auth_look import Looked
-from etcd_operator.etcd.client import Endpoint, Etcd, Identity
 from etcd_operator.etcd.corruption import Suspicion
 from etcd_stateful.membership import authentication, links
 from etcd_stateful.membership.observation import (
@@ -250,20 +250,20 @@ class Network:
     async def _said(self, asked: Awaitable[Reply]) -> Reply | str | int | None:
         try:
             return await asked
-        except etcd_client.Stranger as error:
+        except etcd_api.Stranger as error:
             self._tell(error)
             return error.cluster_id
-        except etcd_client.Denied as error:
+        except etcd_api.Denied as error:
             self._tell(error)
             return str(error)
-        except (etcd_client.NoAnswer, etcd_client.Refused) as error:
+        except (etcd_api.NoAnswer, etcd_api.Refused) as error:
             self._tell(error)
             return None
 
     def _tell(self, error: Exception) -> None:
         """A stranger at a member's address is worth a line now and then; silence is everyday while
         pods start."""
-        news = isinstance(error, etcd_client.Stranger) and self._is_news(str(error))
+        news = isinstance(error, etcd_api.Stranger) and self._is_news(str(error))
         log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
 
     def _is_news(self, words: str) -> bool:
@@ -327,7 +327,7 @@ def _has_silent_learner(
 def _deadline(base: Observation, ordinal: int) -> float:
     pod = base.pod(ordinal)
     starts = pod is not None and pod.age < YOUNG_SECONDS and not pod.ready
-    return YOUNG_PATIENCE if starts else etcd_client.READ_SECONDS
+    return YOUNG_PATIENCE if starts else etcd_api.READ_SECONDS
 
 
 def _list_order(statuses: Mapping[int, MemberStatus]) -> list[int]:

@@ -16,7 +16,7 @@ from etcd_operator.credentials.checking import Examined
 from etcd_operator.credentials.issued import IssuedLook, Look, other_issuer
 from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.provided import ProvidedSecrets
-from etcd_operator.etcd.client import Identity
+from etcd_operator.etcd.api import Identity
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark, unheard

@@ -13,15 +13,8 @@ from typing import Any, Final, Literal, Protocol
 from aetcd import rpc
 
 from etcd_operator.etcd import changes
-from etcd_operator.etcd.client import (
-    CHANGE_SECONDS,
-    Ask,
-    Endpoint,
-    GrpcEtcd,
-    Identity,
-    Refused,
-    call,
-)
+from etcd_operator.etcd.api import Endpoint, Identity, Refused
+from etcd_operator.etcd.client import CHANGE_SECONDS, Ask, GrpcEtcd, call
 from etcd_operator.step_result import Outdated, StepResult
 from etcd_stateful.api.auth import Access, Permission
 from etcd_stateful.membership.accounts import (

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Final
 
-from etcd_operator.etcd.client import Denied, Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
+from etcd_operator.etcd.api import Denied, Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
 from etcd_operator.step_result import Declined, Done, Outdated, Uncertain
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership.steps import (

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from etcd_operator.etcd.client import Endpoint, Etcd, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, Etcd, NoAnswer, Refused
 from etcd_stateful.membership.observation import Alarm, MemberStatus, Observation
 
 

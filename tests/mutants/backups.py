@@ -184,8 +184,8 @@ MUTANTS: Final = [
         "of two backups at one path, both succeed with a file that no restore takes",
     ),
     Mutant(
-        "operator/etcd_operator/backup/process.py",
-        "if self._order.brought_back:",
+        "operator/etcd_operator/backup/overwriting.py",
+        "if order.brought_back:",
         "if False:",
         "an object that is brought back replaces what it was made to keep",
     ),

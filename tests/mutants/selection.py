@@ -124,6 +124,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/read_ahead.py": ("test_backup_stream.py",),
     "operator/etcd_operator/backup/channel.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
+    "operator/etcd_operator/backup/overwriting.py": ("test_backup_spared.py",),
     "operator/etcd_operator/backup/process.py": (
         "test_backup_removal.py",
         "test_backup_spared.py",

@@ -12,16 +12,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.overwriting import spare_history
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
-from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, owner_of, read_manifest, whose
+from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, owner_of, whose
 from etcd_operator.backup.surveying import survey
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
-from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
+from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failed, Failure, Stored
@@ -36,7 +37,7 @@ LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep i
 
 
 class Stopped(Failed):
-    """It has to end unfinished."""
+    """The backup ends unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,16 @@ class Backup:
         self._notes: list[str] = [LEFT_OUT] if order.left_out else []
 
     def stop(self, failure: Failure) -> None:
+        """Ends the backup early, with this failure unless it is stored by then."""
         if not self._stop.done():
             self._stop.set_result(failure)
 
     async def run(self) -> Stored | Failure:
-        """Within the time that it was given. Never raises for what etcd or the store do."""
+        """Makes the backup, within `order.timeout` seconds.
+
+        Never raises for what etcd or the store do. Once the backup is stored, neither the time nor
+        `stop` makes it a failure.
+        """
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._order.timeout, lambda: self.stop(self._too_long()))
         work = asyncio.create_task(self._work())
@@ -126,7 +132,8 @@ class Backup:
         began = time.monotonic()
         async with Source(self._order) as source:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
-            await self._spare_history(to_hex(members[0].answer.cluster_id))
+            cluster_id = to_hex(members[0].answer.cluster_id)
+            await spare_history(self._order, self._sink, cluster_id)
             taken = await self._take(source, members)
         await self._finish(taken)
         return Stored(
@@ -151,83 +158,6 @@ class Backup:
         if not self._order.stamped:
             await self._compare(taken)
         await self._describe(taken)
-
-    async def _spare_history(self, cluster_id: str) -> None:
-        """A schedule's keys are of one run each. Where another object's backup has this one, the
-        run is over and its object was made again without its status, as tools do that bring a
-        namespace back: what the cluster holds now must not take the place of what it held then.
-
-        So it is with a single one that was brought back (`naming.BEGUN_AS`).
-
-        Any other may take the place of another object's, but not of one of another etcd cluster:
-        who applies all manifests anew after a loss has an empty cluster of the same name, and this
-        would be the end of the backup that it is to be restored from.
-
-        Who may only write may not look; then nobody can tell. A store that just does not answer is
-        no reason to overwrite what may be there.
-        """
-        if self._order.stamped:
-            return
-        key = self._order.store.key
-        try:
-            theirs = await read_manifest(self._sink, key)
-        except StoreFailed as error:
-            if error.forbidden:
-                return
-            raise
-        except Undecided as error:
-            self._spare_undecided(error, cluster_id)
-            return
-        except BadManifest as error:
-            if self._order.scheduled or self._order.brought_back:
-                raise self._stored_already(
-                    f"{key} has a manifest that cannot be read, so whose backup it is cannot be "
-                    f"told, and it stays as it is: {error}. This EtcdBackup can be deleted"
-                ) from error
-            return
-        if theirs and theirs.owner_uid != self._order.owner_uid:
-            self._spare(key, theirs, cluster_id)
-
-    def _spare(self, key: str, theirs: Manifest, cluster_id: str) -> None:
-        whose = f"{key} is the backup that {theirs.owner} (UID {theirs.owner_uid}) made at "
-        whose += theirs.made_at
-        if self._order.scheduled:
-            raise self._stored_already(
-                f"{whose}. It stays as it is; to restore it, name it by its place. This EtcdBackup "
-                "can be deleted"
-            )
-        if self._order.brought_back:
-            raise self._stored_already(
-                f"{whose}, and this EtcdBackup is a copy of one that had begun before. It stays "
-                "as it is. This EtcdBackup can be deleted; for a backup of now, give it another "
-                "path"
-            )
-        if theirs.cluster_id != cluster_id:
-            raise self._stored_already(
-                f"{whose}, of etcd cluster {theirs.cluster_id}, and this would be of {cluster_id}. "
-                "It stays as it is: give this EtcdBackup another path"
-            )
-
-    def _spare_undecided(self, theirs: Undecided, cluster_id: str) -> None:
-        """Whoever began it was not stopped here. Its file may be whole all the same."""
-        own, known = self._order.owner_uid, theirs.cluster_id
-        whole = f"{self._order.store.key} is a backup that did not come to its end, and may be "
-        whole += "whole"
-        if theirs.owner_uid != own and known not in ("", cluster_id):
-            raise self._stored_already(
-                f"{whole}, of etcd cluster {known}, and this would be of {cluster_id}. It stays as "
-                "it is: give this EtcdBackup another path"
-            )
-        copy = self._order.scheduled or self._order.brought_back
-        if copy and theirs.owner_uid not in ("", own):
-            raise self._stored_already(
-                f"{whole}, of another object (UID {theirs.owner_uid}). It stays as it is. This "
-                "EtcdBackup can be deleted"
-            )
-
-    def _stored_already(self, words: str) -> Stopped:
-        where = self._order.store.path_field
-        return Stopped(Failure("AlreadyStored", f"{where}: {words}", final=True))
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:
         """From the first member that gives a whole snapshot; raises what the last one failed by."""

@@ -261,4 +261,5 @@ def _say_why(parts: list[asyncio.Task[Any]], *, asked: bool) -> None:
     for task in parts:
         if task.done():
             error = task.exception()
-            log.error("%s ended, so the operator does: %r", task.get_name(), error, exc_info=error)
+            name = task.get_name()
+            log.error("%s ended unasked, so the operator does: %r", name, error, exc_info=error)

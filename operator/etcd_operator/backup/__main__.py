@@ -60,11 +60,9 @@ def _outcome(order: Order) -> Outcome:
     try:
         return asyncio.run(back_up(order))
     except Exception as error:
-        log.exception("unforeseen")
-        words = (
-            f"the Job's program came to an end that nobody has foreseen ({type(error).__name__})"
-        )
-        return Failure("JobFailed", f"{words}; its log says more")
+        log.exception("internal error")
+        words = f"the Job's program failed with an internal error ({type(error).__name__})"
+        return Failure("JobFailed", f"{words}; the log of its pod has the traceback")
 
 
 async def back_up(
@@ -135,17 +133,17 @@ def _conclude(outcome: Outcome, path: str) -> bool:
         case Described(version=version, revision=revision):
             log.info("the backup is of etcd %s, revision %d", version, revision)
         case Brought(size=size):
-            log.info("brought %d bytes", size)
+            log.info("downloaded %d bytes to try them", size)
         case Proven():
             log.info("%s", outcome.words)
         case Removed(count=count):
-            log.info("deleted %d backups", count)
+            log.info("deleted %d backups from the store", count)
         case Stored(location=location, size=size, revision=revision):
             log.info("stored %s, %d bytes, revision %d", location, size, revision)
     try:
         Path(path).write_text(serialise(outcome))
     except OSError as error:
-        log.warning("cannot leave word in %s: %s", path, error)
+        log.warning("cannot write the termination message to %s: %s", path, error)
         return False
     return True
 

@@ -56,5 +56,5 @@ def _not_here(store: Store, location: str) -> Failure:
 async def _is_own(order: Order, sink: Sink, key: str) -> bool:
     owner = await owner_of(sink, key)
     if owner not in (order.owner_uid, UNREADABLE):
-        log.info("%s is left alone: it is of UID %s", key, owner or "nobody known")
+        log.info("the backup %s is left alone: its owner has UID %s", key, owner or "(unknown)")
     return owner == order.owner_uid

@@ -75,7 +75,7 @@ class Source:
         if not found:
             raise Unusable(_worst(where, failures, self._hint))
         for failure in failures:
-            log.warning("left out: %s", failure.message)
+            log.warning("no snapshot is taken from an endpoint: %s", failure.message)
         try:
             best = candidates((one.answer for one in found), self._order.cluster_id)
         except NoChoice as error:
@@ -154,7 +154,7 @@ class Source:
         try:
             found = await hashed(member.channel, member.answer.revision, self._patience(member))
         except rpc.RpcError as error:
-            log.warning("only the hash of before is known: %s", _words(error))
+            log.warning("no hash was had after the snapshot, only before: %s", _words(error))
             return before
         hashes = (*before.hashes, *((found,) if found else ()))
         return replace(before, hashes=tuple(dict.fromkeys(hashes)))
@@ -183,7 +183,7 @@ class Source:
         try:
             answer = await _status(member.answer.endpoint, member.channel)
         except rpc.RpcError as error:
-            log.info("who sends the snapshot is not known for sure: %s", _words(error))
+            log.info("cannot make sure which member sends the snapshot: %s", _words(error))
             return
         self._check_same(member, answer)
 

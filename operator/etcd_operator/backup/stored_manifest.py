@@ -61,6 +61,6 @@ async def whose(sink: Sink, key: str, *, undecided: bool = True) -> Whose:
         owner = error.owner_uid if undecided else None
         return Whose(owner if error.owner_uid else UNREADABLE, error.cluster_id)
     except BadManifest as error:
-        log.warning("%s is left alone: %s", key, error)
+        log.warning("the backup %s is left alone: %s", key, error)
         return Whose(UNREADABLE)
     return Whose(told.owner_uid, told.cluster_id) if told else Whose(None)

@@ -37,6 +37,6 @@ async def survey(sink: Sink, key: str) -> Others | None:
     except TimeoutError:
         partial = True
     except StoreFailed as error:
-        log.info("what else is in the store is not known: %s", error)
+        log.info("cannot list the other files in the store: %s", error)
         return None
     return others(key, found, partial=partial)

@@ -135,6 +135,7 @@ class Restores:
                 case CreateDescription(store=store, pod=pod):
                     manifest = description_job(restore, store, operator_image=image, pod=pod)
                     await self._kube.create(JOBS, manifest)
+                    log.info("created Job %s", manifest["metadata"]["name"])
                 case CreateCluster(manifest=manifest):
                     await self._kube.create(ETCD_CLUSTERS, manifest)
                     log.info("created EtcdCluster %s", restore.name)

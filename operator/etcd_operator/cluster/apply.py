@@ -133,7 +133,7 @@ class Applier:
 
     async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> StepResult:
         if self._accounts is None or self._passwords is None:
-            return Outdated("nobody here changes users and roles")
+            return Outdated("this operator was made without access to users and roles")
         identity, unchanged = self._identity(cluster), partial(self._passwords.unchanged, cluster)
         return await accounts.change(self._accounts, step, identity, unchanged)
 
@@ -261,7 +261,7 @@ class Applier:
 
     async def _expand(self, cluster: EtcdCluster, step: ExpandClaim) -> StepResult:
         patch = expansion.request(step.uid, step.resource_version, step.storage)
-        words = f"let claim {step.name} ask for {step.storage}"
+        words = f"raised the storage request of claim {step.name} to {step.storage}"
         return await self._patch(cluster, CLAIMS, step.name, patch, words)
 
     async def _touch(self, cluster: EtcdCluster, step: TouchStatefulSet) -> StepResult:

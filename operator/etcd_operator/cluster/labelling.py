@@ -85,5 +85,5 @@ class Labels:
                 return
             refused = self._refused.setdefault(cluster, {})
             level = logging.DEBUG if pod.uid in refused else logging.WARNING
-            log.log(level, "no label says which member pod %s is: %s", pod.name, error)
+            log.log(level, "cannot label pod %s with the ID of its member: %s", pod.name, error)
             refused[pod.uid] = self._clock() + REFUSED_SECONDS

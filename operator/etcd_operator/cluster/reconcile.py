@@ -132,7 +132,7 @@ class Reconciler:
         seen, step = await self._decide(body, cluster, memory)
         self._labels.write(seen.observation)
         for name in self._observer.defrag_backoff.ended(cluster.key, seen.observation):
-            words = f"{name} is defragmented, and took longer than it is waited for"
+            words = f"defragmented {name}, which took longer than the operator waited"
             self._reporter.event(body, "Normal", "Defragmented", words)
         turn = _Turn(body, cluster, memory, seen, since)
         if isinstance(step, Wait | Hold | Settled):
@@ -185,7 +185,8 @@ class Reconciler:
         if is_final(step):
             confirmed = await self._confirm(turn, step)
             if confirmed is None:
-                return await self._applied(turn, step, Outdated("not so any more, on a fresh look"))
+                why = "no longer called for, now that everything was read again"
+                return await self._applied(turn, step, Outdated(why))
             turn, step = confirmed
         if isinstance(step, Defragment):
             self._observer.defrag_backoff.begin(turn.cluster.key, step.name, step.in_use)
@@ -291,7 +292,7 @@ class Reconciler:
 
     async def _kept_from_looking(self, body: Json, memory: Memory, error: Rejected) -> float:
         """Mostly for want of a right, which only who waits for the cluster can see to."""
-        words = f"nothing is done before the API server allows a look: {error}"
+        words = f"nothing is done, as the API server does not let the operator look: {error}"
         memory.step = None
         await self._tell_failure(body, words, self._last_resort(body, words))
         return REJECTED_SECONDS

@@ -111,7 +111,8 @@ class Memory:
 def why_limited(memory: Memory, step: Write) -> str:
     if memory.refusal and memory.step == step:
         return memory.refusal
-    return f"{step.reason}; done several times, and each time someone else undoes it"
+    words = f"{step.reason}; done several times, and each time someone else undoes it: "
+    return f"{words}`kubectl get --show-managed-fields` tells who"
 
 
 def requeue_after(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float | None:

@@ -54,7 +54,8 @@ class Events:
         except KubeError as error:
             # Refused is what an event gets in a namespace that is being deleted, or is gone.
             level = logging.INFO if isinstance(error, Rejected) else logging.WARNING
-            log.log(level, "the event %s was not posted: %s", reason, error)
+            what = f"{reference['kind']} {reference['name']}"
+            log.log(level, "the event %s was not posted, about %s: %s", reason, what, error)
 
     def _is_due(self, name: str) -> bool:
         now = self._clock()

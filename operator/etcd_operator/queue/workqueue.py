@@ -191,7 +191,7 @@ class WorkQueue:
         expected = isinstance(error, self._expected)
         log.log(
             logging.WARNING if expected else logging.ERROR,
-            "the pass failed (%d in a row), again in %.1f s: %s",
+            "the pass failed (%d times in a row), next try in %.1f s: %s",
             failures,
             delay,
             error if expected else repr(error),

@@ -119,7 +119,7 @@ async def _manifest(sink: Sink, key: str) -> Manifest | None:
     except BadManifest as error:
         raise Refused(f"{names.manifest_of(key)}: {error}") from error
     if found is None:
-        log.info("there is no manifest of this file; etcd's own hash decides")
+        log.info("%s has no manifest: only the hash at its own end is checked", key)
     return found
 
 

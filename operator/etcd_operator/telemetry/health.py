@@ -56,7 +56,7 @@ class Health:
             lag = max(0.0, self.beaten - before - BEAT_SECONDS)
             metrics.loop_lag.observe(lag)
             if lag > LATE_SECONDS:
-                log.warning("the event loop was late by %.1f s", lag)
+                log.warning("the event loop was late by %.1f s: is there too little CPU?", lag)
 
 
 def health_app(health: Health) -> web.Application:

@@ -15,6 +15,7 @@ VERSION = "0.1.0"
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit code: 2 where the environment is wrong, else that of `operate`."""
     parser = argparse.ArgumentParser(prog="etcd_operator", description="The etcd operator.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="run the operator; set up by environment variables")

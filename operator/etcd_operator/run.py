@@ -68,6 +68,7 @@ MakeWork = Callable[[Kubernetes, Store, Metrics, Settings, Mark], Work]
 def make_work(
     kube: Kubernetes, store: Store, metrics: Metrics, settings: Settings, mark: Mark
 ) -> Work:
+    """The passes of each kind of object."""
     reconciler = make_reconciler(kube, store, metrics, settings, mark=mark)
     events = Events(kube, instance=settings.identity)
     backups = Backups(kube, store, events, operator_image=settings.operator_image)

@@ -72,6 +72,15 @@ async def back_up(
     ca: str = orders.CA_FOLDER,
     root: str = orders.VOLUME,
 ) -> Outcome:
+    """Does what the order asks for, and returns how it went.
+
+    What goes wrong at etcd, at the store or in the order is a Failure, and not raised.
+
+    Args:
+        secret: the folder with the store's credentials.
+        ca: the folder with the authorities of its certificate.
+        root: where a volume that is the store is mounted.
+    """
     if order.action == "prove":
         return await _prove(order)
     try:

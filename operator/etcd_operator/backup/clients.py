@@ -48,6 +48,8 @@ class StoreFailed(Failed):
 
 
 class Clients:
+    """Makes the clients of one store. Each method raises StoreFailed."""
+
     def __init__(
         self,
         store: Store,

@@ -13,6 +13,10 @@ from etcd_stateful.backup.outcome import MOST_BYTES, Described, Failure, parse, 
 
 
 async def describe(order: Order, sink: Sink) -> Described | Failure:
+    """What the backup's manifest says of its EtcdCluster, or why it says nothing.
+
+    Never raises for what the store does.
+    """
     store = order.store
     key = names.manifest_of(store.key)
     try:

@@ -54,6 +54,8 @@ class _Taken:
 
 
 class Backup:
+    """One backup; `run` makes it, and is called once."""
+
     def __init__(
         self,
         order: Order,

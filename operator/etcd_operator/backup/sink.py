@@ -46,6 +46,8 @@ class TooLarge(Exception):
 
 
 class Sink:
+    """One store. A key is a path in its bucket, or on its volume."""
+
     def __init__(
         self,
         store: Store,

@@ -64,6 +64,8 @@ Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
 
 
 class Backups:
+    """The passes over EtcdBackups."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -50,6 +50,8 @@ async def ask_progress(address: str) -> Progress | None:
 
 
 class BackupJobs:
+    """The Jobs of EtcdBackups and EtcdRestores: found, read and deleted."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -51,6 +51,8 @@ log = logging.getLogger(__name__)
 
 
 class Restores:
+    """The passes over EtcdRestores."""
+
     def __init__(
         self,
         kube: Kubernetes,

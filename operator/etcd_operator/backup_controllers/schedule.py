@@ -46,6 +46,8 @@ AGAIN_SECONDS: Final = 1.0
 
 
 class Schedules:
+    """The passes over EtcdBackupSchedules."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -16,6 +16,8 @@ from etcd_stateful.manifests.statefulset import levels_in, links_of
 
 
 def target_of(store: Store, backup: EtcdBackup) -> Target | None:
+    """How to reach the cluster that `spec.clusterName` names; None where it is not there, cannot be
+    parsed, or no cluster is named."""
     if not backup.cluster:
         return None
     body = store.get(ETCD_CLUSTERS, backup.namespace, backup.cluster)

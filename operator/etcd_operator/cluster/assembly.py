@@ -45,6 +45,7 @@ def make_reconciler(
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
 ) -> Reconciler:
+    """A reconciler with all its parts; what is not given talks to the network."""
     calls = GrpcEtcd()
     start, etcd, accounts = start or TcpStart(), etcd or calls, accounts or GrpcAccounts(calls)
     events = events or Events(kube, instance=settings.identity)

@@ -31,6 +31,8 @@ UNANSWERED_SECONDS: Final = 10.0
 
 
 class Labels:
+    """The writes of the label with a member's ID, each in a task of its own."""
+
     def __init__(
         self, kube: Kubernetes, finder: Finder, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -88,6 +88,8 @@ class Confirmed:
 
 
 class Observer:
+    """Looks at clusters, and remembers of each only what a later look need not ask again."""
+
     def __init__(
         self,
         store: Store,

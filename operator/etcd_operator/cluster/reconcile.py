@@ -72,6 +72,8 @@ class _Turn:
 
 
 class Reconciler:
+    """The passes over EtcdClusters."""
+
     def __init__(
         self,
         store: Store,

@@ -33,6 +33,8 @@ _OVER: Final = ("Succeeded", "Failed")
 
 
 class Recoveries:
+    """Looks at the Jobs of recoveries and restores."""
+
     def __init__(
         self, kube: Kubernetes, store: Store, wall_clock: Callable[[], float] = time.time
     ) -> None:

@@ -42,6 +42,8 @@ MOST_EVENTS: Final = 64
 
 
 class Reporter:
+    """The status, log lines and Events of clusters."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -109,6 +109,7 @@ class Memory:
 
 
 def why_limited(memory: Memory, step: Write) -> str:
+    """Why a write has to wait that was repeated too often, for the status."""
     if memory.refusal and memory.step == step:
         return memory.refusal
     words = f"{step.reason}; done several times, and each time someone else undoes it: "

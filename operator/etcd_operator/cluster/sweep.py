@@ -122,6 +122,8 @@ class _Before:
 
 
 class Network:
+    """Asks `start` and etcd about one cluster at a time. Never raises for what they answer."""
+
     def __init__(
         self,
         start: Start,
@@ -345,6 +347,7 @@ def _list_order(statuses: Mapping[int, MemberStatus]) -> list[int]:
 
 
 def shape_of(base: Observation) -> Shape:
+    """What an earlier answer of the network hangs on; two equal ones may share it."""
     cluster_id = base.bootstrap.cluster_id if base.bootstrap else None
     pods = tuple(replace(pod, resource_version="", age=0.0) for pod in base.pods)
     return (base.cluster.uid, base.cluster.generation, cluster_id, pods)

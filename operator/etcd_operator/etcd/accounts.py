@@ -47,6 +47,8 @@ Tried = Literal["right", "wrong", "has none"]
 
 @dataclass(frozen=True, slots=True)
 class AuthStatus:
+    """Whether authentication is on, and as of which revision."""
+
     enabled: bool
     revision: int
     """Another one after every change of users, roles and passwords."""

@@ -81,6 +81,7 @@ def _asked(step: EtcdChange) -> tuple[Voter, ...]:
 
 
 def endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
+    """Where a voter is asked; with TLS if the operator has an identity and the voter a name."""
     tls = replace(identity, host=asked.host) if identity and asked.host else None
     return Endpoint(asked.address, asked.cluster_id, asked.member_id, tls=tls)
 

@@ -99,6 +99,7 @@ def open_channel(endpoint: Endpoint) -> Any:
 
 
 def plaintext(endpoint: Endpoint) -> Any:
+    """A channel without TLS that has not connected yet."""
     return rpc.insecure_channel(endpoint.target, options=_OPTIONS)
 
 

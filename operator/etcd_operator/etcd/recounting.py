@@ -22,6 +22,7 @@ def is_due(base: Observation, alarms: tuple[Alarm, ...]) -> bool:
 
 
 def is_full(alarms: tuple[Alarm, ...]) -> bool:
+    """Whether a member's file has reached its quota, so that etcd refuses writes."""
     return any(alarm.kind == "NOSPACE" for alarm in alarms)
 
 

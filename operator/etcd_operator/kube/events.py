@@ -28,6 +28,8 @@ EtcdBackup's own may be as long."""
 
 
 class Events:
+    """Posts Events, those that say the same at most once in a while."""
+
     def __init__(
         self,
         kube: Kubernetes,
@@ -102,6 +104,7 @@ class Events:
 
 
 def reference_to(about: Json) -> Json:
+    """The `regarding` of an Event about the object."""
     metadata = about["metadata"]
     return {
         "apiVersion": about["apiVersion"],

@@ -32,4 +32,5 @@ class Unanswered:
 
 
 def in_words(error: Unavailable) -> str:
+    """What a status says of it."""
     return f"the API server fails at it over and over: {error}"

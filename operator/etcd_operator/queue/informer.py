@@ -61,6 +61,8 @@ LAST_RETRY = 30.0
 
 
 class Informer:
+    """Keeps the store up to date, and the queues informed."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -36,6 +36,8 @@ PASS_SECONDS = 120.0
 
 
 class WorkQueue:
+    """The keys of one kind of object, and the workers that pass over them."""
+
     def __init__(
         self,
         name: str,

@@ -34,6 +34,8 @@ STOP_SECONDS: Final = 60.0
 
 
 class Finish:
+    """One run of the Job's last container."""
+
     def __init__(
         self,
         order: Order,

@@ -40,6 +40,14 @@ def run(
     ca: str = orders.CA_FOLDER,
     stores: str = orders.VOLUME,
 ) -> int:
+    """`fetch` or `finish`; the exit code, as of `main`.
+
+    Args:
+        root: the member's volume.
+        secret: the folder with the store's credentials.
+        ca: the folder with the authorities of its certificate.
+        stores: where a volume that is the store is mounted.
+    """
     try:
         if what == "fetch":
             return _fetch(order, root, journal, secret, ca, stores)

@@ -36,6 +36,7 @@ def about(**fields: str) -> Iterator[None]:
 
 
 def setup(level: str, form: str, stream: TextIO | None = None) -> None:
+    """Has the root logger write to `stream`, or standard error; `form` is `text` or `json`."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(_json() if form == "json" else _Text())
     handler.addFilter(_add_context)
@@ -85,6 +86,7 @@ def _add_context(record: logging.LogRecord) -> bool:
 
 
 def time_of(record: logging.LogRecord) -> str:
+    """In RFC 3339, UTC, with milliseconds."""
     at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

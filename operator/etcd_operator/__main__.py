@@ -42,7 +42,7 @@ def _run() -> int:
     from etcd_operator import lean_imports  # noqa: PLC0415
     from etcd_operator.telemetry import logs  # noqa: PLC0415
 
-    lean_imports.without_what_is_not_asked_for()
+    lean_imports.skip_unused_packages()
     from etcd_operator.run import operate  # noqa: PLC0415
 
     logs.setup(settings.log_level, settings.log_format)

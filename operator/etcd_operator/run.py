@@ -118,13 +118,13 @@ class Operator:
         )
 
     def _enqueue(self, resource: Resource, key: Key) -> None:
-        """Children ask for what they belong to. Where no pass is made, as another copy leads, that
-        is in the store, and the keys of what came and went would be kept for ever."""
+        """Only once this copy leads: before, nobody would empty the queue, which would keep the
+        keys of what is long gone. `_begin` queues all that the store has."""
         if self._begun.is_set():
             self.queues[resource].add(key)
 
     def _begin(self) -> None:
-        """In one go, so that whatever happens is either in the store by now or asked for itself."""
+        """Without an await: each object is in the store by now, or queued by its event later."""
         self._begun.set()
         for resource, key in everything(self.store):
             self._enqueue(resource, key)

@@ -55,8 +55,8 @@ def main(environment: Mapping[str, str]) -> int:
 
 
 def _outcome(order: Order) -> Outcome:
-    """What nobody has foreseen is said too, such as a panic of the store's client; not in its own
-    words, which may hold anything."""
+    """An unexpected exception, such as a panic of the store's client, is a Failure too. Its own
+    words are left out, as they may hold anything."""
     try:
         return asyncio.run(back_up(order))
     except Exception as error:
@@ -79,7 +79,7 @@ async def back_up(
     Args:
         secret: the folder with the store's credentials.
         ca: the folder with the authorities of its certificate.
-        root: where a volume that is the store is mounted.
+        root: where the store's volume is mounted, if it is one.
     """
     if order.action == "prove":
         return await _prove(order)
@@ -88,7 +88,7 @@ async def back_up(
     except StoreFailed as error:
         return error.failure
     if order.action != "store":
-        return await _beside(order, sink)
+        return await _at_store(order, sink)
     meter = Meter()
     async with served(meter, orders.PROGRESS_PORT):
         backup = Backup(order, sink, meter)
@@ -99,8 +99,8 @@ async def back_up(
         return await backup.run()
 
 
-async def _beside(order: Order, sink: Sink) -> Outcome:
-    """What is done to the store alone."""
+async def _at_store(order: Order, sink: Sink) -> Outcome:
+    """What asks nothing of etcd."""
     match order.action:
         case "delete":
             return await _in_time(order, remove(order, sink))

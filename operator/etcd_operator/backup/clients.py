@@ -24,11 +24,11 @@ _CLIENT: Final[dict[str, Any]] = {
     "timeout": timedelta(seconds=120),
 }
 _READING: Final = _CLIENT | {"timeout": timedelta(hours=24)}
-"""That time is of a whole answer, and one may be a backup of any size. A stall ends it all the
-same."""
+"""The deadline is for a whole answer, which may be a backup of any size. `read_timeout` ends one
+that stalls."""
 
 _WRITING: Final = _CLIENT | {"read_timeout": timedelta(seconds=30)}
-"""A part is answered when all of it is there, and the last one may have the store join them all."""
+"""A store answers once it has a whole part, and to the last request once it has joined them all."""
 
 _PATIENT: Final[dict[str, Any]] = {"max_retries": 6}
 _STUBBORN: Final[dict[str, Any]] = {"retry_timeout": timedelta(seconds=60)}

@@ -49,7 +49,7 @@ class _Taken:
     size: int
     sha256: str
     tail: bytes
-    """How it ends: no other snapshot ends so."""
+    """Its last bytes, which no other snapshot has."""
     measured: Measured | None
 
 
@@ -101,8 +101,8 @@ class Backup:
         return await self._with_what_follows(stored)
 
     async def _with_what_follows(self, stored: Stored) -> Stored:
-        """The backup is whole by now: neither its time nor a signal makes it less, and whoever
-        has to end leaves the rest to the next."""
+        """Deletes old backups and lists other files, if there is time: the backup is stored, so
+        neither its deadline nor a signal makes it a failure."""
         following = asyncio.create_task(self._follow(stored))
         await self._until(following)
         if following.done():
@@ -151,8 +151,8 @@ class Backup:
         )
 
     async def _finish(self, taken: _Taken) -> None:
-        """Only what was read back has a manifest that counts. Until then it is marked, for whoever
-        deletes what this object has stored."""
+        """Writes the manifest: with `verify`, once the backup was read back. Until then a mark
+        names the owner, so that the file is deleted along with this object."""
         if self._order.verify:
             cluster_id = to_hex(taken.member.answer.cluster_id)
             await self._mark(taken.key, self._order.owner_uid, cluster_id)
@@ -204,8 +204,10 @@ class Backup:
         return _Taken(member, key, checked.size, sha256, checked.tail, measured)
 
     async def _withdraw(self, key: str, cluster_id: str) -> None:
-        """Just before a file takes the place of another: the manifest speaks of neither from then
-        on. To write is allowed wherever to delete or to look may not be."""
+        """Marks the manifest as undecided, just before a file takes the place of another.
+
+        It is overwritten, as credentials may allow neither to delete nor to read.
+        """
         if self._order.stamped:
             return
         old = Whose(UNREADABLE)
@@ -267,10 +269,10 @@ class Backup:
             raise Stopped(Failure("VerificationFailed", words))
 
     async def _compare(self, taken: _Taken) -> None:
-        """Another may have written to the same path meanwhile, and with this manifest nobody could
-        restore its file. Raises Stopped.
+        """Raises Stopped if something else has written to the same path meanwhile: its file would
+        not match this manifest, and could not be restored.
 
-        Who may only write may not look, and what is stored counts all the same.
+        With credentials that may only write nothing is compared.
         """
         try:
             if await self._sink.ends(taken.key, taken.size, taken.tail):

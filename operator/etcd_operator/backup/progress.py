@@ -38,7 +38,7 @@ class Meter:
 
 @contextlib.asynccontextmanager
 async def served(meter: Meter, port: int) -> AsyncIterator[None]:
-    """Without the port the backup goes on, and is merely not seen."""
+    """Where the port is taken the backup goes on, and its progress is not seen."""
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -38,7 +38,7 @@ AT_ONCE: Final = 2
 PIECE: Final = 2 * 1024 * 1024
 
 STOP_SECONDS: Final = 1.0
-"""For what is on its way to one who wants no more of it."""
+"""For the piece that is on its way when a read is broken off."""
 
 
 class TooLarge(Exception):
@@ -76,9 +76,9 @@ class Sink:
         return self._store.kind == VOLUME
 
     async def check(self) -> None:
-        """Whether the store can be had at all, with little patience; raises StoreFailed.
+        """Whether the store can be reached at all, with little patience; raises StoreFailed.
 
-        Who may only write may not list. That is no reason not to write.
+        Credentials that may only write may not list, which is no reason not to write.
         """
         try:
             first = self._clients.for_first_look()
@@ -189,7 +189,7 @@ class Sink:
         return [k for k in keys if k.startswith(start) and not k.endswith(names.UNFINISHED)]
 
     async def pages(self, start: str) -> AsyncIterator[list[File]]:
-        """What begins with `start`, as the store hands it out; raises StoreFailed."""
+        """Files whose keys begin with `start`, as the store lists them; raises StoreFailed."""
         folder = start.rpartition("/")[0]
         try:
             pages = obstore.list(self._client, folder or None, offset=self._before(start))
@@ -217,7 +217,7 @@ class Sink:
                 raise store_failed(self._store, error) from error
 
     async def clear(self) -> None:
-        """What tries that were killed have left in a volume; raises StoreFailed."""
+        """Deletes what killed tries have left on a volume; raises StoreFailed."""
         if self._on_disk:
             await _in_thread(self._clear)
 
@@ -233,7 +233,7 @@ class Sink:
             raise store_failed(self._store, error) from error
 
     async def _heard(self, answer: Awaitable[Any]) -> Any:
-        """A bucket that says nothing is given up by the client, a volume by nobody."""
+        """With a deadline of our own for a volume; a client of a bucket has one itself."""
         if not self._on_disk:
             return await answer
         try:
@@ -250,7 +250,7 @@ class Sink:
         await _in_thread(lambda: self._sync_folders(key))
 
     def _sync_folders(self, key: str) -> None:
-        """Some may have been made on the way to it, and each is a name in the one above."""
+        """Up to the root: each may be new, and is an entry of the one above it."""
         for folder in (self._root / key).parents:
             fsync(folder)
             if folder == self._root:

@@ -1,7 +1,7 @@
 """What else lies in the store below a schedule's path, for its status.
 
-It costs a backup nothing: it is made by then, and this has little time. Who may only write is not
-told anything.
+The backup is stored by then, and this takes SECONDS at most. With credentials that may only write
+nothing is known.
 """
 
 from __future__ import annotations

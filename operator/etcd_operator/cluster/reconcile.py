@@ -214,7 +214,7 @@ class Reconciler:
         return often or self._observer.postponed.knows(turn.cluster.key, step)
 
     def _leave(self, turn: _Turn) -> float:
-        """Each object that goes asks for a pass, and each would be refused what it puts back."""
+        """As a namespace is deleted, each object that goes brings a pass that may write nothing."""
         step = Wait("the namespace to be gone, which is being deleted: nothing is put back in it")
         self._reporter.decision(turn.body, step, _in_words(step), always=False)
         turn.memory.still_until = self._clock() + REJECTED_SECONDS
@@ -293,7 +293,7 @@ class Reconciler:
         return delay
 
     async def _kept_from_looking(self, body: Json, memory: Memory, error: Rejected) -> float:
-        """Mostly for want of a right, which only who waits for the cluster can see to."""
+        """Mostly for want of a right, which only a person can grant."""
         words = f"nothing is done, as the API server does not let the operator look: {error}"
         memory.step = None
         await self._tell_failure(body, words, self._last_resort(body, words))
@@ -305,8 +305,8 @@ class Reconciler:
         await self._reporter.status(body, outcome, urgent=True)
 
     async def _unanswered(self, body: Json, memory: Memory, error: Unavailable) -> None:
-        """Once is nothing. Again and again it is one kind of call alone, as where a webhook is
-        down, or this word does not get through either."""
+        """Told once it has happened several times in a row. Then it is mostly one kind of call that
+        fails, as while a webhook is down, and the status can be written."""
         memory.unanswered += 1
         if memory.unanswered >= UNANSWERED_PASSES:
             outcome = self._last_resort(body, in_words(error))

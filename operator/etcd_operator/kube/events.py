@@ -28,7 +28,7 @@ EtcdBackup's own may be as long."""
 
 
 class Events:
-    """Posts Events, those that say the same at most once in a while."""
+    """Posts Events, the same one at most once in REPEAT_SECONDS."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ Worker = Callable[[Key], Awaitable[float | None]]
 FIRST_DELAY = 0.2
 LAST_DELAY = 60.0
 LONGEST_PATIENCE = 300.0
-"""What stands before the API server, and answers for it while it is away, may ask for any."""
+"""The longest Retry-After that is obeyed: a proxy before the API server may ask for any."""
 
 PASS_SECONDS = 120.0
 """A pass bounds each of its calls; this bounds their sum, so that no worker is lost for good."""

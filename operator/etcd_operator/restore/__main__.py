@@ -46,7 +46,7 @@ def run(
         root: the member's volume.
         secret: the folder with the store's credentials.
         ca: the folder with the authorities of its certificate.
-        stores: where a volume that is the store is mounted.
+        stores: where the store's volume is mounted, if it is one.
     """
     try:
         if what == "fetch":

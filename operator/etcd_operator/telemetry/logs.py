@@ -60,9 +60,9 @@ def _json() -> logging.Formatter:
 
 
 class _Seldom(logging.Filter):
-    """Of kopf's "Request attempt #7 failed; will retry: GET ...", for each watch, one now and then.
+    """Lets kopf's "Request attempt #7 failed; will retry: GET ..." through once in SELDOM_SECONDS.
 
-    While the API server is away they would drown everything else.
+    While the API server is away, every watch logs them, and they would drown everything else.
     """
 
     def __init__(self) -> None:

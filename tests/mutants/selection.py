@@ -166,6 +166,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "certificates.py": _TLS,
     "membership/authentication.py": _AUTH,
     "operator/etcd_operator/etcd/auth_look.py": _AUTH,
+    "operator/etcd_operator/cluster/endpoints.py": ("test_observe_sweep.py",),
     "operator/etcd_operator/cluster/sweep.py": ("test_observe_sweep.py",),
     "operator/etcd_operator/credentials/passwords.py": _AUTH,
     "operator/etcd_operator/kube/finder.py": ("test_apply.py",),

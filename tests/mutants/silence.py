@@ -62,7 +62,7 @@ MUTANTS: Final = [
         "an edit of the version and more restarts each member twice, first with the old version",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/sweep.py",
+        "operator/etcd_operator/cluster/endpoints.py",
         " and pod.age < YOUNG_SECONDS and not pod.ready\n",
         " and pod.age < YOUNG_SECONDS\n",
         "a busy operator hears of none whose pods are young",

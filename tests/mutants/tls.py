@@ -260,7 +260,7 @@ MUTANTS: Final = [
         "half-way is forgotten, and members restart into URLs that nobody has",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/sweep.py",
+        "operator/etcd_operator/cluster/endpoints.py",
         '        encrypted = identity is not None and "https" in served\n',
         "        encrypted = identity is not None\n",
         "pods that serve no TLS yet seem to be down",

@@ -8,8 +8,9 @@ from typing import Any
 from etcd_stateful import naming
 from etcd_stateful.membership import replicas, roster
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.quorum import VOLUMES
+from etcd_stateful.observed.pods import Pod
 
 
 def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:

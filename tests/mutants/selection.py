@@ -257,7 +257,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/ledger.py": ("test_membership_ledger.py",),
     "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK, _GROW),
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
-    "membership/observation.py": (_ROLL, "test_membership_learner.py"),
+    "membership/observation.py": (_ROLL,),
+    "observed/pods.py": (_ROLL, "test_membership_learner.py"),
     "membership/planner.py": (
         "test_inplace_plan.py",
         "test_recovery_plan.py",

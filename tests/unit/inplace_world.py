@@ -22,9 +22,11 @@ from etcd_stateful.backup import restores
 from etcd_stateful.backup.named import stored_last
 from etcd_stateful.manifests.recovery_job import SURVIVOR
 from etcd_stateful.membership import inplace
-from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteClaim, PushTicket, Settled
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Job
 from etcd_stateful.records import Bootstrap
 
 SOURCE = {"backupStorageType": "S3", "s3": RESTORE["s3"]}

@@ -16,8 +16,10 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import stored_last
 from etcd_stateful.manifests.recovery_job import SURVIVOR
 from etcd_stateful.membership import origin
-from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, PushTicket
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Job
 
 RESTORE = {"storageType": "S3", "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"}}
 BACKUP_INDEX = 77

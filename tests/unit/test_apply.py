@@ -28,7 +28,6 @@ from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
-from etcd_stateful.membership.observation import Alarm, Member
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -50,6 +49,7 @@ from etcd_stateful.membership.steps import (
     Voter,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import Alarm, Member
 from etcd_stateful.ticket import Ticket
 
 ADDRESS = "10.0.0.1"

@@ -18,7 +18,6 @@ from worlds import UID, Data, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership import inplace, replicas
-from etcd_stateful.membership.observation import Job
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -29,6 +28,7 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
 )
+from etcd_stateful.observed.objects import Job
 from etcd_stateful.progress import restoring
 from etcd_stateful.records import BadRecord, dump_bootstrap, load_bootstrap
 from etcd_stateful.restore import BUMP

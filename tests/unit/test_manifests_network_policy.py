@@ -16,9 +16,9 @@ from etcd_stateful.manifests import recovery_job
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import OperatorPods, network_policy
-from etcd_stateful.membership.observation import Foreign
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled
+from etcd_stateful.observed.objects import Foreign
 
 OPERATOR = OperatorPods("operators", {"app.kubernetes.io/name": "etcd-operator"})
 IS_OPERATOR = {"app.kubernetes.io/name": "etcd-operator", "more": "labels"}

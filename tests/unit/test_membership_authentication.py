@@ -23,9 +23,10 @@ from etcd_stateful.membership.accounts import (
     SetPassword,
 )
 from etcd_stateful.membership.certificates import needed_of_users
-from etcd_stateful.membership.observation import Certificate, Certificates, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
+from etcd_stateful.observed.certificates import Certificate, Certificates
 
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}

@@ -11,7 +11,7 @@ from worlds import World, body, drive, formed, is_write, labels, until
 from etcd_stateful.api.tls import Link
 from etcd_stateful.certificates import provided
 from etcd_stateful.membership import beginning, certificates
-from etcd_stateful.membership.observation import Certificates, recorded
+from etcd_stateful.membership.observation import recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -23,6 +23,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.certificates import Certificates
 from etcd_stateful.records import MemberRecord
 
 WRONG, RIGHT = "3.7.99", "3.7.3"

@@ -16,9 +16,11 @@ from etcd_stateful import naming
 from etcd_stateful.manifests import recovery_job
 from etcd_stateful.membership import budget
 from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import EtcdView, Foreign, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled
+from etcd_stateful.observed.members import EtcdView
+from etcd_stateful.observed.objects import Foreign
 
 LABEL = "PodDisruptionBudget c"
 

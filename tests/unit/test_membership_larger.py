@@ -9,9 +9,10 @@ import pytest
 from worlds import World, body, drive, is_write, labels
 
 from etcd_stateful.membership import larger
-from etcd_stateful.membership.observation import Claim, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ExpandClaim, Hold, MemberAddLearner, Settled, Step, Wait
+from etcd_stateful.observed.objects import Claim
 
 REFUSAL = 'persistentvolumeclaims "data-c-0" is forbidden: the storageclass must support resize'
 GROWS = Wait(

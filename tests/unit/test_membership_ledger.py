@@ -10,9 +10,10 @@ from worlds import Conflict, drive, formed, labels, until
 
 from etcd_stateful.membership import ledger
 from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Observation, StartAnswer
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Settled, WriteBootstrap
+from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.records import MemberRecord
 from etcd_stateful.ticket import Finding
 

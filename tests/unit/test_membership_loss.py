@@ -9,8 +9,10 @@ from views import TRIED_AGAIN, seat, with_claim, with_members, with_pod, with_st
 from worlds import World, drive, formed, until
 
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Settled, Wait
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.records import Bootstrap
 from etcd_stateful.ticket import Finding
 

@@ -15,7 +15,7 @@ from worlds import Conflict, drive, is_write, labels
 from etcd_stateful.certificates import AUTHORITY_SECONDS, DAY
 from etcd_stateful.conditions import all_conditions
 from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Alarm, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.rotation import KUBELET_SECONDS
 from etcd_stateful.membership.steps import (
@@ -26,6 +26,7 @@ from etcd_stateful.membership.steps import (
     Settled,
     Step,
 )
+from etcd_stateful.observed.members import Alarm
 from etcd_stateful.outcome import Outcome
 
 TURNS = ["begin", "take over", "end"]

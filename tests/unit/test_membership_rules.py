@@ -27,12 +27,6 @@ from worlds import (
 
 from etcd_stateful import naming, records
 from etcd_stateful.membership import beginning, bootstrap, replicas
-from etcd_stateful.membership.observation import (
-    EtcdView,
-    Foreign,
-    Member,
-    MemberStatus,
-)
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -45,6 +39,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import EtcdView, Member, MemberStatus
+from etcd_stateful.observed.objects import Foreign
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 

@@ -19,7 +19,7 @@ from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Level, Levels, Lin
 from etcd_stateful.membership import switch
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Alarm, Certificate, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     DeletePod,
@@ -32,6 +32,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.certificates import Certificate
+from etcd_stateful.observed.members import Alarm
 
 WITH_TLS = Links(MANAGED, MANAGED)
 HALF = Link("Managed", between=True)

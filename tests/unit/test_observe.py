@@ -26,9 +26,9 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests import recovery_job
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.observed.members import Alarm
 
 
 class World:

@@ -21,16 +21,12 @@ from etcd_operator.etcd.corruption import SECONDS_BETWEEN
 from etcd_stateful import identity, records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.tls import Level, Levels
-from etcd_stateful.membership.observation import (
-    Alarm,
-    Claim,
-    Member,
-    Observation,
-    Pod,
-    Secret,
-)
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold
+from etcd_stateful.observed.members import Alarm, Member
+from etcd_stateful.observed.objects import Claim, Secret
+from etcd_stateful.observed.pods import Pod
 
 KEY = b"k" * 32
 PEERS = {f"a-{n}": f"http://a-{n}.a.default.svc:2380" for n in range(3)}

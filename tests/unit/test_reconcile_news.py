@@ -12,7 +12,7 @@ from etcd_operator.cluster import news
 from etcd_operator.cluster.news import news_of
 from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.membership.observation import Alarm, Observation, Secret
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -37,6 +37,8 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.objects import Secret
 
 LEADER = Leader("10.0.0.1", 1, 2)
 BOOTSTRAP = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.6.16")

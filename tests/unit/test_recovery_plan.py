@@ -14,7 +14,7 @@ from etcd_stateful import identity, naming, records
 from etcd_stateful.conditions import LONGEST, all_conditions
 from etcd_stateful.membership import survivor
 from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Claim, MemberStatus, Observation, StartAnswer
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -30,6 +30,9 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import MemberStatus
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.outcome import Outcome
 from etcd_stateful.status import render
 from etcd_stateful.ticket import Finding

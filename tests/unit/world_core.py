@@ -20,7 +20,7 @@ from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.manifests.statefulset import levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership.observation import Foreign, Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -46,6 +46,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Foreign
 from etcd_stateful.records import Bootstrap, MemberRecord
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from world_etcd import Etcd, minor
 
 from etcd_stateful import naming
-from etcd_stateful.membership.observation import Alarm, Member
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, PushTicket
+from etcd_stateful.observed.members import Alarm, Member
 from etcd_stateful.records import Bootstrap
 
 if TYPE_CHECKING:

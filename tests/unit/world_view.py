@@ -11,15 +11,10 @@ from world_etcd import Data, Etcd, minor
 from etcd_stateful import identity, naming, records
 from etcd_stateful.membership import authentication, links
 from etcd_stateful.membership.accounts import AuthView
-from etcd_stateful.membership.observation import (
-    Claim,
-    EtcdView,
-    MemberStatus,
-    Observation,
-    Pod,
-    Secret,
-    StartAnswer,
-)
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import EtcdView, MemberStatus
+from etcd_stateful.observed.objects import Claim, Secret
+from etcd_stateful.observed.pods import Pod, StartAnswer
 from etcd_stateful.ticket import Finding
 from etcd_stateful.versions import parse_version
 

@@ -45,7 +45,6 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
 from etcd_stateful.membership.finality import goes_by_objects
-from etcd_stateful.membership.observation import Pod
 from etcd_stateful.membership.steps import (
     ApplyChild,
     ChangeAuth,
@@ -65,6 +64,7 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import dump_bootstrap, member_annotations
 
 KEY_BYTES: Final = 32

@@ -48,7 +48,9 @@ from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.backup import named, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership import inplace, links, origin
-from etcd_stateful.membership.observation import Foreign, Observation, Pod
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.objects import Foreign
+from etcd_stateful.observed.pods import Pod
 
 GONE_SECONDS: Final = 300.0
 """How long a node must have been gone from the API server. One that is replaced under its name is

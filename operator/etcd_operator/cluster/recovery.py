@@ -23,8 +23,9 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import recovery_job
 from etcd_stateful.membership import survivor
-from etcd_stateful.membership.observation import Job, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
+from etcd_stateful.observed.objects import Job
 
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 """Of a pod, by the Job's controller."""

@@ -19,7 +19,8 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
 from etcd_stateful.manifests.statefulset import epoch_in, levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
+from etcd_stateful.observed.objects import Claim, Foreign, Secret
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.start import FOUND_DATA
 from etcd_stateful.versions import Version, parse_version
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from etcd_stateful import naming
 from etcd_stateful.membership import going_back, roll, roster
-from etcd_stateful.membership.observation import Observation, Pod, is_latched
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Step, Wait
+from etcd_stateful.observed.pods import Pod
 
 
 def every_pod_serves(seen: Observation) -> Step | None:

@@ -22,8 +22,9 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
 from etcd_stateful.membership import links, origin
 from etcd_stateful.membership.bootstrap import first_peers, running_version, waits_empty
-from etcd_stateful.membership.observation import Observation, Pod, recorded
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, WriteBootstrap
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import Bootstrap
 
 LATE_SECONDS: Final = 120.0

@@ -11,8 +11,9 @@ from etcd_stateful import naming
 from etcd_stateful.membership import survivor
 from etcd_stateful.membership.beginning import has_spent_ticket
 from etcd_stateful.membership.bootstrap import may_adopt
-from etcd_stateful.membership.observation import Observation, Pod, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.ticket import Finding
 
 

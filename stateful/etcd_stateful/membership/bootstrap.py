@@ -14,13 +14,7 @@ from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import ledger, origin, remembered, roster
-from etcd_stateful.membership.observation import (
-    Member,
-    Observation,
-    Pod,
-    is_latched,
-    recorded,
-)
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateSecret,
     Hold,
@@ -29,6 +23,8 @@ from etcd_stateful.membership.steps import (
     Step,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import MemberRecord
 from etcd_stateful.ticket import ClusterState, Finding, Ticket
 from etcd_stateful.versions import Version, parse_version

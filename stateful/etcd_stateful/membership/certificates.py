@@ -19,12 +19,7 @@ from etcd_stateful.api.tls import Level, Links
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
 from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.membership import beginning, inplace, links, roster, rotation
-from etcd_stateful.membership.observation import (
-    Certificate,
-    Certificates,
-    Observation,
-    is_latched,
-)
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
@@ -38,6 +33,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.certificates import Certificate, Certificates
 
 UNUSABLE: Final = "CertificatesUnusable"
 

@@ -19,7 +19,7 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import epoch_in, levels_in, stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, budget, issued, replicas
-from etcd_stateful.membership.observation import Live, Observation, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     ApplyChild,
     IssueCertificate,
@@ -29,6 +29,7 @@ from etcd_stateful.membership.steps import (
     TouchStatefulSet,
     Wait,
 )
+from etcd_stateful.observed.objects import Live
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
 Postponable = ApplyChild | TouchStatefulSet | _OfSecret

@@ -7,9 +7,10 @@ replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, 
 from __future__ import annotations
 
 from etcd_stateful.membership import budget, changes, larger, links, retries, roll, roster, upgrade
-from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
+from etcd_stateful.observed.pods import Pod
 
 
 def lowest(seen: Observation) -> Step | None:

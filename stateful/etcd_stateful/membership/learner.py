@@ -9,10 +9,12 @@ from typing import Final
 
 from etcd_stateful.membership import budget, changes, replace, roster
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Member, Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roll import CRASH_SECONDS
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberPromote, Step, Wait
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.pods import Pod
 
 STUCK_SECONDS: Final = 600.0
 """How old the pod of a learner is that holds up the replacement of a lost voter no longer. It may

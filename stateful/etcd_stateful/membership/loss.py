@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from etcd_stateful.membership.observation import Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat, had_ticket, never_ticketed
+from etcd_stateful.observed.members import Member
 
 
 def why_lost(seen: Observation, seat: Seat) -> str:

@@ -47,14 +47,9 @@ from etcd_stateful.membership import (
     switch,
     upgrade,
 )
-from etcd_stateful.membership.observation import (
-    Foreign,
-    Live,
-    Observation,
-    is_latched,
-    recorded,
-)
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
+from etcd_stateful.observed.objects import Foreign, Live
 
 Question = Callable[[Observation], Step | None]
 

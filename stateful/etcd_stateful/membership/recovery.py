@@ -18,7 +18,7 @@ from etcd_stateful import naming, records
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.recovery_job import made_of, recovery_job
 from etcd_stateful.membership import bootstrap, filling, going_back, roster, survivor
-from etcd_stateful.membership.observation import Claim, Job, Observation, Pod, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
     DeleteClaim,
@@ -30,6 +30,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.objects import Claim, Job
+from etcd_stateful.observed.pods import Pod
 
 
 def carry_out(seen: Observation) -> Step | None:

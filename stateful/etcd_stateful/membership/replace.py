@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from etcd_stateful.membership import changes, leftovers, roster
 from etcd_stateful.membership.loss import is_outvoted, why_lost
-from etcd_stateful.membership.observation import Claim, Observation, Pod, recorded
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Step, Wait
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import Pod
 
 
 def lost_voter(seen: Observation) -> Step | None:

@@ -32,7 +32,7 @@ from etcd_stateful.membership import (
     takeover,
 )
 from etcd_stateful.membership.filling import Failed, Filling
-from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     DeleteClaim,
     Hold,
@@ -41,6 +41,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.objects import Claim
 from etcd_stateful.successor import Successor, bump, raised_by, successor
 
 FAILED = "RestoreFailed"

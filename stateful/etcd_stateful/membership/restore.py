@@ -18,7 +18,7 @@ from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store
 from etcd_stateful.membership import filling, leftovers, origin
 from etcd_stateful.membership.filling import Failed, Filling
-from etcd_stateful.membership.observation import Claim, Observation, recorded
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import (
     Hold,
     RecordMember,
@@ -26,6 +26,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.objects import Claim
 from etcd_stateful.records import MemberRecord
 
 

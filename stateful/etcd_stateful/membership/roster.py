@@ -12,14 +12,10 @@ from functools import lru_cache
 from typing import Final
 
 from etcd_stateful import naming
-from etcd_stateful.membership.observation import (
-    Claim,
-    Member,
-    MemberStatus,
-    Observation,
-    Pod,
-    recorded,
-)
+from etcd_stateful.membership.observation import Observation, recorded
+from etcd_stateful.observed.members import Member, MemberStatus
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import MemberRecord
 
 CAUGHT_UP: Final = 0.9

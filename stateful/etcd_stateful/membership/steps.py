@@ -11,7 +11,10 @@ from typing import Literal, Self
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
 from etcd_stateful.membership.accounts import Change
-from etcd_stateful.membership.observation import Alarm, Claim, Job, Observation, Pod
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.objects import Claim, Job
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import Bootstrap, MemberRecord
 from etcd_stateful.ticket import Ticket
 

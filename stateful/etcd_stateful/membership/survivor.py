@@ -14,8 +14,10 @@ from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import inplace, roster
-from etcd_stateful.membership.observation import Claim, Observation, Pod, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import Pod
 
 
 def asked_for(seen: Observation) -> Recovery | None:

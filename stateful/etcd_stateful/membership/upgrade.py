@@ -19,12 +19,7 @@ from typing import Final
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import changes, roster
 from etcd_stateful.membership.bootstrap import running_version, waits_empty
-from etcd_stateful.membership.observation import (
-    MemberStatus,
-    Observation,
-    Pod,
-    recorded,
-)
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
     EnableDowngrade,
@@ -33,6 +28,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import MemberStatus
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.versions import Version, parse_version, reported_version
 
 _V3_ONLY: Final = (3, 6)

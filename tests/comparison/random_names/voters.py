@@ -11,7 +11,7 @@ from typing import Any, Final
 from aetcd import rpc
 
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd
-from etcd_stateful.membership.observation import EtcdView, Member
+from etcd_stateful.observed.members import EtcdView, Member
 
 CALL_SECONDS: Final = 5.0
 

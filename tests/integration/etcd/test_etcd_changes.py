@@ -15,7 +15,6 @@ from etcd_operator.applied import Declined, Done, Outdated, Uncertain
 from etcd_operator.etcd import corruption
 from etcd_operator.etcd.changes import change
 from etcd_operator.etcd.client import GrpcEtcd, NoAnswer, Refused
-from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
     DisarmAlarm,
@@ -26,6 +25,7 @@ from etcd_stateful.membership.steps import (
     MemberRemove,
     MoveLeader,
 )
+from etcd_stateful.observed.members import Alarm
 
 pytestmark = pytest.mark.integration
 

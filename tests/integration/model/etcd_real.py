@@ -27,7 +27,7 @@ from etcd_operator.etcd.changes import change
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
 from etcd_stateful import ticket
 from etcd_stateful.membership import steps
-from etcd_stateful.membership.observation import EtcdView, MemberStatus
+from etcd_stateful.observed.members import EtcdView, MemberStatus
 
 T = TypeVar("T")
 

@@ -56,7 +56,7 @@ def available(outcome: Outcome) -> Condition:
     if isinstance(outcome.step, Hold) and outcome.step.reason == "QuorumLost":
         # Proven, and before the kubelet's readiness probes have failed often enough.
         return Condition("Available", "False", "NoQuorum", away or outcome.step.message)
-    if not any(pod.ready and not pod.deleting for pod in seen.pods):
+    if not any(pod.takes_traffic for pod in seen.pods):
         return Condition("Available", "False", "NoQuorum", away or "no member is ready")
     every = expected(seen, outcome.stored)
     words = f"{len(serving(seen, every))} of {len(every)} members serve"

@@ -84,7 +84,7 @@ def _plan(outcome: Outcome) -> str:
 
 
 def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
-    ready = sorted(pod.name for pod in seen.pods if pod.ready and not pod.deleting)
+    ready = sorted(pod.name for pod in seen.pods if pod.takes_traffic)
     selector = naming.selector(seen.cluster.name)
     return {
         "size": _size(seen, stored),

@@ -40,8 +40,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BEGINNING,
-        "if not all(pod and waits_empty(pod) for pod in pods):",
-        "if not any(pod and waits_empty(pod) for pod in pods):",
+        "if not all(pod and pod.waits_empty for pod in pods):",
+        "if not any(pod and pod.waits_empty for pod in pods):",
         "another attempt beside a member with data (I11)",
     ),
     Mutant(
@@ -100,8 +100,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BEGINNING,
-        "return bool(run and waits_empty(pod) and pod.answer and pod.answer.challenge != run)",
-        "return bool(run and waits_empty(pod))",
+        "return bool(run and pod.waits_empty and pod.answer and pod.answer.challenge != run)",
+        "return bool(run and pod.waits_empty)",
         "a run that may still have its ticket counts as one that has spent it",
     ),
     Mutant(
@@ -118,20 +118,20 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        "if not member_id or not waits_empty(pod) or pod.answer is None or",
+        "if not member_id or not pod.waits_empty or pod.answer is None or",
         "if not member_id or pod.answer is None or",
         "a ledger entry for a volume that is not empty",
     ),
     Mutant(
-        _BOOTSTRAP,
-        'pod.answer and pod.answer.finding.found == "no-data"\n',
-        "pod.answer\n",
+        "observed/pods.py",
+        'return self.finding is not None and self.finding.found == "no-data"',
+        "return self.finding is not None",
         "a volume that could not be read counts as empty",
     ),
     Mutant(
-        _BOOTSTRAP,
-        "        pod.in_start and not pod.deleting and pod.answer and pod.answer.finding",
-        "        pod.in_start and pod.answer and pod.answer.finding",
+        "observed/pods.py",
+        "        if self.deleting or not self.in_start or self.answer is None:",
+        "        if not self.in_start or self.answer is None:",
         "a pod that is being deleted counts as waiting",
     ),
     Mutant(

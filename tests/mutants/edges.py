@@ -209,7 +209,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "conditions.py",
-        "if not any(pod.ready and not pod.deleting for pod in seen.pods):",
+        "if not any(pod.takes_traffic for pod in seen.pods):",
         "if not any(pod.ready for pod in seen.pods):",
         "available by a pod on its way out",
     ),

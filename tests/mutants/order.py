@@ -195,7 +195,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _AWAITED,
-        "if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting",
+        "if (pod := seen.pod(ordinal)) is None or not pod.takes_traffic",
         "if (pod := seen.pod(ordinal)) is None or not pod.ready",
         "settled with a pod on its way out",
     ),

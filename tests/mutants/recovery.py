@@ -286,8 +286,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BOOTSTRAP,
-        " and not pod.deleting and not is_of_before(seen, pod)\n",
-        " and not pod.deleting\n",
+        "if pod.finding and not is_of_before(seen, pod)",
+        "if pod.finding",
         "a ticket is sent again and again to a pod of the epoch before",
     ),
     # What the Job does to the volume.

@@ -14,7 +14,7 @@ def every_pod_serves(seen: Observation) -> Step | None:
     waits = [
         (ordinal, pod)
         for ordinal in range(seen.replicas)
-        if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting
+        if (pod := seen.pod(ordinal)) is None or not pod.takes_traffic
         if ordinal not in idle
     ]
     if not waits:

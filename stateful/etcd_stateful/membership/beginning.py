@@ -21,7 +21,7 @@ from etcd_stateful import records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
 from etcd_stateful.membership import links, origin
-from etcd_stateful.membership.bootstrap import first_peers, running_version, waits_empty
+from etcd_stateful.membership.bootstrap import first_peers, running_version
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, WriteBootstrap
 from etcd_stateful.observed.pods import Pod
@@ -62,7 +62,7 @@ def another_attempt(seen: Observation) -> Step | None:
     if bootstrap.latched or seen.etcd is not None:
         return None
     pods = [seen.pod(ordinal) for ordinal in range(len(bootstrap.members))]
-    if not all(pod and waits_empty(pod) for pod in pods):
+    if not all(pod and pod.waits_empty for pod in pods):
         return None
     size = max(len(pods), seen.cluster.size)
     following = _following(seen, size)
@@ -77,7 +77,7 @@ def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
     """It waits empty, and its member's one ticket was for another run."""
     first = recorded(seen).member(pod.name)
     run = recorded(seen).challenge(first.member_id) if first else None
-    return bool(run and waits_empty(pod) and pod.answer and pod.answer.challenge != run)
+    return bool(run and pod.waits_empty and pod.answer and pod.answer.challenge != run)
 
 
 def look_again(seen: Observation) -> Step | None:

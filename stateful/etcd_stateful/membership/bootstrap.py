@@ -135,11 +135,7 @@ def latch(seen: Observation) -> Step | None:
 
 def tickets(seen: Observation) -> Step | None:
     """The next write that brings a waiting pod nearer to its ticket: ledger, claim, push."""
-    waiting = [
-        pod
-        for pod in seen.pods
-        if pod.answer and pod.in_start and not pod.deleting and not is_of_before(seen, pod)
-    ]
+    waiting = [pod for pod in seen.pods if pod.finding and not is_of_before(seen, pod)]
     if not waiting or (not is_latched(seen) and _gathering(seen)):
         return None
     if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
@@ -156,7 +152,7 @@ def tickets(seen: Observation) -> Step | None:
 def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
     """The member whose ticket this run may have, if that member never had one; else nothing."""
     member_id = _member_of(seen, pod)
-    if not member_id or not waits_empty(pod) or pod.answer is None or not _recordable(seen, pod):
+    if not member_id or not pod.waits_empty or pod.answer is None or not _recordable(seen, pod):
         return []
     if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):
         return []
@@ -213,7 +209,7 @@ def _ticket(seen: Observation, pod: Pod) -> Step | None:
     answer = pod.answer
     if answer is None:
         return None
-    if waits_empty(pod):
+    if pod.waits_empty:
         return _ticket_for_empty(seen, pod, answer.challenge)
     if not may_adopt(seen, pod, answer.finding):
         return None
@@ -306,12 +302,6 @@ def _record_step(seen: Observation, pod: Pod, record: MemberRecord) -> Step | No
 def is_of_before(seen: Observation, pod: Pod) -> bool:
     """Made for an epoch that a recovery or a restore has ended: no volume or ticket suits it."""
     return pod.epoch is not None and pod.epoch < recorded(seen).epoch
-
-
-def waits_empty(pod: Pod) -> bool:
-    return bool(
-        pod.in_start and not pod.deleting and pod.answer and pod.answer.finding.found == "no-data"
-    )
 
 
 def may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:

@@ -75,7 +75,7 @@ def _who_waits(seen: Observation) -> str:
 
 def _has_started(pod: Pod | None) -> bool:
     """Whether its silence may be of this moment alone; it may have copied nearly all by now."""
-    return bool(pod and pod.etcd_started and not (pod.in_start or pod.crashing or pod.is_stuck))
+    return bool(pod and pod.runs_etcd and not (pod.crashing or pod.is_stuck))
 
 
 def _is_ready(seen: Observation, seat: Seat) -> bool:

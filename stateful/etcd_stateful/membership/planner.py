@@ -170,7 +170,7 @@ def _version_unclear(seen: Observation) -> bool:
     if seen.replicas < replicas.on_record(recorded(seen)):
         return False  # the missing pods come first: nobody else might ever tell
     pods = [seen.pod(ordinal) for ordinal in range(seen.replicas)]
-    ready = all(pod and pod.ready and not pod.deleting for pod in pods)
+    ready = all(pod and pod.takes_traffic for pod in pods)
     return ready and (seen.etcd is None or awaited.every_voter_serves(seen) is not None)
 
 

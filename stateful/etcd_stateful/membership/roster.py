@@ -68,15 +68,13 @@ class Seat:
     @property
     def waits_empty(self) -> bool:
         """`start` says, authenticated, that there is no data on the volume."""
-        return self.found == "no-data"
+        return self.pod is not None and self.pod.waits_empty
 
     @property
     def found(self) -> str:
         """What `start` says of the volume; empty where it does not wait in this pod."""
-        pod = self.pod
-        if pod is None or pod.deleting or not pod.in_start or pod.answer is None:
-            return ""
-        return pod.answer.finding.found
+        finding = self.pod.finding if self.pod else None
+        return finding.found if finding else ""
 
 
 def seats(seen: Observation) -> tuple[Seat, ...]:

@@ -73,6 +73,28 @@ class Pod:
     quota: int = 0  # in bytes, that its etcd was started with; 0 where it does not say
 
     @property
+    def finding(self) -> Finding | None:
+        """What `start` found on the volume, while it waits in this pod; None at any other time."""
+        if self.deleting or not self.in_start or self.answer is None:
+            return None
+        return self.answer.finding
+
+    @property
+    def waits_empty(self) -> bool:
+        """`start` says, authenticated, that there is no data on the volume."""
+        return self.finding is not None and self.finding.found == "no-data"
+
+    @property
+    def runs_etcd(self) -> bool:
+        """Its etcd container has started, and `start` does not wait in it again."""
+        return self.etcd_started and not self.in_start
+
+    @property
+    def takes_traffic(self) -> bool:
+        """Ready, and not being deleted: the client Service leads to it."""
+        return self.ready and not self.deleting
+
+    @property
     def is_stuck(self) -> bool:
         """Whether it is in trouble now, and not only until a moment ago."""
         return bool(self.trouble) and not self.tried_again

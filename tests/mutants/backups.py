@@ -8,24 +8,24 @@ from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
 _CHOICE = "backup/choice.py"
+_COMMON = "manifests/common.py"
 _CREDENTIALS = "backup/credentials.py"
 _DELETION = "backup/deletion.py"
+_FILLING = "membership/filling.py"
 _INTEGRITY = "backup/integrity.py"
 _JOB = "manifests/backup_job.py"
 _NAMES = "backup/names.py"
+_ORDER_OF_RESTORE = "restore.py"
 _PLAN = "backup/plan.py"
 _PRUNING = "operator/etcd_operator/backup/pruning.py"
 _RECORDS = "records.py"
-_FILLING = "membership/filling.py"
 _RESTORE = "membership/restore.py"
-_ORDER_OF_RESTORE = "restore.py"
 _RESTORES = "backup/restores.py"
 _RESTORE_JOB = "manifests/restore_job.py"
 _STATUS = "backup/status.py"
 _STORES = "api/stores.py"
 _SURVIVOR = "membership/survivor.py"
 _UNTRUSTED = "untrusted.py"
-_COMMON = "manifests/common.py"
 
 MUTANTS: Final = [
     # What others say.

@@ -11,6 +11,7 @@ _BOOTSTRAP = "membership/bootstrap.py"
 _PLANNER = "membership/planner.py"
 _REMEMBERED = "membership/remembered.py"
 _REPLICAS = "membership/replicas.py"
+_TICKETS = "membership/tickets.py"
 
 MUTANTS: Final = [
     # How a cluster begins.
@@ -87,7 +88,7 @@ MUTANTS: Final = [
         "an edited size is not taken before anything is made",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "    return pod.spec_hash == as_running(seen).template_hash\n",
         "    return True\n",
         "a first ticket for a pod of another version than is on record (I9)",
@@ -105,19 +106,19 @@ MUTANTS: Final = [
         "a run that may still have its ticket counts as one that has spent it",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):",
         "if _was_given(seen, pod):",
         "a second ticket for a member that had one (I3)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "if not member_id or bootstrap.challenge(member_id) != challenge or not _recordable",
         "if not member_id or not _recordable",
         "a ticket goes to a run that the ledger does not name (I3)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "if not member_id or not pod.waits_empty or pod.answer is None or",
         "if not member_id or pod.answer is None or",
         "a ledger entry for a volume that is not empty",
@@ -135,62 +136,62 @@ MUTANTS: Final = [
         "a pod that is being deleted counts as waiting",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "initial = _initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
         "initial = _initial_now(seen)",
         "first tickets without what was recorded",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "member = roster.at(seen, pod.ordinal)\n    return member.member_id",
         "member = roster.at(seen, pod.ordinal) or recorded(seen).member(pod.name)\n"
         "    return member.member_id",
         "a late first member joins without being on the list (I4)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "return claim is not None and not claim.deleting and not claim.damage",
         "return claim is not None and not claim.damage",
         "a ticket for a volume that is about to go",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "    if _member_record(seen, pod) != record:\n        return",
         "    if _member_record(seen, pod) is None:\n        return",
         "a ticket beside a claim that is recorded as another member",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "    if _member_record(seen, pod) != record:\n        return",
         "    if False:\n        return",
         "tickets go out before the claim is recorded",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "        claim_uid=_claim_uid(seen, pod),",
         "        claim_uid=pod.uid,",
         "a claim's record names the pod: every claim looks restored",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "if not waiting or (not is_latched(seen) and _gathering(seen)):",
         "if not waiting:",
         "first tickets do not wait for the slowest pod: names are denied and cached",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "if any(pod and pod.age > GATHERING_SECONDS for pod in expected):",
         "if False:",
         "one pod that never comes keeps all others from starting",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "return any(pod is None or (pod.answer is None and not pod.is_stuck) for pod in expected)",
         "return any(pod is None or pod.answer is None for pod in expected)",
         "a pod with a known trouble is waited for",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "    if any(record.challenge(first.member_id) is not None for first in record.members):\n"
         "        return False\n",
         "",
@@ -324,25 +325,25 @@ MUTANTS: Final = [
         "while pods are stopped for a restore, how many there were is written anew",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "        and finding.cluster_uid == seen.cluster.retained_claims.adopt\n",
         "",
         "another cluster's data is served without a human's word (I10)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "        and finding.cluster_id == recorded(seen).cluster_id\n",
         "",
         "a log of another etcd cluster is adopted (I7)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "        and finding.member == pod.name\n",
         "",
         "another member's volume is adopted",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "        and held.member_id == finding.member_id\n",
         "",
         "a log that disagrees with its claim is adopted",

@@ -11,15 +11,16 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
-_REPLICAS = "membership/replicas.py"
 _LEARNER = "membership/learner.py"
 _LEFTOVERS = "membership/leftovers.py"
 _LOSS = "membership/loss.py"
 _REPLACE = "membership/replace.py"
+_REPLICAS = "membership/replicas.py"
 _ROLL = "membership/roll.py"
 _ROSTER = "membership/roster.py"
 _SHRINK = "membership/shrink.py"
 _STATEFUL_SET = "manifests/statefulset.py"
+_TICKETS = "membership/tickets.py"
 
 MUTANTS: Final = [
     Mutant(
@@ -29,13 +30,13 @@ MUTANTS: Final = [
         "F1: a container that restarts on an emptied volume begins a second cluster",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         'state: ClusterState = "existing" if bootstrap.latched else "new"',
         'state: ClusterState = "new"',
         "F1: an empty volume of a formed cluster is started as `new` (I4)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "_initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
         'f"{pod.name}={seen.cluster.peer_url(pod.ordinal)}"',
         "F2: each member is told of itself alone, and they form as many clusters",
@@ -47,7 +48,7 @@ MUTANTS: Final = [
         "F2: a second cluster goes unnoticed and is latched (I7)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "_initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
         "bootstrap.initial_cluster",
         "F3: who joins later is given the initial cluster of the first day",
@@ -59,7 +60,7 @@ MUTANTS: Final = [
         "F3: a learner that cannot start is never removed, and nothing behind it goes on",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):",
         "if recorded(seen).challenge(member_id) is not None:",
         "F4: with the ledger lost, an emptied volume comes back under its old ID (I3)",

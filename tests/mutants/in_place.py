@@ -157,7 +157,7 @@ MUTANTS: Final = [
         "a claim without our labels is asked for again and again",
     ),
     Mutant(
-        "membership/bootstrap.py",
+        "membership/tickets.py",
         "        and held.epoch == finding.epoch == recorded(seen).epoch",
         "        and held.epoch == recorded(seen).epoch",
         "data of a recovery that was not recorded is adopted beside the others'",

@@ -8,7 +8,6 @@ from mutants.mutant import Mutant
 
 _ALARMS = "membership/alarms.py"
 _BOOTSTRAP = "membership/bootstrap.py"
-_REPLICAS = "membership/replicas.py"
 _CHANGES = "membership/changes.py"
 _GROW = "membership/grow.py"
 _LEARNER = "membership/learner.py"
@@ -16,6 +15,7 @@ _LEFTOVERS = "membership/leftovers.py"
 _LOSS = "membership/loss.py"
 _PLANNER = "membership/planner.py"
 _REPLACE = "membership/replace.py"
+_REPLICAS = "membership/replicas.py"
 _ROSTER = "membership/roster.py"
 _SHRINK = "membership/shrink.py"
 

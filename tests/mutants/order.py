@@ -6,11 +6,11 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_CHILDREN = "membership/children.py"
+_AWAITED = "membership/awaited.py"
 _BLOCKED = "membership/blocked.py"
+_CHILDREN = "membership/children.py"
 _LEDGER = "membership/ledger.py"
 _LEFTOVERS = "membership/leftovers.py"
-_AWAITED = "membership/awaited.py"
 _PLANNER = "membership/planner.py"
 _RECORDS = "records.py"
 _UNTRUSTED = "untrusted.py"
@@ -141,8 +141,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    bootstrap.latch,\n    recovery.decline,\n    _Starts(bootstrap.tickets),\n",
-        "    _Starts(bootstrap.tickets),\n    bootstrap.latch,\n    recovery.decline,\n",
+        "    bootstrap.latch,\n    recovery.decline,\n    _Starts(tickets.hand_out),\n",
+        "    _Starts(tickets.hand_out),\n    bootstrap.latch,\n    recovery.decline,\n",
         "tickets before the latch: `new` although a quorum answers (I4)",
     ),
     Mutant(

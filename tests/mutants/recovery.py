@@ -6,16 +6,16 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_BOOTSTRAP = "membership/bootstrap.py"
-_REMEMBERED = "membership/remembered.py"
-_REPLICAS = "membership/replicas.py"
-_JOB = "manifests/recovery_job.py"
 _GATEWAY = "operator/etcd_operator/recover/gateway.py"
+_JOB = "manifests/recovery_job.py"
 _QUORUM = "membership/quorum.py"
 _RECORDS = "records.py"
 _RECOVER = "recover.py"
 _RECOVERY = "membership/recovery.py"
+_REMEMBERED = "membership/remembered.py"
+_REPLICAS = "membership/replicas.py"
 _SURVIVOR = "membership/survivor.py"
+_TICKETS = "membership/tickets.py"
 
 MUTANTS: Final = [
     # When it may begin.
@@ -249,7 +249,7 @@ MUTANTS: Final = [
         "the ledger forgets tickets that were given (I3)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "        epoch=bootstrap.epoch,\n        peer_scheme",
         "        epoch=1,\n        peer_scheme",
         "claims of members that join are of an epoch that is over",
@@ -285,7 +285,7 @@ MUTANTS: Final = [
         "a pod of the epoch before waits for ever",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "if pod.finding and not is_of_before(seen, pod)",
         "if pod.finding",
         "a ticket is sent again and again to a pod of the epoch before",

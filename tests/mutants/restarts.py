@@ -6,9 +6,10 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_CHILDREN = "membership/children.py"
 _APPLY = "operator/etcd_operator/cluster/apply.py"
 _AWAITED = "membership/awaited.py"
+_CHILDREN = "membership/children.py"
+_FINALITY = "membership/finality.py"
 _GOING_BACK = "membership/going_back.py"
 _OBSERVE = "operator/etcd_operator/cluster/observe.py"
 _PLANNER = "membership/planner.py"
@@ -16,7 +17,6 @@ _QUORUM = "membership/quorum.py"
 _RECONCILE = "operator/etcd_operator/cluster/reconcile.py"
 _REMEMBERED = "membership/remembered.py"
 _ROLL = "membership/roll.py"
-_FINALITY = "membership/finality.py"
 _UPGRADE = "membership/upgrade.py"
 
 MUTANTS: Final = [

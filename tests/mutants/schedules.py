@@ -14,8 +14,8 @@ _RETENTION = "backup/retention.py"
 _SCHEDULE = "api/schedule.py"
 _SCHEDULES = "backup/schedules.py"
 _SHELL = "operator/etcd_operator/backups/schedule.py"
-_UNANSWERED = "operator/etcd_operator/kube/unanswered.py"
 _STORE = "operator/etcd_operator/kube/store.py"
+_UNANSWERED = "operator/etcd_operator/kube/unanswered.py"
 
 MUTANTS: Final = [
     # When.

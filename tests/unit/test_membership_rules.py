@@ -26,7 +26,7 @@ from worlds import (
 )
 
 from etcd_stateful import naming, records
-from etcd_stateful.membership import beginning, bootstrap, replicas
+from etcd_stateful.membership import beginning, bootstrap, replicas, tickets
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -124,9 +124,9 @@ class TestI3OneTicketForOneMember:
         while not isinstance(step := decide(world.observe()), PushTicket):
             world.apply(step) if is_write(step) else world.turn()
         seen = world.observe()
-        assert isinstance(bootstrap.tickets(with_pod(seen, 1, epoch=1)), PushTicket)
+        assert isinstance(tickets.hand_out(with_pod(seen, 1, epoch=1)), PushTicket)
 
-        assert bootstrap.tickets(with_pod(seen, 1, epoch=0)) is None
+        assert tickets.hand_out(with_pod(seen, 1, epoch=0)) is None
 
     def test_a_ticket_is_never_pushed_without_its_record_on_the_claim(self) -> None:
         world = before(World(body(1)), "push c-0 new")

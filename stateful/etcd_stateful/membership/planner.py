@@ -45,6 +45,7 @@ from etcd_stateful.membership import (
     space,
     stalled,
     switch,
+    tickets,
     upgrade,
 )
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -280,7 +281,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     beginning.without_backup,
     bootstrap.latch,
     recovery.decline,
-    _Starts(bootstrap.tickets),
+    _Starts(tickets.hand_out),
     upgrade.tried,
     beginning.another_attempt,
     blocked.cannot_form,

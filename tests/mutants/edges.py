@@ -166,7 +166,7 @@ MUTANTS: Final = [
         "a respelled quantity is written over for ever",
     ),
     Mutant(
-        "manifests/statefulset.py",
+        "manifests/pod.py",
         '            "optional": True,\n',
         "",
         "pods with data wait for a Secret",

@@ -14,6 +14,7 @@ _BOOTSTRAP = "membership/bootstrap.py"
 _LEARNER = "membership/learner.py"
 _LEFTOVERS = "membership/leftovers.py"
 _LOSS = "membership/loss.py"
+_POD = "manifests/pod.py"
 _REPLACE = "membership/replace.py"
 _REPLICAS = "membership/replicas.py"
 _ROLL = "membership/roll.py"
@@ -242,15 +243,15 @@ MUTANTS: Final = [
         "F25: a learner is waited for to be Ready, which it never is",
     ),
     Mutant(
-        _STATEFUL_SET,
+        _POD,
         '"livenessProbe": _probe("/livez", period=10',
         '"livenessProbe": _probe("/readyz", period=10',
         "F25: a lost quorum restarts every member",
     ),
     Mutant(
-        _STATEFUL_SET,
-        "PATIENCE: Final = 1800",
-        "PATIENCE: Final = 30",
+        _POD,
+        "LIVENESS_DELAY: Final = 1800",
+        "LIVENESS_DELAY: Final = 30",
         "F25: a member with a large database is killed while it opens it",
     ),
     Mutant(

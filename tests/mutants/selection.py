@@ -198,6 +198,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/network_policy.py": ("test_manifests_network_policy.py",),
     "manifests/recovery_job.py": ("test_recovery_job.py",),
     "manifests/services.py": _MANIFESTS,
+    "manifests/pod.py": _MANIFESTS,
     "manifests/statefulset.py": _MANIFESTS,
     "member_status.py": ("test_member_status.py",),
     "membership/alarms.py": ("test_membership_alarms.py",),

@@ -176,7 +176,7 @@ MUTANTS: Final = [
         "whoever comes is let in",
     ),
     Mutant(
-        "manifests/statefulset.py",
+        "manifests/start_settings.py",
         '        "peerScheme": cluster.links.levels.peer_scheme,\n',
         '        "peerScheme": "http",\n',
         "members are told another URL than is on record",

@@ -9,7 +9,7 @@ import pytest
 from recovery_world import RecoveryWorld, formed, lost
 from worlds import drive, is_write
 
-from etcd_stateful.manifests.statefulset import epoch_in
+from etcd_stateful.manifests.start_settings import epoch_in
 from etcd_stateful.membership import budget, quorum, survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide

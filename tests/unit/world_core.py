@@ -18,7 +18,7 @@ from world_rules import RuleBroken, rule
 from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.manifests.statefulset import levels_in, quota_in
+from etcd_stateful.manifests.start_settings import levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (

@@ -12,7 +12,8 @@ from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.backup import recorded
 from etcd_stateful.backup.plan import Target
 from etcd_stateful.certificates import operator_secret
-from etcd_stateful.manifests.statefulset import levels_in, links_of
+from etcd_stateful.manifests.start_settings import levels_in
+from etcd_stateful.manifests.statefulset import links_of
 
 
 def target_of(store: Store, backup: EtcdBackup) -> Target | None:

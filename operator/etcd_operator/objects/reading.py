@@ -17,7 +17,7 @@ from etcd_operator.objects import last_words, trouble
 from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
-from etcd_stateful.manifests.statefulset import epoch_in, levels_in, quota_in
+from etcd_stateful.manifests.start_settings import epoch_in, levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.observed.objects import Claim, Foreign, Secret
 from etcd_stateful.observed.pods import Pod

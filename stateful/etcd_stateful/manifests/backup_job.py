@@ -32,7 +32,7 @@ from etcd_stateful.manifests.common import (
     owner_reference,
     unexpanded,
 )
-from etcd_stateful.manifests.statefulset import CONFINED, RESTRICTED
+from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, RESTRICTED_POD
 
 LABEL: Final = "etcd-backup"
 CONTAINER: Final = "backup"
@@ -206,7 +206,7 @@ def _pod(
         "enableServiceLinks": False,
         "serviceAccountName": told.store.service_account,
         "terminationGracePeriodSeconds": _STOP_SECONDS,
-        "securityContext": dict(RESTRICTED),
+        "securityContext": dict(RESTRICTED_POD),
         "containers": [
             {
                 "name": CONTAINER,
@@ -219,7 +219,7 @@ def _pod(
                 ],
                 "ports": [{"name": "progress", "containerPort": orders.PROGRESS_PORT}],
                 "volumeMounts": mounts,
-                "securityContext": CONFINED,
+                "securityContext": RESTRICTED_CONTAINER,
                 "resources": dict(pod.resources or _RESOURCES),
             }
         ],

@@ -21,16 +21,16 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.identity import to_hex
+from etcd_stateful.manifests import start_settings
 from etcd_stateful.manifests.common import Manifest, job_spec, metadata
-from etcd_stateful.manifests.statefulset import (
-    CONFINED,
+from etcd_stateful.manifests.pod import (
+    RESTRICTED_CONTAINER,
     STOP_SECONDS,
     data_mount,
     downward,
     placement,
     pod_security,
     resources,
-    start_settings,
 )
 from etcd_stateful.records import Bootstrap
 from etcd_stateful.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
@@ -134,7 +134,7 @@ def _environment(cluster: EtcdCluster, record: Bootstrap, member_id: int) -> lis
         {"name": "POD_NAME", "value": record.survivor},
         downward("POD_UID", "metadata.uid"),
         {"name": "POD_IP", "value": "127.0.0.1"},
-        {"name": "START_SETTINGS", "value": start_settings(cluster, record.epoch)},
+        start_settings.variable(cluster, record.epoch),
         {"name": "RECOVERY", "value": json.dumps(ids, sort_keys=True)},
     ]
 
@@ -170,7 +170,7 @@ def _ours(name: str, environment: list[Manifest], image: str) -> Manifest:
         "command": ["python3", "-m", "etcd_operator.recover", name],
         "env": environment,
         "volumeMounts": [data_mount()],
-        "securityContext": CONFINED,
+        "securityContext": RESTRICTED_CONTAINER,
     }
 
 
@@ -183,7 +183,7 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
         # Its stack would fill what is kept of its last words.
         "env": [{"name": "GOTRACEBACK", "value": "none"}, *map(dict, cluster.pod.environment)],
         "volumeMounts": [data_mount()],
-        "securityContext": CONFINED,
+        "securityContext": RESTRICTED_CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **resources(cluster),
     }

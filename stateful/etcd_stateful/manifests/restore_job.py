@@ -16,6 +16,7 @@ from etcd_stateful import naming, restore
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
+from etcd_stateful.manifests import start_settings
 from etcd_stateful.manifests.common import (
     AUTHORITIES_MOUNT,
     REUSING,
@@ -25,16 +26,15 @@ from etcd_stateful.manifests.common import (
     job_spec,
     unexpanded,
 )
-from etcd_stateful.manifests.recovery_job import SURVIVOR, volume_job
-from etcd_stateful.manifests.statefulset import (
-    CONFINED,
+from etcd_stateful.manifests.pod import (
+    RESTRICTED_CONTAINER,
     data_mount,
     downward,
     placement,
     pod_security,
     resources,
-    start_settings,
 )
+from etcd_stateful.manifests.recovery_job import SURVIVOR, volume_job
 from etcd_stateful.records import Bootstrap
 
 
@@ -90,7 +90,7 @@ def _pod(
                 "image": cluster.image,
                 "command": restore.etcdutl(first.name, first.peer_url, record.token, _bump(record)),
                 "volumeMounts": [data_mount()],
-                "securityContext": CONFINED,
+                "securityContext": RESTRICTED_CONTAINER,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
                 **resources(cluster),
             },
@@ -123,7 +123,7 @@ def _environment(
         {"name": "POD_NAME", "value": first.name},
         downward("POD_UID", "metadata.uid"),
         {"name": "POD_IP", "value": "127.0.0.1"},
-        {"name": "START_SETTINGS", "value": start_settings(cluster, record.epoch)},
+        start_settings.variable(cluster, record.epoch),
         {"name": "RESTORE", "value": unexpanded(told)},
     ]
 
@@ -135,7 +135,7 @@ def _ours(name: str, environment: list[Manifest], image: str, mounts: list[Manif
         "command": ["python3", "-m", "etcd_operator.restore", name],
         "env": environment,
         "volumeMounts": [data_mount(), *mounts],
-        "securityContext": CONFINED,
+        "securityContext": RESTRICTED_CONTAINER,
     }
 
 

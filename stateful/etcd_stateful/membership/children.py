@@ -16,7 +16,8 @@ from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import network_policy
 from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.services import client_service, headless_service
-from etcd_stateful.manifests.statefulset import epoch_in, levels_in, stateful_set, version_of
+from etcd_stateful.manifests.start_settings import epoch_in, levels_in
+from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, budget, issued, replicas
 from etcd_stateful.membership.observation import Observation, is_latched, recorded

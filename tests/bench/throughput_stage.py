@@ -22,7 +22,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
 from etcd_stateful.manifests.backup_job import RECEIVING
-from etcd_stateful.manifests.common import REUSING
+from etcd_stateful.manifests.jobs import REUSING
 from localkube.s3 import S3Server, free_port
 from localkube.versions import etcd_versions
 

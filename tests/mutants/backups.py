@@ -8,12 +8,12 @@ from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
 _CHOICE = "backup/choice.py"
-_COMMON = "manifests/common.py"
 _CREDENTIALS = "backup/credentials.py"
 _DELETION = "backup/deletion.py"
 _FILLING = "membership/filling.py"
 _INTEGRITY = "backup/integrity.py"
 _JOB = "manifests/backup_job.py"
+_JOBS = "manifests/jobs.py"
 _NAMES = "backup/names.py"
 _ORDER_OF_RESTORE = "restore.py"
 _PLAN = "backup/plan.py"
@@ -42,19 +42,19 @@ MUTANTS: Final = [
         "`1e999` in a manifest goes into the EtcdCluster that is made of it",
     ),
     Mutant(
-        _COMMON,
+        _JOBS,
         r'return text.replace("$", "\\u0024")',
         "return text",
         "a backup lies elsewhere than its path says: the kubelet expands variables in it",
     ),
     Mutant(
-        _COMMON,
+        _JOBS,
         ', {"action": "Ignore", "onPodConditions": evicted}]',
         "]",
         "a long restore fails because nodes are drained",
     ),
     Mutant(
-        _COMMON,
+        _JOBS,
         '        "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],\n',
         "",
         "the private key beside a store's authority is in the pod",

@@ -7,7 +7,6 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _GATEWAY = "operator/etcd_operator/recover/gateway.py"
-_JOB = "manifests/recovery_job.py"
 _QUORUM = "membership/quorum.py"
 _RECORDS = "records.py"
 _RECOVER = "recover.py"
@@ -194,13 +193,13 @@ MUTANTS: Final = [
         "a Job that is done is done again",
     ),
     Mutant(
-        "manifests/common.py",
+        "manifests/jobs.py",
         '"podReplacementPolicy": "Failed",',
         "",
         "two pods on the volume",
     ),
     Mutant(
-        _JOB,
+        "manifests/volume_job.py",
         "naming.LABEL_NAME: LABEL,",
         'naming.LABEL_NAME: "etcd",',
         "clients are led to the Job, and its pod may be taken for a member",

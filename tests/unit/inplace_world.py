@@ -20,7 +20,7 @@ from worlds import body, drive, is_write
 from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
 from etcd_stateful.backup.named import stored_last
-from etcd_stateful.manifests.recovery_job import SURVIVOR
+from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import inplace
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide

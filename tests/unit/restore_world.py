@@ -14,7 +14,7 @@ from worlds import body
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.named import stored_last
-from etcd_stateful.manifests.recovery_job import SURVIVOR
+from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import origin
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, PushTicket

@@ -31,7 +31,7 @@ from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Brought, Failure, Removed, Said
-from etcd_stateful.manifests.common import unexpanded
+from etcd_stateful.manifests.jobs import unexpanded
 
 KEY = "etcd"
 STORE = Store("Volume", "claim", KEY)

@@ -13,7 +13,7 @@ from test_membership_shrink import shrunk
 from worlds import World, body, drive, formed, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.manifests import recovery_job
+from etcd_stateful.manifests import volume_job
 from etcd_stateful.membership import budget
 from etcd_stateful.membership.finality import is_final
 from etcd_stateful.membership.observation import Observation
@@ -156,7 +156,7 @@ def test_only_pods_of_members_count() -> None:
     selector = budget.manifest(seen)["spec"]["selector"]["matchLabels"]
 
     assert selector.items() <= naming.labels("c").items()
-    assert not selector.items() <= recovery_job.labels("c").items()
+    assert not selector.items() <= volume_job.labels("c").items()
     assert not selector.items() <= naming.labels("d").items()
 
 

@@ -12,7 +12,7 @@ from worlds import body, drive, is_write, labels
 
 from etcd_stateful import records
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
-from etcd_stateful.manifests.common import REUSING
+from etcd_stateful.manifests.jobs import REUSING
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
 from etcd_stateful.membership import restore

@@ -21,7 +21,7 @@ from etcd_operator.objects import jobs, reading
 from etcd_operator.objects.trouble import podless, trouble
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests import recovery_job
+from etcd_stateful.manifests import volume_job
 from etcd_stateful.membership import survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
@@ -70,7 +70,7 @@ class Recoveries:
     def _pods_of_job(self, cluster: EtcdCluster) -> list[Json]:
         """By their label; the newest last."""
         pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
-        own = [pod for pod in pods if _label(pod, naming.LABEL_NAME) == recovery_job.LABEL]
+        own = [pod for pod in pods if _label(pod, naming.LABEL_NAME) == volume_job.LABEL]
         return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
     def _read(self, cluster: EtcdCluster, raw: Json, own: Sequence[Json]) -> Job:
@@ -83,7 +83,7 @@ class Recoveries:
             name=metadata["name"],
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
-            survivor=notes.get(recovery_job.SURVIVOR, ""),
+            survivor=notes.get(volume_job.SURVIVOR, ""),
             epoch=_number(notes.get(naming.EPOCH, "")),
             spec_hash=notes.get(naming.SPEC_HASH, ""),
             state=state,

@@ -21,15 +21,14 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
 from etcd_stateful.backup.restores import description
-from etcd_stateful.manifests.common import (
+from etcd_stateful.manifests.common import Manifest, owner_reference
+from etcd_stateful.manifests.jobs import (
     AUTHORITIES_MOUNT,
     REUSING,
     TRIES,
-    Manifest,
     authorities_volume,
     identity_labels,
     job_spec,
-    owner_reference,
     unexpanded,
 )
 from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, RESTRICTED_POD

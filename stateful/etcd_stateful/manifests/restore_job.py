@@ -16,11 +16,11 @@ from etcd_stateful import naming, restore
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.manifests import start_settings
-from etcd_stateful.manifests.common import (
+from etcd_stateful.manifests import volume_job
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.jobs import (
     AUTHORITIES_MOUNT,
     REUSING,
-    Manifest,
     authorities_volume,
     identity_labels,
     job_spec,
@@ -29,12 +29,11 @@ from etcd_stateful.manifests.common import (
 from etcd_stateful.manifests.pod import (
     RESTRICTED_CONTAINER,
     data_mount,
-    downward,
     placement,
     pod_security,
     resources,
 )
-from etcd_stateful.manifests.recovery_job import SURVIVOR, volume_job
+from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.records import Bootstrap
 
 
@@ -62,7 +61,7 @@ def restore_job(
     }
     name, spec = naming.restore_job(cluster.name), job_spec(restore.REFUSED_EXIT, "fetch")
     pod = _pod(cluster, record, store, operator_image, field)
-    return volume_job(cluster, name, notes, spec, pod, identity_labels(store))
+    return volume_job.job(cluster, name, notes, spec, pod, identity_labels(store))
 
 
 def made_of(cluster: EtcdCluster, store: Store) -> str:
@@ -97,10 +96,7 @@ def _pod(
         ],
         "containers": [_ours("finish", environment, operator_image, []) | resources(cluster)],
         "volumes": [
-            {
-                "name": naming.DATA_VOLUME,
-                "persistentVolumeClaim": {"claimName": f"{naming.DATA_VOLUME}-{first.name}"},
-            },
+            volume_job.data_volume(first.name),
             *_store_volumes(store),
         ],
         **placement(cluster),
@@ -120,23 +116,13 @@ def _environment(
         first.member_id, record.cluster_id, store, version, field, _bump(record)
     )
     return [
-        {"name": "POD_NAME", "value": first.name},
-        downward("POD_UID", "metadata.uid"),
-        {"name": "POD_IP", "value": "127.0.0.1"},
-        start_settings.variable(cluster, record.epoch),
+        *volume_job.environment(cluster, first.name, record.epoch),
         {"name": "RESTORE", "value": unexpanded(told)},
     ]
 
 
 def _ours(name: str, environment: list[Manifest], image: str, mounts: list[Manifest]) -> Manifest:
-    return {
-        "name": name,
-        "image": image,
-        "command": ["python3", "-m", "etcd_operator.restore", name],
-        "env": environment,
-        "volumeMounts": [data_mount(), *mounts],
-        "securityContext": RESTRICTED_CONTAINER,
-    }
+    return volume_job.container("etcd_operator.restore", name, environment, image, *mounts)
 
 
 def _store_volumes(store: Store) -> list[Manifest]:

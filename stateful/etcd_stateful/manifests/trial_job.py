@@ -22,7 +22,8 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
 from etcd_stateful.backup.plan import Run, trial_of
 from etcd_stateful.manifests.backup_job import CONTAINER, job, order
-from etcd_stateful.manifests.common import REUSING, Manifest, pod_failure_policy, unexpanded
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.jobs import REUSING, pod_failure_policy, unexpanded
 from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER
 
 FETCH: Final = "fetch"

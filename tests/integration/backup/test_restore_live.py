@@ -31,7 +31,7 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.outcome import Stored
-from etcd_stateful.manifests.common import REUSING
+from etcd_stateful.manifests.jobs import REUSING
 from etcd_stateful.restore import REFUSED_EXIT, Order
 from etcd_stateful.start_config import Settings
 

@@ -106,7 +106,7 @@ MUTANTS: Final = [
         "a wrong `paused` is not seen",
     ),
     Mutant(
-        "api/cluster.py",
+        "api/pod.py",
         "if domain and not _DOMAIN.fullmatch(domain):",
         "if domain and not _DOMAIN.match(domain):",
         "a URL with more in it than a domain",

@@ -159,6 +159,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "operator/etcd_operator/queue/workqueue.py": ("test_shell_workqueue.py",),
     "restore.py": _RESTORES,
+    "api/pod.py": ("test_api_*.py",),
     "api/cluster.py": ("test_api_*.py", _ROLL),
     "api/tls.py": ("test_api_refused.py", *_TLS),
     "certificates.py": _TLS,

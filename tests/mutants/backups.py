@@ -18,7 +18,7 @@ _NAMES = "backup/names.py"
 _ORDER_OF_RESTORE = "restore.py"
 _PLAN = "backup/plan.py"
 _PRUNING = "operator/etcd_operator/backup/pruning.py"
-_RECORDS = "records.py"
+_RECORDS = "records/bootstrap.py"
 _RESTORE = "membership/restore.py"
 _RESTORES = "backup/restores.py"
 _RESTORE_JOB = "manifests/restore_job.py"
@@ -196,7 +196,7 @@ MUTANTS: Final = [
         "a cluster that is restored every night is replaced by one that cannot run",
     ),
     Mutant(
-        "successor.py",
+        "records/successor.py",
         "0 < revision <= live",
         "revision",
         "clients of a cluster that was restored see revisions again that they had seen",
@@ -467,7 +467,7 @@ MUTANTS: Final = [
         "a backup restored twice gives revisions out again",
     ),
     Mutant(
-        _RECORDS,
+        "records/bootstrap_json.py",
         'restoring=truth(raw.get("restoring", False)),',
         "restoring=False,",
         "an operator that restarts forgets that nothing may run yet",

@@ -8,7 +8,6 @@ from mutants.mutant import Mutant
 
 _NAMED = "backup/named.py"
 _ORIGIN = "membership/origin.py"
-_RECORDS = "records.py"
 _RESTORES = "backup/restores.py"
 _SOURCE = "api/source.py"
 _STORES = "api/stores.py"
@@ -102,7 +101,7 @@ MUTANTS: Final = [
         "a human is called to a backup that is being made",
     ),
     Mutant(
-        _RECORDS,
+        "records/bootstrap_json.py",
         'chosen=load_chosen(raw["chosen"]) if "chosen" in raw else None,',
         "chosen=None,",
         "an operator that restarts takes another backup",

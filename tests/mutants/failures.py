@@ -195,7 +195,7 @@ MUTANTS: Final = [
         "F14: available without a quorum",
     ),
     Mutant(
-        "records.py",
+        "records/bootstrap.py",
         "return replace(record, epoch=record.epoch + 1, survivor=survivor)",
         "return replace(record, survivor=survivor)",
         "F15: what was recovered goes on beside volumes of before it",

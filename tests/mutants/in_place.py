@@ -8,7 +8,7 @@ from mutants.mutant import Mutant
 
 _IN_PLACE = "membership/inplace.py"
 _REPLACEMENT = "membership/replacement.py"
-_SUCCESSOR = "successor.py"
+_SUCCESSOR = "records/successor.py"
 _TAKEOVER = "membership/takeover.py"
 
 MUTANTS: Final = [

@@ -11,8 +11,9 @@ _BLOCKED = "membership/blocked.py"
 _CHILDREN = "membership/children.py"
 _LEDGER = "membership/ledger.py"
 _LEFTOVERS = "membership/leftovers.py"
+_MEMBER = "records/member.py"
 _PLANNER = "membership/planner.py"
-_RECORDS = "records.py"
+_RECORDS = "records/bootstrap.py"
 _UNTRUSTED = "untrusted.py"
 
 MUTANTS: Final = [
@@ -249,7 +250,7 @@ MUTANTS: Final = [
         "every attempt has the same member IDs (I3)",
     ),
     Mutant(
-        _RECORDS,
+        "records/bootstrap_json.py",
         "    if written > FORMAT:\n",
         "    if False:\n",
         "an operator that is put back by a version erases what the later one wrote",
@@ -261,13 +262,13 @@ MUTANTS: Final = [
         "a latch that was edited reads as something else than it says",
     ),
     Mutant(
-        _RECORDS,
+        _MEMBER,
         "    if not annotations[key]:\n",
         "    if False:\n",
         "a blank UID in a record equals one that nobody has set (I6)",
     ),
     Mutant(
-        _RECORDS,
+        _MEMBER,
         "if not {naming.CLAIM_UID, naming.MEMBER_ID, naming.CLUSTER_ID} & annotations.keys():",
         "if naming.MEMBER_ID not in annotations:",
         "a record whose member was edited away reads as none",

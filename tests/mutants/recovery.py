@@ -8,7 +8,7 @@ from mutants.mutant import Mutant
 
 _GATEWAY = "operator/etcd_operator/recover/gateway.py"
 _QUORUM = "membership/quorum.py"
-_RECORDS = "records.py"
+_RECORDS = "records/bootstrap.py"
 _RECOVER = "recover.py"
 _RECOVERY = "membership/recovery.py"
 _REMEMBERED = "membership/remembered.py"

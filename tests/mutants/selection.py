@@ -301,7 +301,21 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_recovery_disturbed.py",
         _SHRINK,
     ),
-    "records.py": (
+    "records/bootstrap.py": (
+        *_BY_NAME,
+        "test_restore_plan.py",
+        "test_membership_records.py",
+        "test_membership_rules.py",
+        "test_recovery_plan.py",
+    ),
+    "records/bootstrap_json.py": (
+        *_BY_NAME,
+        "test_restore_plan.py",
+        "test_membership_records.py",
+        "test_membership_rules.py",
+        "test_recovery_plan.py",
+    ),
+    "records/member.py": (
         *_BY_NAME,
         "test_restore_plan.py",
         "test_membership_records.py",
@@ -323,7 +337,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/stalled.py": ("test_stalled.py",),
     "membership/finality.py": (_CONFIRM, "test_apply.py", _SHRINK, "test_auth_passes.py"),
     "membership/switch.py": (*_SWITCH, "test_auth_passes.py"),
-    "successor.py": _IN_PLACE,
+    "records/successor.py": _IN_PLACE,
     "membership/survivor.py": (
         "test_recovery_disturbed.py",
         "test_restore_plan.py",

@@ -27,7 +27,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteClaim, PushTicket, Settled
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 
 SOURCE = {"backupStorageType": "S3", "s3": RESTORE["s3"]}
 BACKUP_INDEX = 77

@@ -33,7 +33,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.objects import Job
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 
 JOB = "c-recovery"
 

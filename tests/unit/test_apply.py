@@ -23,7 +23,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
 from etcd_operator.objects import reading
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import headless_service
@@ -50,11 +50,13 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.members import Alarm, Member
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord, load_member
 from etcd_stateful.ticket import Ticket
 
 ADDRESS = "10.0.0.1"
 BOOTSTRAP = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3")
-MEMBER = records.MemberRecord("uid-a", "uid-claim", 0xABC, BOOTSTRAP.cluster_id)
+MEMBER = MemberRecord("uid-a", "uid-claim", 0xABC, BOOTSTRAP.cluster_id)
 
 
 def make_cluster():
@@ -326,7 +328,7 @@ class TestRecord:
         )
         assert isinstance(await world.apply(step), Done)
         notes = world.kube.live(PODS, "a-0")["metadata"]["annotations"]
-        assert records.load_member(notes) == MEMBER
+        assert load_member(notes) == MEMBER
 
 
 class TestTicket:

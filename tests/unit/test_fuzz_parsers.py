@@ -21,7 +21,7 @@ from etcd_operator.etcd import fields as etcd_fields
 from etcd_operator.kube import tables
 from etcd_operator.kube.api import KubeError
 from etcd_operator.objects import last_words, trouble
-from etcd_stateful import identity, marker, records, restore, start_config, ticket, wal
+from etcd_stateful import identity, marker, restore, start_config, ticket, wal
 from etcd_stateful.api.backup import RefusedBackup, parse_backup
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.schedule import RefusedSchedule, parse_schedule
@@ -31,9 +31,12 @@ from etcd_stateful.backup import credentials, manifest, order, outcome
 from etcd_stateful.backup.measurement import NEVER, Hash, Measured
 from etcd_stateful.backup.named import Chosen
 from etcd_stateful.backup.others import Found, Others
-from etcd_stateful.made import Accounts
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.accounts import Accounts
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.successor import Successor
 from etcd_stateful.recover import parse_order
-from etcd_stateful.successor import Successor
 from etcd_stateful.ticket import NotGenuine
 
 KEY = b"k" * 32
@@ -174,11 +177,11 @@ def varint(value: int) -> bytes:
 
 
 @given(TEXTS)
-@example(records.dump_bootstrap(records.first_attempt("u", {"a-0": "http://a-0:2380"}, "3.7.3")))
+@example(dump_bootstrap(records.first_attempt("u", {"a-0": "http://a-0:2380"}, "3.7.3")))
 def test_the_bootstrap_record(text: str) -> None:
     try:
-        found = records.load_bootstrap(text)
-    except records.BadRecord:
+        found = load_bootstrap(text)
+    except BadRecord:
         return
     assert found.cluster_id
 
@@ -316,7 +319,7 @@ DOCUMENTS = {
         (start_config.BadSettings,),
     ),
     "bootstrap record": Document(
-        json.loads(records.dump_bootstrap(RECORD)), records.load_bootstrap, (records.BadRecord,)
+        json.loads(dump_bootstrap(RECORD)), load_bootstrap, (BadRecord,)
     ),
     "row": Document(
         {"type": "ADDED", "object": ROW},

@@ -24,7 +24,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.certificates import Certificates
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.records.member import MemberRecord
 
 WRONG, RIGHT = "3.7.99", "3.7.3"
 STORAGE = pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Settled, WriteBootstrap
 from etcd_stateful.observed.pods import StartAnswer
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.ticket import Finding
 
 GONE = 0xA0

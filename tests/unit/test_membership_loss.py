@@ -13,7 +13,7 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Settled, Wait
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.pods import StartAnswer
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}

@@ -25,7 +25,7 @@ from worlds import (
     until,
 )
 
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.membership import beginning, bootstrap, replicas, tickets
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -41,6 +41,8 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.members import EtcdView, Member, MemberStatus
 from etcd_stateful.observed.objects import Foreign
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -487,7 +489,7 @@ class TestI5ReplicasAreNotLowered:
         world.cut_off = True
         world.delete_stateful_set()
         seen = world.observe()
-        record = records.MemberRecord(UID, "v-4", 5, world.record.cluster_id)
+        record = MemberRecord(UID, "v-4", 5, world.record.cluster_id)
         claim = replace(seen.claims[0], ordinal=4, name="data-c-4", uid="v-4", record=record)
 
         step = decide(replace(seen, claims=(*seen.claims, claim)))

@@ -10,7 +10,7 @@ from fakes import cluster_body
 
 from etcd_operator.cluster import news
 from etcd_operator.cluster.news import news_of
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
@@ -39,6 +39,8 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.objects import Secret
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 
 LEADER = Leader("10.0.0.1", 1, 2)
 BOOTSTRAP = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.6.16")
@@ -103,7 +105,7 @@ def test_each_step_of_the_membership_is_one(step, reason):
     [
         Wait("x"),
         Settled(),
-        RecordMember("Pod", "a-1", "u", "1", records.MemberRecord("u", "c", 1, 2), "why"),
+        RecordMember("Pod", "a-1", "u", "1", MemberRecord("u", "c", 1, 2), "why"),
         WriteBootstrap("a-start", "1", records.issue(LATCHED, {5: "run"}), "why"),
     ],
     ids=lambda one: type(one).__name__,

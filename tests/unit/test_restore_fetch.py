@@ -21,7 +21,7 @@ from etcd_operator.restore.fetch import Refused, Undone, fetch
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker, records, restore, start, start_config, successor, wal
+from etcd_stateful import marker, restore, start, start_config, wal
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
@@ -29,6 +29,8 @@ from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.manifests.restore_job import restore_job
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records import successor
 from etcd_stateful.restore import BUMP, REFUSED_EXIT, Order, over_quota, parse_order
 from etcd_stateful.start_config import run_config
 

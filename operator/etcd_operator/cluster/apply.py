@@ -65,7 +65,8 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.records import dump_bootstrap, member_annotations
+from etcd_stateful.records.bootstrap_json import dump_bootstrap
+from etcd_stateful.records.member import member_annotations
 
 KEY_BYTES: Final = 32
 

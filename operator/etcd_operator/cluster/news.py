@@ -38,7 +38,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.objects import Live
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 
 News = tuple[Literal["Normal", "Warning"], str, str]
 """Kind, reason and message of an Event."""

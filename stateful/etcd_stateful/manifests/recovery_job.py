@@ -31,7 +31,7 @@ from etcd_stateful.manifests.pod import (
     resources,
 )
 from etcd_stateful.manifests.volume_job import SURVIVOR
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
 
 _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}

@@ -34,7 +34,7 @@ from etcd_stateful.manifests.pod import (
     resources,
 )
 from etcd_stateful.manifests.volume_job import SURVIVOR
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 
 
 def restore_job(

@@ -15,7 +15,7 @@ from etcd_stateful.api.cluster import DEFAULT_STORAGE, EtcdCluster
 from etcd_stateful.api.tls import NO_TLS, Links, dump_links, load_links
 from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.manifests.pod import template
-from etcd_stateful.records import FIRST_EPOCH
+from etcd_stateful.records.bootstrap import FIRST_EPOCH
 from etcd_stateful.untrusted import loads
 from etcd_stateful.versions import Version, parse_version
 

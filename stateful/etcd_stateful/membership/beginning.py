@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful import records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
 from etcd_stateful.membership import links, origin
@@ -25,7 +24,8 @@ from etcd_stateful.membership.bootstrap import first_peers, running_version
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, WriteBootstrap
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap import Bootstrap
 
 LATE_SECONDS: Final = 120.0
 """From the making of its pods to a cluster, images pulled and all; later something is amiss."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful import identity, naming, records
+from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import origin, remembered
@@ -21,6 +21,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records import bootstrap as records
 from etcd_stateful.versions import Version, parse_version
 
 

@@ -15,7 +15,7 @@ from etcd_stateful.membership import bootstrap, survivor
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hold, Step, Wait
 from etcd_stateful.observed.objects import Claim, Job
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.restore import FIELD
 
 

@@ -21,7 +21,7 @@ from etcd_stateful.observed.certificates import Certificates
 from etcd_stateful.observed.members import Alarm, EtcdView, MemberStatus
 from etcd_stateful.observed.objects import Claim, Foreign, Job, Live, Secret
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from etcd_stateful.membership import budget, replicas, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold, Step, Wait
-from etcd_stateful.records import FIRST_EPOCH
+from etcd_stateful.records.bootstrap import FIRST_EPOCH
 
 MOMENT_SECONDS: Final = 120.0
 """From the making of a pod to an etcd in it that leads itself, its image pulled and all."""

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import replicas
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.versions import Version
 
 

@@ -42,7 +42,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.objects import Claim
-from etcd_stateful.successor import Successor, bump, raised_by, successor
+from etcd_stateful.records.successor import Successor, bump, raised_by, successor
 
 FAILED = "RestoreFailed"
 

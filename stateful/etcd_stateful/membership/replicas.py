@@ -13,7 +13,7 @@ from etcd_stateful.membership import roster, survivor
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import Step, WriteBootstrap
 from etcd_stateful.observed.objects import Claim
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 
 
 def wanted(seen: Observation) -> int:

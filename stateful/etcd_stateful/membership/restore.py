@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful import records
 from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store
 from etcd_stateful.membership import filling, leftovers, origin
@@ -27,7 +26,8 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.objects import Claim
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 
 
 def carry_out(seen: Observation) -> Step | None:

@@ -16,7 +16,7 @@ from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.observed.members import Member, MemberStatus
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.records.member import MemberRecord
 
 CAUGHT_UP: Final = 0.9
 """etcd's own measure for a learner that may be promoted (`readyPercentThreshold`)."""

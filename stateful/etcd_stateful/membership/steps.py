@@ -15,7 +15,8 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.objects import Claim, Job
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.records import Bootstrap, MemberRecord
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.ticket import Ticket
 
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful import identity, naming, records
+from etcd_stateful import identity, naming
 from etcd_stateful.membership import ledger, roster
 from etcd_stateful.membership.bootstrap import as_running, is_of_before
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import PushTicket, RecordMember, Step, WriteBootstrap
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.ticket import ClusterState, Finding, Ticket
 
 GATHERING_SECONDS: Final = 10.0

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from etcd_stateful.records import Bootstrap, MemberRecord
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.member import MemberRecord
 
 Live = Mapping[str, Any]
 """An object as the API server stores it."""

@@ -6,7 +6,7 @@ import functools
 from typing import Final
 
 from etcd_stateful import marker, naming, recover, start, wal
-from etcd_stateful.records import FIRST_EPOCH
+from etcd_stateful.records.bootstrap import FIRST_EPOCH
 from etcd_stateful.start_config import Settings
 from etcd_stateful.ticket import Finding, Ticket
 from model.world.state import LOG, UNREADABLE, Content, Job

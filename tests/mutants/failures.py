@@ -189,7 +189,7 @@ MUTANTS: Final = [
         "F14: a quorum that is lost for good is waited for without a word",
     ),
     Mutant(
-        "conditions.py",
+        "status/conditions.py",
         'return Condition("Available", "False", "NoQuorum", away or "no member is ready")',
         'return Condition("Available", "True", "NoQuorum", away or "no member is ready")',
         "F14: available without a quorum",
@@ -219,7 +219,7 @@ MUTANTS: Final = [
         "F21: an edit of etcd's options is passed over in silence",
     ),
     Mutant(
-        "member_status.py",
+        "status/member_status.py",
         "own = status if status and status.member_id == member.member_id else None",
         "own = status",
         "F22: the status of one member is told as another's",

@@ -9,7 +9,7 @@ from mutants.mutant import Mutant
 _ACCESS = "api/access.py"
 _BUDGET = "membership/budget.py"
 _CHILDREN = "membership/children.py"
-_DISRUPTIONS = "disruptions.py"
+_DISRUPTIONS = "status/disruptions.py"
 _DISRUPTION_BUDGET = "manifests/disruption_budget.py"
 _DRIFT = "manifests/drift.py"
 _NETWORK_POLICY = "manifests/network_policy.py"

@@ -44,7 +44,7 @@ MUTANTS: Final = [
         "etcdctl in a pod without certificates is told to use some",
     ),
     Mutant(
-        "conditions.py",
+        "status/conditions.py",
         "        if level is not Level.TLS:\n",
         "        if False:\n",
         "nobody is told that traffic is in plaintext",
@@ -278,7 +278,7 @@ MUTANTS: Final = [
         "claims go on saying https once TLS is off",
     ),
     Mutant(
-        "conditions.py",
+        "status/conditions.py",
         "        if level is not Level.TLS:\n",
         "        if level is Level.PLAINTEXT:\n",
         "traffic is said to be encrypted while some of it is not",

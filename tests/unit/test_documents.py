@@ -124,7 +124,7 @@ def test_every_reason_of_a_condition_is_explained() -> None:
     section = OPERATIONS.partition("## Reasons of conditions")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|([^|]*)\|(.*)\|$", section, re.MULTILINE)
     explained = {one for _, cell in rows for one in re.findall(r"`([A-Z][A-Za-z]+)`", cell)}
-    modules = ("conditions.py", "changing.py", "disruptions.py")
+    modules = ("status/conditions.py", "status/transitions.py", "status/disruptions.py")
     found = {one for module in modules for one in words_in(module)}
 
     table = OPERATIONS.partition("| condition | True means")[2].partition("\n\n")[0]

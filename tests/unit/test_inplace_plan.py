@@ -29,11 +29,11 @@ from etcd_stateful.membership.steps import (
     Wait,
 )
 from etcd_stateful.observed.objects import Job
-from etcd_stateful.progress import restoring
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.successor import bump, raised_by
 from etcd_stateful.restore import BUMP
+from etcd_stateful.status.restore_progress import restoring
 
 MOST = 600
 

@@ -13,7 +13,6 @@ from world_certificates import OVERLAP, TURN, CertificateWorld
 from worlds import Conflict, drive, is_write, labels
 
 from etcd_stateful.certificates import AUTHORITY_SECONDS, DAY
-from etcd_stateful.conditions import all_conditions
 from etcd_stateful.membership.finality import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
@@ -27,7 +26,8 @@ from etcd_stateful.membership.steps import (
     Step,
 )
 from etcd_stateful.observed.members import Alarm
-from etcd_stateful.outcome import Outcome
+from etcd_stateful.status.conditions import all_conditions
+from etcd_stateful.status.outcome import Outcome
 
 TURNS = ["begin", "take over", "end"]
 LONG = int((KUBELET_SECONDS + OVERLAP) / TURN) + 2

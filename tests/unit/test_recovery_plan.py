@@ -11,7 +11,6 @@ from recovery_world import JOB, RecoveryWorld, formed, lost
 from worlds import UID, Conflict, drive, is_write, labels
 
 from etcd_stateful import identity, naming
-from etcd_stateful.conditions import LONGEST, all_conditions
 from etcd_stateful.membership import survivor
 from etcd_stateful.membership.finality import is_final
 from etcd_stateful.membership.observation import Observation
@@ -33,12 +32,13 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.members import MemberStatus
 from etcd_stateful.observed.objects import Claim
 from etcd_stateful.observed.pods import StartAnswer
-from etcd_stateful.outcome import Outcome
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.member import MemberRecord, load_member, member_annotations
-from etcd_stateful.status import render
+from etcd_stateful.status.conditions import LONGEST, all_conditions
+from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.rendering import render
 from etcd_stateful.ticket import Finding
 
 

@@ -54,7 +54,7 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
-from etcd_stateful.outcome import Outcome
+from etcd_stateful.status.outcome import Outcome
 
 log = logging.getLogger(__name__)
 

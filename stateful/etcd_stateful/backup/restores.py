@@ -41,7 +41,7 @@ HELD: Final = "Held"
 FAILED: Final = "Failed"
 WORKING: Final = "Working"
 DONE: Final = "Done"
-"""The states in a cluster's `status.restore`, which `progress.py` writes."""
+"""The states in a cluster's `status.restore`, which `status.restore_progress` writes."""
 
 
 @dataclass(frozen=True, slots=True)

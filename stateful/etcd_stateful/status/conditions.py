@@ -17,17 +17,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
-from etcd_stateful.changing import recovering, scaling, upgrading
-from etcd_stateful.dating import dated
-from etcd_stateful.disruptions import drains_blocked
+from etcd_stateful.condition_times import dated
 from etcd_stateful.membership import issued, links, switch
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import PAUSED
 from etcd_stateful.membership.rotation import under_way
 from etcd_stateful.membership.steps import Hold, Settled, Wait
-from etcd_stateful.outcome import Condition, Outcome
-from etcd_stateful.serving import expected, not_serving, serving
+from etcd_stateful.status.disruptions import drains_blocked
+from etcd_stateful.status.outcome import Condition, Outcome
+from etcd_stateful.status.serving import expected, not_serving, serving
+from etcd_stateful.status.transitions import recovering, scaling, upgrading
 
 LONGEST: Final = 1024
 

@@ -16,7 +16,7 @@ from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold
-from etcd_stateful.outcome import Condition, Outcome
+from etcd_stateful.status.outcome import Condition, Outcome
 from etcd_stateful.versions import Version, reported_version
 
 

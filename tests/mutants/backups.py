@@ -15,7 +15,7 @@ _INTEGRITY = "backup/integrity.py"
 _JOB = "manifests/backup_job.py"
 _JOBS = "manifests/jobs.py"
 _NAMES = "backup/names.py"
-_ORDER_OF_RESTORE = "restore.py"
+_ORDER_OF_RESTORE = "jobs/restore.py"
 _PLAN = "backup/plan.py"
 _PRUNING = "operator/etcd_operator/backup/pruning.py"
 _RECORDS = "records/bootstrap.py"
@@ -628,7 +628,7 @@ MUTANTS: Final = [
         "a container that needs no credentials has them",
     ),
     Mutant(
-        "restore.py",
+        "jobs/restore.py",
         "    if size <= quota:\n",
         "    if True:\n",
         "the volumes of before go for a cluster that takes no write",
@@ -640,13 +640,13 @@ MUTANTS: Final = [
         "the volumes of before go for a cluster that takes no write",
     ),
     Mutant(
-        "restore.py",
+        "jobs/restore.py",
         '        "--mark-compacted",\n',
         "",
         "watchers miss what was lost, and are not told",
     ),
     Mutant(
-        "restore.py",
+        "jobs/restore.py",
         '        f"--bump-revision={bump}",\n',
         "",
         "revisions go back in time",

@@ -25,7 +25,7 @@ _TICKETS = "membership/tickets.py"
 
 MUTANTS: Final = [
     Mutant(
-        "start_config.py",
+        "start/configuration.py",
         '            "initial-cluster-state": "existing",\n',
         '            "initial-cluster-state": "new",\n',
         "F1: a container that restarts on an emptied volume begins a second cluster",

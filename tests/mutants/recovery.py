@@ -9,7 +9,7 @@ from mutants.mutant import Mutant
 _GATEWAY = "operator/etcd_operator/recover/gateway.py"
 _QUORUM = "membership/quorum.py"
 _RECORDS = "records/bootstrap.py"
-_RECOVER = "recover.py"
+_RECOVER = "jobs/recover.py"
 _RECOVERY = "membership/recovery.py"
 _REMEMBERED = "membership/remembered.py"
 _REPLICAS = "membership/replicas.py"

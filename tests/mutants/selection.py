@@ -158,7 +158,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         *_SCHEDULES,
     ),
     "operator/etcd_operator/queue/workqueue.py": ("test_shell_workqueue.py",),
-    "restore.py": _RESTORES,
+    "jobs/restore.py": _RESTORES,
     "api/pod.py": ("test_api_*.py",),
     "api/cluster.py": ("test_api_*.py", _ROLL),
     "api/tls.py": ("test_api_refused.py", *_TLS),
@@ -365,10 +365,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/cluster/reconcile.py": (_CONFIRM, "test_status_unasked.py", *_SPACE),
     "operator/etcd_operator/cluster/report.py": ("test_tls_passes.py",),
     "operator/etcd_operator/cluster/stalls.py": ("test_stalled.py",),
-    "recover.py": ("test_recover.py",),
+    "jobs/recover.py": ("test_recover.py",),
     "status/serving.py": ("test_conditions.py",),
-    "start.py": ("test_start.py", "test_start_marker.py"),
-    "start_config.py": ("test_start_config.py",),
+    "start/rules.py": ("test_start.py", "test_start_marker.py"),
+    "start/configuration.py": ("test_start_config.py",),
     "untrusted.py": ("test_fuzz_parsers.py", "test_membership_records.py"),
 }
 """The tests beside a file. They are asked first, and mostly know."""

@@ -182,7 +182,7 @@ MUTANTS: Final = [
         "members are told another URL than is on record",
     ),
     Mutant(
-        "recover.py",
+        "jobs/recover.py",
         '        content[key] = content[key].replace("https://", "http://")\n',
         "        pass\n",
         "the survivor's etcd looks for certificates that the Job does not mount",
@@ -230,7 +230,7 @@ MUTANTS: Final = [
         "who joins half-way is not found once it restarts",
     ),
     Mutant(
-        "start_config.py",
+        "start/configuration.py",
         "_own_urls(settings, taken.initial_cluster),\n",
         "_peer_url(settings),\n",
         "who joins half-way is refused by its own etcd",

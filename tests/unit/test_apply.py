@@ -52,7 +52,7 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.observed.members import Alarm, Member
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.member import MemberRecord, load_member
-from etcd_stateful.ticket import Ticket
+from etcd_stateful.start.ticket import Ticket
 
 ADDRESS = "10.0.0.1"
 BOOTSTRAP = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3")

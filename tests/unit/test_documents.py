@@ -21,8 +21,8 @@ from etcd_stateful.api.cluster import DEFAULT_STORAGE, parse_cluster
 from etcd_stateful.api.quantity import parse_quantity
 from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.api.schedule import parse_schedule
+from etcd_stateful.jobs.restore import too_small
 from etcd_stateful.manifests.statefulset import stateful_set
-from etcd_stateful.restore import too_small
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/**/README.md")})

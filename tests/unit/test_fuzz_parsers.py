@@ -21,7 +21,7 @@ from etcd_operator.etcd import fields as etcd_fields
 from etcd_operator.kube import tables
 from etcd_operator.kube.api import KubeError
 from etcd_operator.objects import last_words, trouble
-from etcd_stateful import identity, marker, restore, start_config, ticket, wal
+from etcd_stateful import identity
 from etcd_stateful.api.backup import RefusedBackup, parse_backup
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.schedule import RefusedSchedule, parse_schedule
@@ -31,13 +31,15 @@ from etcd_stateful.backup import credentials, manifest, order, outcome
 from etcd_stateful.backup.measurement import NEVER, Hash, Measured
 from etcd_stateful.backup.named import Chosen
 from etcd_stateful.backup.others import Found, Others
+from etcd_stateful.jobs import restore
+from etcd_stateful.jobs.recover import parse_order
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.accounts import Accounts
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.successor import Successor
-from etcd_stateful.recover import parse_order
-from etcd_stateful.ticket import NotGenuine
+from etcd_stateful.start import configuration, marker, ticket, wal
+from etcd_stateful.start.ticket import NotGenuine
 
 KEY = b"k" * 32
 DEEP = "[" * 3_000
@@ -203,10 +205,10 @@ def test_an_id_in_the_status(text: str) -> None:
     )
 )
 def test_the_environment_of_start_and_recover(environment: dict[str, str]) -> None:
-    for parse in (start_config.parse_settings, parse_order):
+    for parse in (configuration.parse_settings, parse_order):
         try:
             parse(environment)
-        except start_config.BadSettings:
+        except configuration.BadSettings:
             continue
 
 
@@ -311,12 +313,12 @@ DOCUMENTS = {
     "restore's order": Document(
         json.loads(restore.serialise(1, 2, STORE, "3.7.3")),
         lambda text: restore.parse_order(POD | {"RESTORE": text}),
-        (start_config.BadSettings,),
+        (configuration.BadSettings,),
     ),
     "recovery's order": Document(
         {"memberID": "1", "clusterID": "2"},
         lambda text: parse_order(POD | {"RECOVERY": text}),
-        (start_config.BadSettings,),
+        (configuration.BadSettings,),
     ),
     "bootstrap record": Document(
         json.loads(dump_bootstrap(RECORD)), load_bootstrap, (BadRecord,)

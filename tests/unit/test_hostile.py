@@ -24,8 +24,8 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership.steps import EtcdChange, PushTicket, Settled
 from etcd_stateful.records import bootstrap as records
-from etcd_stateful.start_config import own_entry, parse_settings, run_config, ticket_config
-from etcd_stateful.ticket import Ticket
+from etcd_stateful.start.configuration import own_entry, parse_settings, run_config, ticket_config
+from etcd_stateful.start.ticket import Ticket
 
 IMAGE = "operator:1"
 OPERATOR = OperatorPods("operators", {"app": "etcd-operator"})

@@ -17,6 +17,7 @@ from restore_world import FIRST, backup, place
 from worlds import UID, Data, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
+from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.membership import inplace, replicas
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -32,7 +33,6 @@ from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.successor import bump, raised_by
-from etcd_stateful.restore import BUMP
 from etcd_stateful.status.restore_progress import restoring
 
 MOST = 600

@@ -25,7 +25,7 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import load_bootstrap
-from etcd_stateful.start_config import own_entry, parse_settings
+from etcd_stateful.start.configuration import own_entry, parse_settings
 from etcd_stateful.versions import Version
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -40,7 +40,7 @@ from etcd_stateful.membership.steps import (
     WriteBootstrap,
 )
 from etcd_stateful.observed.pods import StartAnswer
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 
 SIZES = range(1, 8)
 STORAGE = pytest.mark.parametrize(

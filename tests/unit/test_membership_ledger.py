@@ -15,7 +15,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Settled, WriteBootstrap
 from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.records.member import MemberRecord
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 
 GONE = 0xA0
 """A member that was removed."""

@@ -14,7 +14,7 @@ from etcd_stateful.membership.steps import Settled, Wait
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.pods import StartAnswer
 from etcd_stateful.records.bootstrap import Bootstrap
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 

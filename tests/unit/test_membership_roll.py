@@ -15,7 +15,7 @@ from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
 from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.pods import StartAnswer
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 
 EMPTY_DIR = {"emptyDir": {}}
 LABEL = {"pod": {"labels": {"team": "a"}}}

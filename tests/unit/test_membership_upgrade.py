@@ -27,7 +27,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.observed.members import Alarm
 from etcd_stateful.observed.pods import StartAnswer
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"

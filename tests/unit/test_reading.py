@@ -16,7 +16,7 @@ from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import dump_bootstrap
 from etcd_stateful.records.member import MemberRecord, member_annotations
-from etcd_stateful.start import FOUND_DATA
+from etcd_stateful.start.rules import FOUND_DATA
 from etcd_stateful.versions import Version
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z

@@ -15,7 +15,7 @@ from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait
 from etcd_stateful.observed.pods import StartAnswer
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 
 
 def recovered() -> RecoveryWorld:

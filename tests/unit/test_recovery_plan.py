@@ -36,10 +36,10 @@ from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.member import MemberRecord, load_member, member_annotations
+from etcd_stateful.start.ticket import Finding
 from etcd_stateful.status.conditions import LONGEST, all_conditions
 from etcd_stateful.status.outcome import Outcome
 from etcd_stateful.status.rendering import render
-from etcd_stateful.ticket import Finding
 
 
 def hold(step: Step, reason: str, *words: str) -> Hold:

@@ -11,6 +11,7 @@ from restore_world import RESTORE, RestoreWorld, born
 from worlds import body, drive, is_write, labels
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
+from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.manifests.jobs import REUSING
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
@@ -28,7 +29,6 @@ from etcd_stateful.membership.steps import (
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 from etcd_stateful.records.member import MemberRecord
-from etcd_stateful.restore import BUMP
 
 
 def steps(world: RestoreWorld, most: int = 200) -> list[str]:

@@ -17,7 +17,7 @@ from etcd_stateful.observed.objects import Claim, Secret
 from etcd_stateful.observed.pods import Pod, StartAnswer
 from etcd_stateful.records.errors import BadRecord
 from etcd_stateful.records.member import load_member
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 from etcd_stateful.versions import parse_version
 
 if TYPE_CHECKING:

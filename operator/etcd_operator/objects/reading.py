@@ -24,7 +24,7 @@ from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records.bootstrap_json import load_bootstrap
 from etcd_stateful.records.errors import BadRecord, NewerRecord
 from etcd_stateful.records.member import MemberRecord, load_member
-from etcd_stateful.start import FOUND_DATA
+from etcd_stateful.start.rules import FOUND_DATA
 from etcd_stateful.versions import Version, parse_version
 
 Object = Mapping[str, Any]

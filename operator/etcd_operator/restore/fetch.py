@@ -11,12 +11,11 @@ from etcd_operator.backup.beside import manifest_beside
 from etcd_operator.backup.saving import BrokenOff, save
 from etcd_operator.backup.sink import Sink, StoreFailed
 from etcd_operator.start import volume
-from etcd_stateful import marker
 from etcd_stateful.api.stores import not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
-from etcd_stateful.restore import (
+from etcd_stateful.jobs.restore import (
     FOLDER,
     SNAPSHOT,
     Order,
@@ -26,6 +25,7 @@ from etcd_stateful.restore import (
     why_not,
     why_not_restored,
 )
+from etcd_stateful.start import marker
 
 log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.identity import to_hex
+from etcd_stateful.jobs.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
 from etcd_stateful.manifests import volume_job
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.jobs import job_spec
@@ -32,7 +33,6 @@ from etcd_stateful.manifests.pod import (
 )
 from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.records.bootstrap import Bootstrap
-from etcd_stateful.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
 
 _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from etcd_stateful import naming, restore
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
+from etcd_stateful.jobs import restore
 from etcd_stateful.manifests import volume_job
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.jobs import (

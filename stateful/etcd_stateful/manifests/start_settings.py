@@ -1,6 +1,6 @@
 """START_SETTINGS: what a pod's `start` is told, and what can be read off it about a live pod.
 
-`start_config.parse_settings` is the other end.
+`start.configuration.parse_settings` is the other end.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from etcd_stateful.membership.observation import Observation, is_latched, record
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
 from etcd_stateful.membership.tickets import may_adopt
 from etcd_stateful.observed.pods import Pod
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 
 
 def cannot_form(seen: Observation) -> Step | None:

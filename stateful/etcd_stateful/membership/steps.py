@@ -17,7 +17,7 @@ from etcd_stateful.observed.objects import Claim, Job
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.records.member import MemberRecord
-from etcd_stateful.ticket import Ticket
+from etcd_stateful.start.ticket import Ticket
 
 
 @dataclass(frozen=True, slots=True)

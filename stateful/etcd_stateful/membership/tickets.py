@@ -20,7 +20,7 @@ from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.member import MemberRecord
-from etcd_stateful.ticket import ClusterState, Finding, Ticket
+from etcd_stateful.start.ticket import ClusterState, Finding, Ticket
 
 GATHERING_SECONDS: Final = 10.0
 """How long first tickets wait for the slowest pod. Members that start together resolve each other's

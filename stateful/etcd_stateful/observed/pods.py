@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from etcd_stateful import versions
 from etcd_stateful.api.tls import AS_MADE, Levels, Trust
 from etcd_stateful.records.member import MemberRecord
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from typing import Final
 from etcd_stateful import identity
 from etcd_stateful.api.tls import NO_TLS, Links
 from etcd_stateful.backup.named import Chosen
+from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.records.accounts import NO_ACCOUNTS, Accounts
 from etcd_stateful.records.successor import Successor
-from etcd_stateful.restore import BUMP
 
 FIRST_EPOCH: Final = 1
 """Restore and recovery raise the epoch, which fences every volume of the one before."""

@@ -25,9 +25,9 @@ from start_pods import Pod, World, binary
 from etcd_operator.applied import Declined, Done
 from etcd_operator.etcd.changes import change
 from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
-from etcd_stateful import ticket
 from etcd_stateful.membership import steps
 from etcd_stateful.observed.members import EtcdView, MemberStatus
+from etcd_stateful.start import ticket
 
 T = TypeVar("T")
 

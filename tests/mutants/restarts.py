@@ -143,7 +143,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    awaited.every_pod_serves,\n    blocked.unformed,\n    switch.addresses,\n",
+        "    awaited.every_pod_serves,\n    blocked.unformed,\n",
         "    blocked.unformed,\n    _Starts(roll.next_pod),\n    awaited.every_pod_serves,\n",
         "the next pod is restarted before the last one serves",
     ),

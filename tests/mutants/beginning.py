@@ -6,7 +6,7 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_BEGINNING = "membership/beginning.py"
+_ATTEMPTS = "membership/attempts.py"
 _BOOTSTRAP = "membership/bootstrap.py"
 _PLANNER = "membership/planner.py"
 _REMEMBERED = "membership/remembered.py"
@@ -16,14 +16,14 @@ _TICKETS = "membership/tickets.py"
 MUTANTS: Final = [
     # How a cluster begins.
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "    if (source := seen.cluster.restore) is not None:\n",
         "    if (source := seen.cluster.restore) is not None and False:\n",
         "a backup that is named before anything is made is taken no notice of (I11)",
     ),
     Mutant(
         _PLANNER,
-        "    beginning.without_backup,\n",
+        "    attempts.without_backup,\n",
         "",
         "a backup that is named once tickets are out ends in an empty cluster (I11)",
     ),
@@ -34,55 +34,55 @@ MUTANTS: Final = [
         "a restore shares its token with an attempt that was given up (I4)",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "    if bootstrap.latched or seen.etcd is not None:\n        return None",
         "    if bootstrap.latched:\n        return None",
         "another attempt while etcd answers",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "if not all(pod and pod.waits_empty for pod in pods):",
         "if not any(pod and pod.waits_empty for pod in pods):",
         "another attempt beside a member with data (I11)",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "    if not spent and (bootstrap.issued or not _differs(seen, following)):\n",
         "    if False:\n",
         "attempts without end while a claim is being deleted",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "if not _is_open(record) or record.issued or _has_left_traces(seen):",
         "if not _is_open(record) or _has_left_traces(seen):",
         "an edit begins anew beside tickets that may be under way (I4)",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "if not _is_open(record) or record.issued or _has_left_traces(seen):",
         "if not _is_open(record) or record.issued:",
         "an edit begins anew beside the data of an attempt before (I11)",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "    on_claims = any(claim.record or claim.damage for claim in seen.claims)\n",
         "    on_claims = False\n",
         "an edit begins anew beside a claim that is recorded as a member's (I11)",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "following = _following(seen, max(seen.replicas, seen.cluster.size))",
         "following = _following(seen, seen.cluster.size)",
         "an edited size leaves pods without a member until it has formed",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         " or any(_may_have_data(pod) for pod in seen.pods):",
         ":",
         "a pod with data is made again for ever, for the want of an image",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "(following.version, following.links, len(following.members)) != now",
         "(following.version, following.links) != now[:2]",
         "an edited size is not taken before anything is made",
@@ -94,13 +94,13 @@ MUTANTS: Final = [
         "a first ticket for a pod of another version than is on record (I9)",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "size = max(len(pods), seen.cluster.size)",
         "size = seen.cluster.size",
         "an edited size leaves pods that can never start",
     ),
     Mutant(
-        _BEGINNING,
+        _ATTEMPTS,
         "return bool(run and pod.waits_empty and pod.answer and pod.answer.challenge != run)",
         "return bool(run and pod.waits_empty)",
         "a run that may still have its ticket counts as one that has spent it",

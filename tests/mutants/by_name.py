@@ -126,8 +126,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/observe.py",
-        "if not (name := origin.sought(base) or inplace.sought(base)):",
-        "if not (name := inplace.sought(base)):",
+        "if not (name := origin.sought(base) or in_place_request.sought(base)):",
+        "if not (name := in_place_request.sought(base)):",
         "the EtcdBackup is never looked up",
     ),
 ]

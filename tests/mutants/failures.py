@@ -171,7 +171,7 @@ MUTANTS: Final = [
         "F12: each pod that stops costs its member the place",
     ),
     Mutant(
-        "membership/beginning.py",
+        "membership/attempts.py",
         "    if bootstrap.latched or seen.etcd is not None:\n        return None",
         "    if seen.etcd is not None:\n        return None",
         "F13: after the loss of all volumes an empty cluster is begun (I4, I11)",

@@ -110,11 +110,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "manifests/jobs.py": ("test_hostile_backups.py", "test_restore_plan.py", *_BACKUPS),
     "manifests/trial_job.py": _BACKUPS,
     "manifests/restore_job.py": _RESTORES,
-    "membership/inplace.py": _IN_PLACE,
+    "membership/in_place_request.py": _IN_PLACE,
     "membership/larger.py": ("test_membership_larger.py",),
     "membership/space.py": (*_SPACE, "test_membership_certificates.py"),
     "membership/origin.py": (*_BY_NAME, "test_restore_added.py"),
-    "membership/replacement.py": (*_IN_PLACE, "test_membership_going_back.py"),
+    "membership/in_place.py": (*_IN_PLACE, "test_membership_going_back.py"),
     "membership/restore.py": _RESTORES,
     "operator/etcd_operator/cluster/pauses.py": _SPACE,
     "operator/etcd_operator/objects/jobs.py": _SPACE,
@@ -217,7 +217,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _UPGRADE,
         "test_membership_quorum.py",
     ),
-    "membership/beginning.py": (
+    "membership/attempts.py": (
         "test_membership_beginning.py",
         "test_membership_rules.py",
         "test_restore_added.py",

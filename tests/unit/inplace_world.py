@@ -21,7 +21,7 @@ from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
 from etcd_stateful.backup.named import stored_last
 from etcd_stateful.manifests.volume_job import SURVIVOR
-from etcd_stateful.membership import inplace
+from etcd_stateful.membership import in_place_request
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteClaim, PushTicket, Settled
@@ -59,7 +59,7 @@ class InPlaceWorld(RestoreWorld):
             ordinal: replace(one, revision=self.revision) for ordinal, one in seen.statuses.items()
         }
         seen = replace(seen, restore=restores.replacing(self.restore), statuses=said)
-        if not (name := inplace.sought(seen)):
+        if not (name := in_place_request.sought(seen)):
             return seen
         return replace(seen, backup=stored_last(name, self.backups.get(name)))
 

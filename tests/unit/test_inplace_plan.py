@@ -18,7 +18,7 @@ from worlds import UID, Data, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
 from etcd_stateful.jobs.restore import BUMP
-from etcd_stateful.membership import inplace, replicas
+from etcd_stateful.membership import in_place_request, replicas
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -613,7 +613,7 @@ class TestWhatIsRefused:
         assert seen.secret is not None
         busy = replace(seen.secret, bootstrap=replace(world.record, survivor="c-1"))
 
-        assert "recovery" in inplace.why_not(replace(seen, secret=busy))
+        assert "recovery" in in_place_request.why_not(replace(seen, secret=busy))
 
     def test_a_claim_of_another_cluster_is_never_deleted(self) -> None:
         """At the ordinal that the successor was to have."""

@@ -26,7 +26,7 @@ from worlds import (
 )
 
 from etcd_stateful import naming
-from etcd_stateful.membership import beginning, bootstrap, replicas, tickets
+from etcd_stateful.membership import attempts, bootstrap, replicas, tickets
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -320,8 +320,8 @@ class TestAnotherAttempt:
         world.turn()
         view = EtcdView(world.record.cluster_id, ())
 
-        assert beginning.another_attempt(world.observe()) is not None
-        assert beginning.another_attempt(replace(world.observe(), etcd=view)) is None
+        assert attempts.another_attempt(world.observe()) is not None
+        assert attempts.another_attempt(replace(world.observe(), etcd=view)) is None
 
     @pytest.mark.parametrize(("edited", "expected"), [(1, 3), (5, 5)])
     def test_a_size_edited_meanwhile_only_adds_members(self, edited: int, expected: int) -> None:

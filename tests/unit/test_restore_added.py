@@ -10,7 +10,7 @@ from restore_world import FIRST, LATER, RESTORE, RestoreWorld, backup, named, pl
 from worlds import body, drive, labels, until
 
 from etcd_stateful.backup.named import Chosen
-from etcd_stateful.membership import beginning, origin
+from etcd_stateful.membership import attempts, origin
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, PushTicket, Settled, Wait, WriteBootstrap
 
@@ -161,7 +161,7 @@ class TestTooLate:
         world.apply(until(world, "push c-0 new"))
         world.edit(bootstrap=ASKED)
 
-        assert "spec.bootstrap.restore was added" in beginning.in_words(world.observe())
+        assert "spec.bootstrap.restore was added" in attempts.in_words(world.observe())
 
     def test_a_formed_cluster_goes_on(self) -> None:
         world = RestoreWorld(body(3))
@@ -170,4 +170,4 @@ class TestTooLate:
 
         assert drive(world, idle=3) == Settled()
         assert world.jobs == []
-        assert beginning.without_backup(world.observe()) is None
+        assert attempts.without_backup(world.observe()) is None

@@ -47,7 +47,7 @@ from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.backup import named, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership import inplace, links, origin
+from etcd_stateful.membership import in_place_request, links, origin
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.objects import Foreign
 from etcd_stateful.observed.pods import Pod
@@ -276,7 +276,7 @@ class Observer:
 
     async def _with_backup(self, base: Observation) -> Observation:
         """With what the EtcdBackup has stored that the cluster is to be restored from."""
-        if not (name := origin.sought(base) or inplace.sought(base)):
+        if not (name := origin.sought(base) or in_place_request.sought(base)):
             return base
         found = await self._finder.find(ETCD_BACKUPS, base.cluster.namespace, name)
         return replace(base, backup=named.stored_last(name, found))

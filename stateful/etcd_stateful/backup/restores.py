@@ -7,7 +7,7 @@ An EtcdBackup by name is looked up before the Job is made, and the Job's order i
 was found: the cluster is made from that, whatever the EtcdBackup says by then.
 
     a cluster of that name -> `spec.replace` names its ID -> its own passes carry it out
-    (`membership/replacement.py`) -> what they say in `status.restore` is told here
+    (`membership/in_place.py`) -> what they say in `status.restore` is told here
 
 A cluster that is there is touched only by a spec that names its ID.
 """

@@ -2,7 +2,7 @@
 latched once it has formed (I4, I7).
 
 An attempt that can no longer form a cluster, because every one of its volumes is still or again
-empty, is followed by another with its own token (`beginning`).
+empty, is followed by another with its own token (`attempts`).
 """
 
 from __future__ import annotations

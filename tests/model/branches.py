@@ -142,7 +142,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "filling": "a volume that is filled from a backup: tests/unit",
     "in_place": "a human's EtcdRestore in place: tests/unit",
     "attempts.without_backup": "a cluster that is to be born from a backup: tests/unit",
-    "origin": "a cluster that is born from a backup: tests/unit",
+    "bootstrap_source": "a cluster that is born from a backup: tests/unit",
     "recovery._strangers_stopped": "no pods but its own in the model: tests/unit",
     "roll.not_looked_at": "the model's StatefulSet controller sees edits at once: tests/unit",
     "upgrade.let_in: Wait": "the model's StatefulSet controller sees edits at once: tests/unit",

@@ -28,7 +28,7 @@ MUTANTS: Final = [
         "a backup that is named once tickets are out ends in an empty cluster (I11)",
     ),
     Mutant(
-        "membership/origin.py",
+        "membership/bootstrap_source.py",
         "    attempt = recorded(seen).attempt + 1\n",
         "    attempt = recorded(seen).attempt\n",
         "a restore shares its token with an attempt that was given up (I4)",

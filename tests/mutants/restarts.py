@@ -9,8 +9,8 @@ from mutants.mutant import Mutant
 _APPLY = "operator/etcd_operator/cluster/apply.py"
 _AWAITED = "membership/awaited.py"
 _CHILDREN = "membership/children.py"
-_FINALITY = "membership/finality.py"
 _GOING_BACK = "membership/going_back.py"
+_IRREVERSIBLE = "membership/irreversible.py"
 _OBSERVE = "operator/etcd_operator/cluster/observe.py"
 _PLANNER = "membership/planner.py"
 _QUORUM = "membership/quorum.py"
@@ -463,25 +463,25 @@ MUTANTS: Final = [
     ),
     # The second look at what nothing undoes.
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         "    steps.DeleteClaim,\n    steps.DeletePod,",
         "    steps.DeletePod,",
         "a claim is deleted on the word of an old view (I6)",
     ),
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         "    steps.DeletePod,\n",
         "",
         "a pod is deleted on the word of an old view (I1)",
     ),
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         "    steps.MemberRemove,\n",
         "",
         "a member is removed on the word of an old view (I1)",
     ),
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         "            steps.ApplyChild(final=final)\n            | steps.Write",
         "            steps.Write",
         "replicas are lowered on the word of an old view (I5)",
@@ -535,7 +535,7 @@ MUTANTS: Final = [
         "the second look sees pods of before",
     ),
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         'return isinstance(step, steps.ApplyChild) and step.kind in {"Service", "NetworkPolicy"}',
         "return isinstance(step, steps.ApplyChild)",
         "replicas and budgets go by what members said before (I5)",

@@ -7,8 +7,8 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _CRON = "operator/etcd_operator/backups/cron.py"
-_MADE = "backup/made.py"
-_OTHERS = "backup/others.py"
+_MADE = "backup/scheduled.py"
+_OTHERS = "backup/foreign_files.py"
 _OUTCOME = "backup/outcome.py"
 _RETENTION = "backup/retention.py"
 _SCHEDULE = "api/schedule.py"

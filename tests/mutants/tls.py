@@ -32,7 +32,7 @@ MUTANTS: Final = [
         "a cluster from before TLS that lost its records locks its clients out",
     ),
     Mutant(
-        "backup/recorded.py",
+        "backup/recorded_cluster.py",
         " if not (wish or link.is_encrypted)}\n",
         " if False}\n",
         "a plaintext cluster that is made again locks its clients out",

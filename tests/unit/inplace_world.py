@@ -19,7 +19,7 @@ from worlds import body, drive, is_write
 
 from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
-from etcd_stateful.backup.named import stored_last
+from etcd_stateful.backup.reference import stored_last
 from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import in_place_request
 from etcd_stateful.membership.observation import Observation

@@ -28,9 +28,9 @@ from etcd_stateful.api.schedule import RefusedSchedule, parse_schedule
 from etcd_stateful.api.stores import Store
 from etcd_stateful.api.tls import Issuer, Link, Links
 from etcd_stateful.backup import credentials, manifest, order, outcome
+from etcd_stateful.backup.foreign_files import Found, Others
 from etcd_stateful.backup.measurement import NEVER, Hash, Measured
-from etcd_stateful.backup.named import Chosen
-from etcd_stateful.backup.others import Found, Others
+from etcd_stateful.backup.reference import Chosen
 from etcd_stateful.jobs import restore
 from etcd_stateful.jobs.recover import parse_order
 from etcd_stateful.records import bootstrap as records

@@ -18,7 +18,7 @@ from etcd_stateful.api.auth import Auth
 from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Level, Levels, Link, Links
 from etcd_stateful.membership import switch
 from etcd_stateful.membership.accounts import AuthView
-from etcd_stateful.membership.finality import is_final
+from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (

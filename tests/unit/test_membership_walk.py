@@ -17,7 +17,7 @@ import pytest
 from worlds import Conflict, World, body, drive, is_write
 
 from etcd_stateful.membership import ledger
-from etcd_stateful.membership.finality import is_final
+from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait

@@ -12,7 +12,7 @@ from worlds import UID, Conflict, drive, is_write, labels
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership import survivor
-from etcd_stateful.membership.finality import is_final
+from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (

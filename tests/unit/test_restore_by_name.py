@@ -11,8 +11,8 @@ import pytest
 from restore_world import FIELD, FIRST, LATER, RESTORE, RestoreWorld, backup, named, place
 from worlds import body, drive, is_write, labels
 
-from etcd_stateful.backup.named import Chosen
-from etcd_stateful.membership import origin
+from etcd_stateful.backup.reference import Chosen
+from etcd_stateful.membership import bootstrap_source
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import CreateSecret, Hold, Settled, Step, Wait, WriteBootstrap
 from etcd_stateful.records import bootstrap as records
@@ -58,7 +58,7 @@ class TestOnce:
             if not self.goes_to(world, number):
                 return number
             happens(world)
-            assert origin.sought(world.observe()) == "", "it is on record"
+            assert bootstrap_source.sought(world.observe()) == "", "it is on record"
             assert drive(world, idle=3) == Settled(), number
             assert fetched(world) == [FIRST], number
         raise AssertionError("it never ends")
@@ -118,7 +118,7 @@ class TestOnce:
         world.edit(bootstrap=named("another"))
         world.backups.clear()
 
-        assert origin.sought(world.observe()) == ""
+        assert bootstrap_source.sought(world.observe()) == ""
         assert drive(world, idle=2) == Settled()
         assert len(world.jobs) == 1
 

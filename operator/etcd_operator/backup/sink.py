@@ -26,7 +26,7 @@ from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import names, trouble
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.credentials import Access, BadSecret, access, authorities
-from etcd_stateful.backup.others import File
+from etcd_stateful.backup.foreign_files import File
 from etcd_stateful.backup.outcome import Failed, Failure
 
 log = logging.getLogger(__name__)

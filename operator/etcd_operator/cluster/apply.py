@@ -44,7 +44,7 @@ from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
-from etcd_stateful.membership.finality import goes_by_objects
+from etcd_stateful.membership.irreversible import goes_by_objects
 from etcd_stateful.membership.steps import (
     ApplyChild,
     ChangeAuth,

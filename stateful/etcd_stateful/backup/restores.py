@@ -24,10 +24,10 @@ from etcd_stateful.api.backup import JobPod
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import recorded
-from etcd_stateful.backup.named import Awaited, resolved
+from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by
+from etcd_stateful.backup.reference import Awaited, resolved
 from etcd_stateful.identity import to_hex
 
 LOOK_SECONDS: Final = 2.0
@@ -292,7 +292,7 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     version = {"version": described.version} if described.version else {}
     spec = (
         version
-        | recorded.lasting(described.spec)
+        | recorded_cluster.lasting(described.spec)
         | {"bootstrap": {"restore": stores.to_spec(store)}}
     )
     return CreateCluster(

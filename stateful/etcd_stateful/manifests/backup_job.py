@@ -15,7 +15,7 @@ from etcd_stateful.api.backup import LONGEST, EtcdBackup, JobPod
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup import recorded
+from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.deletion import deletion_of, elsewhere
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
@@ -63,7 +63,7 @@ def backup_job(
     """
     spare = last.removeprefix(backup.store.location("")) if backup.policy.keep else ""
     told = replace(order(backup, target), cluster=cluster, spare=spare)
-    return job(backup, run, told, operator_image, recorded.pull_secrets(cluster))
+    return job(backup, run, told, operator_image, recorded_cluster.pull_secrets(cluster))
 
 
 def deletion_job(
@@ -81,7 +81,7 @@ def deletion_job(
     """
     also = elsewhere(backup, stored)
     told = replace(order(backup, None), endpoints=(), action="delete", also=also)
-    pulled = recorded.pull_secrets(cluster)
+    pulled = recorded_cluster.pull_secrets(cluster)
     return job(backup, deletion_of(backup), told, operator_image, pulled)
 
 

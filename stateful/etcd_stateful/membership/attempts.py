@@ -19,7 +19,7 @@ from typing import Final
 
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
-from etcd_stateful.membership import links, origin
+from etcd_stateful.membership import bootstrap_source, links
 from etcd_stateful.membership.bootstrap import first_peers, running_version
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, WriteBootstrap
@@ -40,7 +40,7 @@ def as_edited(seen: Observation) -> Step | None:
     if not _is_open(record) or record.issued or _has_left_traces(seen):
         return None
     if (source := seen.cluster.restore) is not None:
-        return origin.begin_after_all(seen, source, _as_new(seen.cluster))
+        return bootstrap_source.begin_after_all(seen, source, _as_new(seen.cluster))
     following = _following(seen, max(seen.replicas, seen.cluster.size))
     if not _differs(seen, following):
         return None

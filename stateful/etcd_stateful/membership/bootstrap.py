@@ -12,7 +12,7 @@ from dataclasses import replace
 from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.statefulset import version_of
-from etcd_stateful.membership import origin, remembered
+from etcd_stateful.membership import bootstrap_source, remembered
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import (
     CreateSecret,
@@ -77,7 +77,7 @@ def _begin(seen: Observation, name: str) -> Step:
         )
     cluster, size = seen.cluster, seen.cluster.size
     if cluster.restore is not None:
-        return origin.begin(seen, cluster.restore, version)
+        return bootstrap_source.begin(seen, cluster.restore, version)
     peers, links = first_peers(cluster, size), cluster.links
     record = records.first_attempt(cluster.uid, peers, version, links=links)
     return CreateSecret(name, record, f"a cluster of {size} begins")

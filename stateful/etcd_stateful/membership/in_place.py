@@ -20,7 +20,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.named import resolved
+from etcd_stateful.backup.reference import resolved
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import (
     authentication,

@@ -13,7 +13,7 @@ from etcd_stateful import versions
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.named import Awaited
+from etcd_stateful.backup.reference import Awaited
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership.accounts import AuthView

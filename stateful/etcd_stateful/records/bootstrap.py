@@ -11,7 +11,7 @@ from typing import Final
 
 from etcd_stateful import identity
 from etcd_stateful.api.tls import NO_TLS, Links
-from etcd_stateful.backup.named import Chosen
+from etcd_stateful.backup.reference import Chosen
 from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.records.accounts import NO_ACCOUNTS, Accounts
 from etcd_stateful.records.successor import Successor

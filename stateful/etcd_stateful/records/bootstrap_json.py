@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from etcd_stateful import identity
 from etcd_stateful.api.tls import NO_TLS, links_as_json, load_links
-from etcd_stateful.backup.named import chosen_as_json, load_chosen
+from etcd_stateful.backup.reference import chosen_as_json, load_chosen
 from etcd_stateful.records import accounts
 from etcd_stateful.records import successor as successors
 from etcd_stateful.records.accounts import NO_ACCOUNTS

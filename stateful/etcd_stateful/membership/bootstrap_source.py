@@ -14,7 +14,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.source import BackupRef, Source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.named import Chosen, resolved
+from etcd_stateful.backup.reference import Chosen, resolved
 from etcd_stateful.jobs.restore import bump_at
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import CreateSecret, Hold, Step, Wait, WriteBootstrap

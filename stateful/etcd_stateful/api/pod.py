@@ -57,6 +57,7 @@ def options_in_environment(environment: tuple[Reader, ...]) -> dict[str, str]:
 
 
 def read_pod(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodPolicy:
+    """`spec.pod`, with `etcdEnv` as it was read before."""
     domain = pod.text("ClusterDomain")
     if domain and not _DOMAIN.fullmatch(domain):
         pod.problem("ClusterDomain", f"must be like .cluster.local, found {domain[:60]!r}")

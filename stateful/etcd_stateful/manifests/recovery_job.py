@@ -40,6 +40,7 @@ _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
 def recovery_job(
     cluster: EtcdCluster, record: Bootstrap, member_id: int, *, operator_image: str
 ) -> Manifest:
+    """The Job for the survivor that the record names, in the epoch that the recovery begins."""
     notes = {
         SURVIVOR: record.survivor,
         naming.EPOCH: str(record.epoch),

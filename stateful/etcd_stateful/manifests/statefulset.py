@@ -23,6 +23,11 @@ from etcd_stateful.versions import Version, parse_version
 def stateful_set(
     cluster: EtcdCluster, *, replicas: int, operator_image: str, epoch: int = FIRST_EPOCH
 ) -> Manifest:
+    """The StatefulSet of the cluster.
+
+    Args:
+        epoch: whose data `start` looks for on the volumes.
+    """
     described = metadata(cluster, cluster.name)
     described["annotations"] = {naming.VERSION_ANNOTATION: str(cluster.version)}
     if not cluster.links.are_plaintext:

@@ -51,6 +51,7 @@ def job(
 
 
 def labels(cluster: str) -> dict[str, str]:
+    """Labels of such a Job and its pod."""
     return naming.selector(cluster) | {
         naming.LABEL_NAME: LABEL,
         naming.LABEL_COMPONENT: "recovery",
@@ -69,6 +70,7 @@ def environment(cluster: EtcdCluster, member: str, epoch: int) -> list[Manifest]
 
 
 def data_volume(member: str) -> Manifest:
+    """The member's claim, under the name that members mount it by."""
     claim = {"claimName": f"{naming.DATA_VOLUME}-{member}"}
     return {"name": naming.DATA_VOLUME, "persistentVolumeClaim": claim}
 

@@ -13,6 +13,7 @@ from etcd_stateful.observed.members import Alarm
 
 
 def disarm(seen: Observation) -> Step | None:
+    """The next alarm to take back."""
     if seen.etcd is None or not seen.etcd.members:
         return None
     why = ((alarm, _why_over(seen, alarm)) for alarm in seen.alarms)

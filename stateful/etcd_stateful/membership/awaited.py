@@ -10,6 +10,7 @@ from etcd_stateful.observed.pods import Pod
 
 
 def every_pod_serves(seen: Observation) -> Step | None:
+    """Waits for the pod that holds up the others; None once all pods and all voters serve."""
     idle = _for_the_next_image(seen)
     waits = [
         (ordinal, pod)

@@ -121,4 +121,5 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
 
 
 def unformed(seen: Observation) -> Step | None:
+    """Every pod serves, and no linearizable answer has been seen yet."""
     return None if is_latched(seen) else Wait("a quorum to answer for the first time")

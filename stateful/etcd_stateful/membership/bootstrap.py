@@ -97,6 +97,7 @@ def as_running(seen: Observation) -> EtcdCluster:
 
 
 def first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
+    """Peer URLs by member name, for an initial cluster of this size."""
     return {naming.pod(cluster.name, ordinal): cluster.peer_url(ordinal) for ordinal in range(size)}
 
 

@@ -48,6 +48,7 @@ def vital(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
 
 
 def lesser(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
+    """What members form and serve without, as far as it is due yet."""
     if seen.operator is not None:
         yield seen.network_policy, network_policy(seen.cluster, seen.operator)
     if is_latched(seen):

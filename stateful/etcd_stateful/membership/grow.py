@@ -14,6 +14,7 @@ from etcd_stateful.observed.pods import Pod
 
 
 def lowest(seen: Observation) -> Step | None:
+    """Adds a learner at the lowest vacant ordinal that can have one (I2)."""
     if able := _able(seen):
         due = [seat for seat in able if _is_due(seen, seat)]
         return _add(seen, due[0]) if due else _rests(able[0])

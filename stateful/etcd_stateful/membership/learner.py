@@ -22,6 +22,7 @@ only be slow; so it is given up for another's sake, and that once: then nobody i
 
 
 def promote_or_drop(seen: Observation) -> Step | None:
+    """Promotes the learner once it has caught up, or takes it off the list (I2)."""
     seat = roster.learner(seen)
     if seat is None or seat.member is None:
         return None

@@ -58,6 +58,7 @@ def _on_record(seen: Observation) -> Iterator[tuple[str, int]]:
 
 
 def pods_that_answer_with(seen: Observation, ids: Collection[int]) -> list[str]:
+    """Names of the pods whose etcd answers with one of these cluster IDs."""
     served = {at: status.cluster_id for at, status in seen.statuses.items()}
     said = {**seen.strangers, **served}
     return [naming.pod(seen.cluster.name, at) for at in sorted(said) if said[at] in ids]

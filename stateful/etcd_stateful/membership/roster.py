@@ -162,6 +162,7 @@ def unknown_members(seen: Observation) -> tuple[Member, ...]:
 
 
 def voters(seen: Observation) -> list[Seat]:
+    """By ordinal, lowest first."""
     return [seat for seat in seats(seen) if seat.is_voter]
 
 
@@ -171,10 +172,12 @@ def named(seen: Observation, name: str) -> Seat | None:
 
 
 def learner(seen: Observation) -> Seat | None:
+    """The one learner; etcd allows no second (I2)."""
     return next((seat for seat in seats(seen) if seat.is_learner), None)
 
 
 def quorum(size: int) -> int:
+    """How many of so many voters decide."""
     return size // 2 + 1
 
 

@@ -230,12 +230,16 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Leader(Voter):
+    """The leader, by its address and IDs, with the voters that serve beside it."""
+
     others: tuple[Voter, ...] = field(default=(), compare=False)
     """Who serves beside it, to be asked where it only believes itself to be cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberAddLearner:
+    """Add a member without a vote."""
+
     leader: Leader
     peer_url: str
     reason: str
@@ -255,6 +259,8 @@ class MemberUpdate:
 
 @dataclass(frozen=True, slots=True)
 class MemberPromote:
+    """Make the learner a voter."""
+
     leader: Leader
     member_id: int
     reason: str
@@ -262,6 +268,8 @@ class MemberPromote:
 
 @dataclass(frozen=True, slots=True)
 class MemberRemove:
+    """Take a member off the list; nothing brings that ID back."""
+
     leader: Leader
     member_id: int
     reason: str
@@ -308,6 +316,8 @@ class EnableDowngrade:
 
 @dataclass(frozen=True, slots=True)
 class CancelDowngrade:
+    """Take back what etcd's downgrade API was told."""
+
     leader: Leader
     reason: str
 

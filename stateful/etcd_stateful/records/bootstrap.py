@@ -161,6 +161,7 @@ def adopted(
 
 
 def latch(record: Bootstrap) -> Bootstrap:
+    """The record of a cluster that has formed; nothing ever takes it back (I4, I7)."""
     return replace(record, latched=True)
 
 
@@ -202,4 +203,5 @@ def restored(record: Bootstrap, size: int) -> Bootstrap:
 
 
 def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
+    """The record with or without a note that `spec.recovery` came while a quorum answered."""
     return replace(record, declined=declined)

@@ -30,6 +30,7 @@ class MemberRecord:
 
 
 def member_annotations(record: MemberRecord) -> dict[str, str]:
+    """The record as annotations of a claim; read back by `load_member`."""
     scheme = {naming.PEER_SCHEME: "https"} if record.peer_scheme == "https" else {}
     return {
         **scheme,

@@ -33,6 +33,7 @@ LONGEST: Final = 1024
 
 
 def accepted(outcome: Outcome) -> Condition:
+    """Whether a cluster can be made from the spec."""
     if outcome.refused:
         return Condition("Accepted", "False", outcome.refused.reason, str(outcome.refused))
     seen = outcome.observation

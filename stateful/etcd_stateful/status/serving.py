@@ -30,6 +30,7 @@ def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:
 
 
 def serving(seen: Observation, ordinals: list[int]) -> list[int]:
+    """Those of the ordinals whose pod takes traffic."""
     ready = {pod.ordinal for pod in seen.pods if pod.takes_traffic}
     return [ordinal for ordinal in ordinals if ordinal in ready]
 

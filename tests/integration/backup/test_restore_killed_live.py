@@ -43,7 +43,7 @@ from pathlib import Path
 from etcd_operator.leaving import leave
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start.journal import Journal
-from etcd_stateful.restore import parse_order
+from etcd_stateful.jobs.restore import parse_order
 order, journal = parse_order(os.environ), Journal("/dev/stderr", "restore")
 leave(run("fetch", order, Path(sys.argv[1]), journal, secret=sys.argv[2]))
 """

@@ -223,7 +223,7 @@ from pathlib import Path
 from etcd_operator.leaving import leave
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start.journal import Journal
-from etcd_stateful.restore import parse_order
+from etcd_stateful.jobs.restore import parse_order
 order, journal = parse_order(os.environ), Journal("/dev/stderr", "restore")
 code = run("fetch", order, Path(sys.argv[2]), journal, stores=sys.argv[1])
 print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])

@@ -274,7 +274,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/leftovers.py": (_REPLACE, "test_membership_retained.py", _SHRINK, _GROW),
     "membership/loss.py": ("test_membership_loss.py", _REPLACE),
     "membership/observation.py": (_ROLL,),
-    "observed/pods.py": (_ROLL, "test_membership_learner.py"),
+    "observed/pods.py": (_ROLL, "test_membership_learner.py", "test_membership_roster.py"),
     "membership/planner.py": (
         "test_inplace_plan.py",
         "test_recovery_plan.py",

@@ -7,32 +7,26 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
+from localkube.paths import BUILD
+from localkube.shell import run
+
 ROOT = Path(__file__).parents[2]
-BIN = ROOT / "build" / "bin"
+BIN = BUILD / "bin"
 OPERATOR, CLUSTER = (str(ROOT / "charts" / name) for name in ("etcd-operator", "etcd-cluster"))
 NAME = "etcd-operator"
 THERE = f"--namespace={NAME}"
 IDLE = ("--wait", "--set=image.repository=reg/op", "--set=replicas=0")
 
 
-def told(program: str, *words: str, stdin: str | None = None) -> str:
-    done = subprocess.run(
-        [program, *words], input=stdin, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
-    return done.stdout
-
-
 def helm(*words: str) -> str:
-    return told(os.environ.get("HELM") or str(BIN / "helm"), *words)
+    return run(os.environ.get("HELM") or BIN / "helm", *words)
 
 
 def kubectl(*words: str, stdin: str | None = None) -> str:
-    return told(str(BIN / "kubectl"), *words, stdin=stdin)
+    return run(BIN / "kubectl", *words, stdin=stdin)
 
 
 def install() -> None:

@@ -229,19 +229,24 @@ class Observer:
             (SERVICES, naming.headless_service(cluster.name)),
             (SECRETS, naming.start_secret(cluster.name)),
         )
-        stateful_set, headless, secret = await self._find_all(where, names)
-        policy = None
-        if self._operator is not None:
-            name = naming.network_policy(cluster.name)
-            policy = await self._finder.find_if_allowed(NETWORK_POLICIES, where, name)
+        (stateful_set, headless, secret), policy = await asyncio.gather(
+            self._find_all(where, names), self._policy(cluster)
+        )
         service = (SERVICES, where, naming.client_service(cluster.name))
         disruptions = (DISRUPTION_BUDGETS, where, naming.disruption_budget(cluster.name))
         if secret is not None and _is_latched(secret):
-            client = await self._finder.find(*service)
-            budget = await self._finder.find_if_allowed(*disruptions)
+            client, budget = await asyncio.gather(
+                self._finder.find(*service), self._finder.find_if_allowed(*disruptions)
+            )
         else:
             client, budget = self._finder.known(*service), self._finder.known(*disruptions)
         return _Children(stateful_set, headless, client, secret, budget, policy)
+
+    async def _policy(self, cluster: EtcdCluster) -> Json | None:
+        if self._operator is None:
+            return None
+        name = naming.network_policy(cluster.name)
+        return await self._finder.find_if_allowed(NETWORK_POLICIES, cluster.namespace, name)
 
     async def _claims(self, cluster: EtcdCluster) -> list[Json]:
         """Labelled claims, and such that have only the name of an ordinal that has or needs one."""

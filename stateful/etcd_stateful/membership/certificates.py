@@ -135,7 +135,7 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
         found = known.secrets.get(need.secret, {}).get(need.role)
         if need.role == "authority":
             if found is None or found.problem:
-                if trusted.running(seen, trusted.link_of(seen, need)):
+                if trusted.running(seen, rotation.link_of(seen, need)):
                     continue
                 return _issue(seen, need, found, lacking(found))
         elif _why_lost(seen, _above(seen, need)):
@@ -150,15 +150,9 @@ def _above(seen: Observation, need: Need) -> Need:
     return next(one for one in managed(seen.cluster) if one.secret == need.signed_by)
 
 
-def _find(seen: Observation, need: Need) -> Certificate | None:
-    return (
-        seen.certificates.secrets.get(need.secret, {}).get(need.role) if seen.certificates else None
-    )
-
-
 def _why_lost(seen: Observation, above: Need) -> str:
     """Why nothing is signed by the managed authority; empty where it is sound."""
-    found = _find(seen, above)
+    found = rotation.find(seen, above.secret, above.role)
     if found is None:
         return "cannot be used: it is not there"
     if found.problem:
@@ -213,7 +207,8 @@ def _issue(
     if need.role == "authority":
         first = max(1, rotation.wished(seen, need.secret))
         return IssueCertificate(need, version, words, generation=first)
-    authority = _find(seen, _above(seen, need))
+    above = _above(seen, need)
+    authority = rotation.find(seen, above.secret, above.role)
     digest = authority.authority if authority else ""
     return IssueCertificate(need, version, words, trusted_by_pods(seen, need), authority=digest)
 

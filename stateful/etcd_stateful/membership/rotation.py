@@ -89,7 +89,7 @@ def rendered(seen: Observation) -> Trust:
 
 
 def _mounted(seen: Observation, role: Role, secret: str) -> str:
-    found = _find(seen, secret, role)
+    found = find(seen, secret, role)
     return found.pinned if found and not found.problem else ""
 
 
@@ -130,16 +130,21 @@ def is_pinned(authority: Certificate) -> bool:
 def _links(seen: Observation) -> Iterator[_Link]:
     needs = managed(seen.cluster) if seen.certificates else ()
     for need in needs:
-        found = _find(seen, need.secret, need.role)
+        found = find(seen, need.secret, need.role)
         if need.role != "authority" or found is None or found.problem:
             continue
         signed = [one for one in needs if one.signed_by == need.secret]
-        leaves = tuple(_find(seen, one.secret, one.role) for one in signed)
-        is_peers = need.secret == naming.peer_authority(seen.cluster.name)
-        yield _Link("peer" if is_peers else "client", need, found, leaves)
+        leaves = tuple(find(seen, one.secret, one.role) for one in signed)
+        yield _Link(link_of(seen, need), need, found, leaves)
 
 
-def _find(seen: Observation, secret: str, role: Role) -> Certificate | None:
+def link_of(seen: Observation, above: Need) -> LinkName:
+    """Whose certificates this managed authority signs."""
+    return "peer" if above.secret == naming.peer_authority(seen.cluster.name) else "client"
+
+
+def find(seen: Observation, secret: str, role: Role) -> Certificate | None:
+    """What is in a Secret that the cluster's links need; None where it is not there."""
     return seen.certificates.secrets.get(secret, {}).get(role) if seen.certificates else None
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from etcd_stateful import certificates as needs
-from etcd_stateful import naming
 from etcd_stateful.api.tls import Level, Trust
 from etcd_stateful.certificates import Need, managed, trust_of
 from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Certificate, Observation, Pod
-from etcd_stateful.membership.rotation import LinkName, rendered
+from etcd_stateful.membership.rotation import LinkName, find, link_of, rendered
 
 
 def running(seen: Observation, link: LinkName) -> list[Pod]:
@@ -34,8 +33,8 @@ def running(seen: Observation, link: LinkName) -> list[Pod]:
 def mounted(seen: Observation, link: LinkName) -> Certificate | None:
     """What is in the Secret that pods mount."""
     if link == "peer":
-        return _find(seen, needs.peer_secret(seen.cluster), "peer")
-    return _find(seen, needs.server_secret(seen.cluster), "server")
+        return find(seen, needs.peer_secret(seen.cluster), "peer")
+    return find(seen, needs.server_secret(seen.cluster), "server")
 
 
 def by_all(
@@ -67,7 +66,7 @@ def may_sign(seen: Observation, above: Need, authority: Certificate) -> bool:
     show each other until that has come to all of them."""
     link = link_of(seen, above)
     signed = [one for one in managed(seen.cluster) if one.signed_by == above.secret]
-    leaves = [found for one in signed if (found := _find(seen, one.secret, one.role))]
+    leaves = [found for one in signed if (found := find(seen, one.secret, one.role))]
     sets = [authority.trusts, *(one.trusts for one in leaves)]
     if not by_all(seen, link, authority.authority, sets):
         return False
@@ -77,11 +76,6 @@ def may_sign(seen: Observation, above: Need, authority: Certificate) -> bool:
     return not running(seen, link) or not by_all(seen, link, shown.authority, sets)
 
 
-def link_of(seen: Observation, above: Need) -> LinkName:
-    """Whose certificates this managed authority signs."""
-    return "peer" if above.secret == naming.peer_authority(seen.cluster.name) else "client"
-
-
 def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:
     levels = links.levels_of(seen, pod)
     return levels.peer if link == "peer" else levels.client
@@ -89,7 +83,3 @@ def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:
 
 def _of(trust: Trust, link: LinkName) -> str:
     return trust.peer if link == "peer" else trust.client
-
-
-def _find(seen: Observation, secret: str, role: needs.Role) -> Certificate | None:
-    return seen.certificates.secrets.get(secret, {}).get(role) if seen.certificates else None

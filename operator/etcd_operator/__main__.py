@@ -15,6 +15,7 @@ VERSION = "0.1.0"
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit code: 2 where the environment is wrong, else that of `operate`."""
     parser = argparse.ArgumentParser(prog="etcd_operator", description="The etcd operator.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="run the operator; set up by environment variables")
@@ -41,7 +42,7 @@ def _run() -> int:
     from etcd_operator import lean_imports  # noqa: PLC0415
     from etcd_operator.telemetry import logs  # noqa: PLC0415
 
-    lean_imports.without_what_is_not_asked_for()
+    lean_imports.skip_unused_packages()
     from etcd_operator.run import operate  # noqa: PLC0415
 
     logs.setup(settings.log_level, settings.log_format)

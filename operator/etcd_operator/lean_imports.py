@@ -13,10 +13,10 @@ _ABSENT = "kubernetes.client"
 """kopf takes its models into account where it finds them; there are none here."""
 
 
-def without_what_is_not_asked_for() -> None:
-    """Enters those packages without running them; before anything of them is imported.
+def skip_unused_packages() -> None:
+    """Puts the packages into `sys.modules` without running them.
 
-    What is imported from them afterwards, module by module, is found as ever.
+    To be called before any of them is imported. Their modules can still be imported one by one.
     """
     for name in _ENTERED:
         if name not in sys.modules and (spec := find_spec(name)):

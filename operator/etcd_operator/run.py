@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from aiohttp import web
 from prometheus_client import disable_created_metrics
 
-from etcd_operator.backups.backup import Backups
-from etcd_operator.backups.restore import Restores
-from etcd_operator.backups.schedule import Schedules
+from etcd_operator.backup_controllers.backup import Backups
+from etcd_operator.backup_controllers.restore import Restores
+from etcd_operator.backup_controllers.schedule import Schedules
 from etcd_operator.cluster.assembly import make_reconciler
 from etcd_operator.kube import lease
 from etcd_operator.kube.api import (
@@ -68,6 +68,7 @@ MakeWork = Callable[[Kubernetes, Store, Metrics, Settings, Mark], Work]
 def make_work(
     kube: Kubernetes, store: Store, metrics: Metrics, settings: Settings, mark: Mark
 ) -> Work:
+    """The passes of each kind of object."""
     reconciler = make_reconciler(kube, store, metrics, settings, mark=mark)
     events = Events(kube, instance=settings.identity)
     backups = Backups(kube, store, events, operator_image=settings.operator_image)
@@ -117,13 +118,13 @@ class Operator:
         )
 
     def _enqueue(self, resource: Resource, key: Key) -> None:
-        """Children ask for what they belong to. Where no pass is made, as another copy leads, that
-        is in the store, and the keys of what came and went would be kept for ever."""
+        """Only once this copy leads: before, nobody would empty the queue, which would keep the
+        keys of what is long gone. `_begin` queues all that the store has."""
         if self._begun.is_set():
             self.queues[resource].add(key)
 
     def _begin(self) -> None:
-        """In one go, so that whatever happens is either in the store by now or asked for itself."""
+        """Without an await: each object is in the store by now, or queued by its event later."""
         self._begun.set()
         for resource, key in everything(self.store):
             self._enqueue(resource, key)
@@ -261,4 +262,5 @@ def _say_why(parts: list[asyncio.Task[Any]], *, asked: bool) -> None:
     for task in parts:
         if task.done():
             error = task.exception()
-            log.error("%s ended, so the operator does: %r", task.get_name(), error, exc_info=error)
+            name = task.get_name()
+            log.error("%s ended unasked, so the operator does: %r", name, error, exc_info=error)

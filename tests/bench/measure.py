@@ -345,7 +345,7 @@ def resident():
     with open('/proc/self/status') as status:
         return round(int(re.search(r'VmRSS:\\s+(\\d+)', status.read())[1]) / 1024, 1)
 told = {'python': resident()}
-from etcd_operator import lean_imports; lean_imports.without_what_is_not_asked_for()
+from etcd_operator import lean_imports; lean_imports.skip_unused_packages()
 import asyncio, json, logging, ssl; told['+ asyncio, ssl'] = resident()
 import aiohttp; told['+ aiohttp'] = resident()
 import kopf; told['+ kopf'] = resident()

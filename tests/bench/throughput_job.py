@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from etcd_operator.leaving import leave
+from etcd_operator.job_exit import exit_at_once
 
 SECRET = "SECRET_FOLDER"
 
@@ -48,4 +48,4 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    leave(main(*sys.argv[1:3]))
+    exit_at_once(main(*sys.argv[1:3]))

@@ -79,7 +79,7 @@ MUTANTS: Final = [
         "a snapshot that ended early is handed on as a whole one",
     ),
     Mutant(
-        "operator/etcd_operator/backup/ahead.py",
+        "operator/etcd_operator/backup/read_ahead.py",
         "            stop()\n",
         "",
         "a member that stalls holds a Job that was told to end",
@@ -184,14 +184,14 @@ MUTANTS: Final = [
         "of two backups at one path, both succeed with a file that no restore takes",
     ),
     Mutant(
-        "operator/etcd_operator/backup/process.py",
-        "if self._order.brought_back:",
+        "operator/etcd_operator/backup/overwriting.py",
+        "if order.brought_back:",
         "if False:",
         "an object that is brought back replaces what it was made to keep",
     ),
     Mutant(
         "operator/etcd_operator/restore/fetch.py",
-        " or too_high(beside, order.bump)",
+        " or too_high(manifest, order.bump)",
         "",
         "a cluster that is restored every night is replaced by one that cannot run",
     ),
@@ -264,13 +264,13 @@ MUTANTS: Final = [
         "a run that is over is done again",
     ),
     Mutant(
-        "operator/etcd_operator/backups/jobs.py",
+        "operator/etcd_operator/backup_controllers/jobs.py",
         "if over and (found is None or not jobs.message(found, CONTAINER)):",
         "if False:",
         "a watch that lags makes a backup that was made be made again",
     ),
     Mutant(
-        "operator/etcd_operator/backups/jobs.py",
+        "operator/etcd_operator/backup_controllers/jobs.py",
         'failure.reason != "TimedOut" or not why:',
         "not why or why:",
         "an etcd that fails over a backup is told as too little time",
@@ -339,7 +339,7 @@ MUTANTS: Final = [
         "a store's authority is forgotten on the way to the Job",
     ),
     Mutant(
-        "operator/etcd_operator/backup/sink.py",
+        "operator/etcd_operator/backup/clients.py",
         " | self._trust",
         "",
         "a store's authority is read and not used",
@@ -412,7 +412,7 @@ MUTANTS: Final = [
         "a backup that was told to stop is stored behind its own deletion",
     ),
     Mutant(
-        "operator/etcd_operator/backups/jobs.py",
+        "operator/etcd_operator/backup_controllers/jobs.py",
         '            propagation="Foreground",\n',
         "",
         "a Job is gone while its pod still writes, and the next writes under the same name",
@@ -592,19 +592,19 @@ MUTANTS: Final = [
         "a member that hangs over its keys has all the time that there is",
     ),
     Mutant(
-        "operator/etcd_operator/backup/trying.py",
+        "operator/etcd_operator/backup/trial_restore.py",
         "            except Silent:\n                raise\n            except rpc",
         "            except rpc",
         "an etcd that hangs over its keys is asked again until the time of its trial is over",
     ),
     Mutant(
-        "operator/etcd_operator/backup/sink.py",
+        "operator/etcd_operator/backup/clients.py",
         '{"read_timeout": silent} | ',
         "",
         "a store that hangs while a backup is read back takes all of its time",
     ),
     Mutant(
-        "operator/etcd_operator/backup/sink.py",
+        "operator/etcd_operator/backup/clients.py",
         '"retry_config": {"retry_timeout": silent} | retry',
         '"retry_config": retry',
         "a store that hangs is asked the same again until the time is over",
@@ -616,7 +616,7 @@ MUTANTS: Final = [
         "an etcd that fails over its keys is taken for one that has none to count",
     ),
     Mutant(
-        "operator/etcd_operator/backup/trying.py",
+        "operator/etcd_operator/backup/trial_restore.py",
         "        self.has_served = True\n",
         "",
         "an etcd that cannot hash its keys is told as one that does not come up",
@@ -688,7 +688,7 @@ MUTANTS: Final = [
         "a cluster that began empty, or adopted old data, is called restored",
     ),
     Mutant(
-        "operator/etcd_operator/backups/restore.py",
+        "operator/etcd_operator/backup_controllers/restore.py",
         "return record.latched and not record.bump",
         "return record.latched",
         "a cluster that was filled from the backup is called failed",
@@ -727,13 +727,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/__main__.py",
-        "    leave(main(os.environ))",
+        "    exit_at_once(main(os.environ))",
         "    raise SystemExit(main(os.environ))",
         "a backup that is stored is aborted at the interpreter's end, and taken again",
     ),
     Mutant(
         "operator/etcd_operator/restore/__main__.py",
-        "    leave(main(sys.argv[1:]))",
+        "    exit_at_once(main(sys.argv[1:]))",
         "    raise SystemExit(main(sys.argv[1:]))",
         "data that is fetched is aborted at the interpreter's end, and fetched again",
     ),

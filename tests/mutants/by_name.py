@@ -120,7 +120,7 @@ MUTANTS: Final = [
         "after an edit the Job of before is believed",
     ),
     Mutant(
-        "operator/etcd_operator/backups/jobs.py",
+        "operator/etcd_operator/backup_controllers/jobs.py",
         "            store=_ordered(raw),\n",
         "",
         "nobody knows which backup was looked into",

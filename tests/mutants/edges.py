@@ -292,13 +292,13 @@ MUTANTS: Final = [
         "a controller that is at work on an edit is touched at each step of it",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/stalls.py",
+        "operator/etcd_operator/cluster/missing_pods.py",
         "min(stall.wait * PACE, LAST_SECONDS)",
         "stall.wait",
         "a StatefulSet whose pods a quota refuses is written four times a second",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/stalls.py",
+        "operator/etcd_operator/cluster/missing_pods.py",
         " or stall.missing != names",
         "",
         "a pod that is lost after another waits for half a minute for its controller",
@@ -316,13 +316,13 @@ MUTANTS: Final = [
         "a StatefulSet is touched that nobody has looked at",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/patience.py",
+        "operator/etcd_operator/cluster/requeue.py",
         "min(late, max(seen.next_touch, FIRST_POLL)) if seen.next_touch else late",
         "late",
         "a controller that backed off is woken seconds late",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/patience.py",
+        "operator/etcd_operator/cluster/requeue.py",
         " if seen.next_touch else late",
         "",
         "a touch that has to wait for another step is looked for twenty times a second",

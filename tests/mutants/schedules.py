@@ -6,14 +6,14 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_CRON = "operator/etcd_operator/backups/cron.py"
+_CRON = "operator/etcd_operator/backup_controllers/cron.py"
 _MADE = "backup/made.py"
 _OTHERS = "backup/others.py"
 _OUTCOME = "backup/outcome.py"
 _RETENTION = "backup/retention.py"
 _SCHEDULE = "api/schedule.py"
 _SCHEDULES = "backup/schedules.py"
-_SHELL = "operator/etcd_operator/backups/schedule.py"
+_SHELL = "operator/etcd_operator/backup_controllers/schedule.py"
 _UNANSWERED = "operator/etcd_operator/kube/unanswered.py"
 _STORE = "operator/etcd_operator/kube/store.py"
 

@@ -62,7 +62,7 @@ MUTANTS: Final = [
         "an edit of the version and more restarts each member twice, first with the old version",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/sweep.py",
+        "operator/etcd_operator/cluster/endpoints.py",
         " and pod.age < YOUNG_SECONDS and not pod.ready\n",
         " and pod.age < YOUNG_SECONDS\n",
         "a busy operator hears of none whose pods are young",
@@ -105,8 +105,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/objects/reading.py",
-        "damage=last_words.of_damage(etcd, tried_again=bool(until_now)),",
-        "damage=last_words.of_damage(etcd),",
+        "damage=termination_message.of_damage(etcd, tried_again=bool(until_now)),",
+        "damage=termination_message.of_damage(etcd),",
         "that data is damaged comes and goes with each crash",
     ),
     Mutant(

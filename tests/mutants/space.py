@@ -7,7 +7,7 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _SPACE = "membership/space.py"
-_PAUSES = "operator/etcd_operator/cluster/pauses.py"
+_PAUSES = "operator/etcd_operator/cluster/defrag_backoff.py"
 
 MUTANTS: Final = [
     Mutant(
@@ -144,8 +144,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/reconcile.py",
-        "            self._observer.pauses.begin(turn.cluster.key, step.name, step.in_use)\n",
-        "            pass\n",
+        "self._observer.defrag_backoff.begin(turn.cluster.key, step.name, step.in_use)",
+        "pass",
         "nobody remembers that a member was asked",
     ),
     Mutant(

@@ -8,7 +8,7 @@ from mutants.mutant import Mutant
 
 MUTANTS: Final = [
     Mutant(
-        "operator/etcd_operator/cluster/patience.py",
+        "operator/etcd_operator/cluster/requeue.py",
         "min(seen.next_sweep, _next_turn(seen.observation))",
         "seen.next_sweep",
         "a certificate that expires is told half a minute late",
@@ -266,13 +266,13 @@ MUTANTS: Final = [
         "half-way is forgotten, and members restart into URLs that nobody has",
     ),
     Mutant(
-        "operator/etcd_operator/cluster/sweep.py",
+        "operator/etcd_operator/cluster/endpoints.py",
         '        encrypted = identity is not None and "https" in served\n',
         "        encrypted = identity is not None\n",
         "pods that serve no TLS yet seem to be down",
     ),
     Mutant(
-        "operator/etcd_operator/backups/cluster.py",
+        "operator/etcd_operator/backup_controllers/target.py",
         ' and "https" in levels.client_schemes\n',
         "\n",
         "backups ask members with TLS that have none yet",

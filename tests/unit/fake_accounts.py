@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from etcd_operator.etcd.accounts import AuthStatus, Tried
-from etcd_operator.etcd.client import Denied, Endpoint, NoAnswer, Refused
+from etcd_operator.etcd.api import Denied, Endpoint, NoAnswer, Refused
 from etcd_stateful.api.auth import ROOT, Permission
 from etcd_stateful.membership.accounts import (
     AddRole,

@@ -17,8 +17,8 @@ from typing import Any
 from copied import copied
 
 from etcd_operator.cluster import tickets
-from etcd_operator.etcd import client as etcd
-from etcd_operator.etcd.client import Endpoint
+from etcd_operator.etcd import api as etcd
+from etcd_operator.etcd.api import Endpoint
 from etcd_operator.kube.api import (
     CERTIFICATES,
     CLAIMS,

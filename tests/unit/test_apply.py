@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, cluster_body, running
 
-from etcd_operator.applied import Declined, Done, Outdated, Turned, Uncertain
 from etcd_operator.cluster.apply import Applier
-from etcd_operator.etcd.client import NoAnswer, Refused
+from etcd_operator.etcd.api import NoAnswer, Refused
 from etcd_operator.kube.api import (
     CLAIMS,
     PODS,
@@ -23,6 +22,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
 from etcd_operator.objects import reading
+from etcd_operator.step_result import Declined, Done, Outdated, TicketRefused, Uncertain
 from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.secret import start_secret
@@ -419,7 +419,7 @@ class TestTicket:
         step = await self.prepare(world)
         world.start.refusal = "this run has taken another ticket"
         outcome = await world.apply(step)
-        assert isinstance(outcome, Turned)
+        assert isinstance(outcome, TicketRefused)
         assert "taken another ticket" in outcome.why
 
     async def test_without_a_key_is_not_pushed(self, world):

@@ -10,7 +10,8 @@ from aetcd import rpc
 from reconcile_bench import KEY, Bench
 
 from etcd_operator.etcd.accounts import GrpcAccounts
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, _meaning
+from etcd_operator.etcd.api import Endpoint, NoAnswer
+from etcd_operator.etcd.client import GrpcEtcd, _meaning
 from etcd_operator.kube.api import ETCD_CLUSTERS, SECRETS
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful.api.auth import Permission

@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from etcd_operator.backup.beside import UNREADABLE, owner_of
 from etcd_operator.backup.describing import describe
-from etcd_operator.backup.process import Backup, Stopped
+from etcd_operator.backup.overwriting import Spared, spare_history
+from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink
-from etcd_operator.backup.trying import bring
+from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
+from etcd_operator.backup.trial_restore import bring
 from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store
@@ -111,10 +112,9 @@ async def test_the_backups_of_another_with_many_roles_were_pruned_as_nobodys(
 
 async def test_the_backup_of_another_with_many_roles_was_overwritten(folder: Folder) -> None:
     folder.put(KEY, described("uid-other", LARGE, "ns/other"))
-    backup = Backup(replace(ORDER, scheduled=True), folder.sink, Meter())
 
-    with pytest.raises(Stopped, match="is the backup that ns/other"):
-        await backup._spare_history("0a")
+    with pytest.raises(Spared, match="is the backup that ns/other"):
+        await spare_history(replace(ORDER, scheduled=True), folder.sink, "0a")
 
 
 async def test_what_another_has_stored_in_its_place_was_restored_by_the_name_of_an_etcdbackup(
@@ -159,9 +159,8 @@ class TestAManifestThatIsTooLarge:
         assert await owner_of(folder.sink, KEY) == UNREADABLE
 
     async def test_nothing_takes_its_place(self, folder: Folder) -> None:
-        backup = Backup(replace(ORDER, scheduled=True), folder.sink, Meter())
-        with pytest.raises(Stopped, match="cannot be read"):
-            await backup._spare_history("0a")
+        with pytest.raises(Spared, match="cannot be read"):
+            await spare_history(replace(ORDER, scheduled=True), folder.sink, "0a")
 
     async def test_a_backup_that_takes_its_place_withdraws_it(self, folder: Folder) -> None:
         await Backup(ORDER, folder.sink, Meter())._withdraw(KEY, "00000000000000aa")

@@ -16,13 +16,13 @@ import pytest
 from aetcd import rpc
 from grpc import StatusCode
 
-from etcd_operator.backup import measuring, trying
+from etcd_operator.backup import measuring, trial_restore
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.channel import Silent, open_channel
+from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_operator.backup.measuring import hashed, measure, patience
-from etcd_operator.backup.silence import SILENT_SECONDS
 from etcd_operator.backup.source import Member, Source, Unusable
-from etcd_operator.backup.trying import prove
+from etcd_operator.backup.trial_restore import prove
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, trial
 from etcd_stateful.backup.choice import Answer
@@ -216,9 +216,11 @@ class TestAMember:
 class TestTheTrial:
     @pytest.fixture(autouse=True)
     def _without_tls(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(trying, "PAUSE", 0.01)
-        monkeypatch.setattr(trying, "ssl_channel_credentials", lambda *_: None)
-        monkeypatch.setattr(trying, "secured", lambda target, _: grpc.insecure_channel(target))
+        monkeypatch.setattr(trial_restore, "PAUSE", 0.01)
+        monkeypatch.setattr(trial_restore, "ssl_channel_credentials", lambda *_: None)
+        monkeypatch.setattr(
+            trial_restore, "secured", lambda target, _: grpc.insecure_channel(target)
+        )
 
     async def proven(
         self, etcd: Etcd, root: Path, seconds: int = 1, **changes: Any

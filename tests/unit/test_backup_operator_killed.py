@@ -14,7 +14,7 @@ from fakes import FakeKube
 from test_backup_trial import MADE, PROVEN, VERIFICATION
 from test_backups import KEY, LABELS, World
 
-from etcd_operator.backups.backup import Backups
+from etcd_operator.backup_controllers.backup import Backups
 from etcd_operator.kube.api import ETCD_BACKUPS, EVENTS, JOBS, PODS
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store

@@ -223,7 +223,7 @@ DELETION = """
 import asyncio, os, sys
 from etcd_operator.backup.removal import remove
 from etcd_operator.backup.sink import Sink
-from etcd_operator.leaving import leave
+from etcd_operator.job_exit import exit_at_once
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.order import Order
 if os.geteuid() == 0:
@@ -231,7 +231,7 @@ if os.geteuid() == 0:
 store = Store("Volume", "claim", "etcd")
 order = Order("ns/b", "uid-b", (), "spec.etcdEndpoints", store, stamped=True, action="delete")
 print(asyncio.run(remove(order, Sink(store, None, root=sys.argv[1], owner_uid="uid-b"))))
-leave(0)
+exit_at_once(0)
 """
 
 

@@ -15,9 +15,11 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from etcd_operator.backup import clients
 from etcd_operator.backup import sink as sinks
-from etcd_operator.backup.saving import save
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.download import download
+from etcd_operator.backup.sink import Sink
 from etcd_operator.credentials import signing
 from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import names
@@ -90,7 +92,7 @@ async def test_a_file_is_written_and_checked_as_it_comes(sink: Sink, tmp_path: P
     content += hashlib.sha256(content).digest()
     (tmp_path / KEY).write_bytes(content)
     with (tmp_path / "copy").open("wb") as file:
-        checked = await save(sink, KEY, file, len(content))
+        checked = await download(sink, KEY, file, len(content))
 
     assert (tmp_path / "copy").read_bytes() == content
     assert checked.finish() == hashlib.sha256(content).hexdigest()
@@ -100,13 +102,13 @@ async def test_folders_made_on_the_way_to_a_backup_were_not_on_the_disk_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node that lost power took them along, and what the status said was stored."""
-    key, synced, real = "of/this/cluster/etcd.db", list[str](), sinks.sync
+    key, synced, real = "of/this/cluster/etcd.db", list[str](), sinks.fsync
 
     def kept(path: Path) -> None:
         synced.append(os.path.relpath(path, tmp_path))
         real(path)
 
-    monkeypatch.setattr(sinks, "sync", kept)
+    monkeypatch.setattr(sinks, "fsync", kept)
     await Sink(Store("Volume", "claim", key), None, root=str(tmp_path)).put(key, b"manifest")
 
     assert (tmp_path / key).read_bytes() == b"manifest"
@@ -125,19 +127,19 @@ async def test_a_disk_that_is_full_is_said_at_once(
 ) -> None:
     (tmp_path / KEY).write_bytes(bytes(50 * PIECE))
     with pytest.raises(OSError, match="No space"):
-        await save(sink, KEY, full, 50 * PIECE)
+        await download(sink, KEY, full, 50 * PIECE)
 
 
-def clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def made_clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What each client of S3 is made with from now on."""
     made: list[dict[str, Any]] = []
-    real = sinks.S3Store
+    real = clients.S3Store
 
     def kept(bucket: str, **options: Any) -> Any:
         made.append(options)
         return real(bucket, **options)
 
-    monkeypatch.setattr(sinks, "S3Store", kept)
+    monkeypatch.setattr(clients, "S3Store", kept)
     return made
 
 
@@ -145,7 +147,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
     checksum: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = clients(monkeypatch)
+    made = made_clients(monkeypatch)
     Sink(Store("S3", "mybucket", KEY, checksum=checksum), None)
 
     assert made
@@ -155,7 +157,7 @@ def test_the_checksum_that_is_asked_for_reaches_the_stores_client(
 def test_the_authorities_of_the_store_reach_its_client_beside_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = clients(monkeypatch)
+    made = made_clients(monkeypatch)
     need = Need("authority", "ca", AUTHORITY_FILES, subject="ca")
     found = signing.make(need, {}, 0.0)["ca.crt"].decode()
     Sink(Store("S3", "mybucket", KEY, ca_secret="ca"), None, {"ca.crt": found})
@@ -236,7 +238,7 @@ async def test_a_store_that_takes_what_it_is_asked_and_says_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """It was asked again, for a minute, which is all the time that a backup has."""
-    monkeypatch.setattr(sinks, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(clients, "SILENT_SECONDS", 0.3)
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
@@ -283,7 +285,7 @@ async def test_a_volume_that_hangs_kept_a_backup_from_saying_that_its_time_was_o
 ) -> None:
     """Nothing else went on in the meantime, the timer neither."""
     back = threading.Event()
-    monkeypatch.setattr(sinks, "sync", lambda _: back.wait(20))
+    monkeypatch.setattr(sinks, "fsync", lambda _: back.wait(20))
     sink = Sink(Store("Volume", "claim", KEY), None, root=str(tmp_path))
     began = time.monotonic()
     with pytest.raises(TimeoutError):

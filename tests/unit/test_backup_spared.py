@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from etcd_operator.backup import process
+from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, names

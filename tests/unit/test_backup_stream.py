@@ -18,10 +18,10 @@ import pytest
 from aetcd import rpc
 
 from etcd_operator.backup import source as sources
-from etcd_operator.backup.ahead import ahead
 from etcd_operator.backup.channel import open_channel
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter
+from etcd_operator.backup.read_ahead import read_ahead
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
 from etcd_stateful.api.stores import Store
@@ -174,7 +174,7 @@ class TestAhead:
                 yield b"%d" % number
 
         most = 0
-        async for taken in ahead(pieces(), lambda: None):
+        async for taken in read_ahead(pieces(), lambda: None):
             await asyncio.sleep(0.002)
             most = max(most, len(read) - int(taken) - 1)
 
@@ -189,7 +189,7 @@ class TestAhead:
             yield b"two"
 
         found = []
-        async for piece in ahead(pieces(), lambda: None):
+        async for piece in read_ahead(pieces(), lambda: None):
             if piece == b"one":
                 await asyncio.to_thread(turns.wait)
             found.append(piece)
@@ -202,7 +202,7 @@ class TestAhead:
             raise ValueError("no more")
 
         stopped = threading.Event()
-        async with contextlib.aclosing(ahead(pieces(), stopped.set)) as stream:
+        async with contextlib.aclosing(read_ahead(pieces(), stopped.set)) as stream:
             assert await anext(stream) == b"one"
             with pytest.raises(ValueError, match="no more"):
                 await anext(stream)
@@ -218,7 +218,7 @@ class TestAhead:
             raise ValueError("called off")
 
         before = set(threading.enumerate())
-        async with contextlib.aclosing(ahead(pieces(), let_go.set)) as stream:
+        async with contextlib.aclosing(read_ahead(pieces(), let_go.set)) as stream:
             assert await anext(stream) == b"one"
 
         assert set(threading.enumerate()) <= before

@@ -10,7 +10,7 @@ from fakes import PLAINTEXT, FakeClock, FakeKube
 from outages import fail_until_told
 from worlds import body as cluster_body
 
-from etcd_operator.backups.backup import Backups
+from etcd_operator.backup_controllers.backup import Backups
 from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_BACKUPS,

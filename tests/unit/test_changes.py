@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from etcd_operator.applied import Declined, Done
+from etcd_operator.etcd.api import Endpoint, Etcd, Refused
 from etcd_operator.etcd.changes import CUT_OFF, change
-from etcd_operator.etcd.client import Endpoint, Etcd, Refused
+from etcd_operator.step_result import Declined, Done
 from etcd_stateful.membership.steps import Leader, MemberAddLearner, MemberRemove, Voter
 
 LEADER = Leader("10.0.0.1", 1, 7, others=(Voter("10.0.0.2", 2, 7), Voter("10.0.0.3", 3, 7)))

@@ -15,7 +15,7 @@ from random_names import manifests
 from random_names.controller import GRACE_SECONDS, LOOP_SECONDS, Controller
 from random_names.decide import Spec
 
-from etcd_operator.etcd.client import Endpoint, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
 from etcd_stateful.membership.observation import EtcdView, Member
 
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u", "controller": True}

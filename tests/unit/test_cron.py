@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etcd_operator.backups.cron import MOST_COUNTED, Calendar
+from etcd_operator.backup_controllers.cron import MOST_COUNTED, Calendar
 from etcd_stateful.api.schedule import RefusedSchedule
 from etcd_stateful.backup.schedules import Due
 

@@ -8,7 +8,8 @@ import grpc
 import pytest
 from aetcd import rpc
 
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer
+from etcd_operator.etcd.api import Endpoint, NoAnswer
+from etcd_operator.etcd.client import GrpcEtcd
 
 HEADER = rpc.ResponseHeader(cluster_id=1, member_id=2)
 

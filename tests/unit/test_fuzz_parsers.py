@@ -20,7 +20,7 @@ from start_helpers import FIRST_SEGMENT
 from etcd_operator.etcd import fields as etcd_fields
 from etcd_operator.kube import tables
 from etcd_operator.kube.api import KubeError
-from etcd_operator.objects import last_words, trouble
+from etcd_operator.objects import termination_message, trouble
 from etcd_stateful import identity, marker, records, restore, start_config, ticket, wal
 from etcd_stateful.api.backup import RefusedBackup, parse_backup
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
@@ -130,8 +130,8 @@ def test_last_words_of_a_container(text: str) -> None:
     container = {"name": "etcd", "restartCount": 3, "lastState": ended, "state": {"waiting": {}}}
     pod = {"metadata": {"name": "a-0"}, "status": {"containerStatuses": [container]}}
 
-    assert isinstance(last_words.recognise(text), str)
-    assert isinstance(last_words.of_damage(container), str)
+    assert isinstance(termination_message.recognise(text), str)
+    assert isinstance(termination_message.of_damage(container), str)
     assert len(trouble.trouble(pod, None, 600.0, 0.0)) < 2000
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hostile import UID, Json, kinds
 
-from etcd_operator.backups.cron import calendar_of
+from etcd_operator.backup_controllers.cron import calendar_of
 from etcd_stateful.api.backup import EtcdBackup, parse_backup, split_endpoint
 from etcd_stateful.api.reading import RefusedObject
 from etcd_stateful.api.restore import parse_restore

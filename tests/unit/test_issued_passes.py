@@ -14,7 +14,6 @@ from reconcile_bench import KEY, Bench
 from test_rotation_passes import LEAVES, RollingNodes, bundle, leaf, signed
 from test_tls_passes import MANAGED, STATIC, user_secrets
 
-from etcd_operator.applied import Outdated
 from etcd_operator.credentials import checking, issuing, taking
 from etcd_operator.credentials.authorities import digest
 from etcd_operator.kube.api import (
@@ -29,6 +28,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.finder import Finder
 from etcd_operator.objects.reading import secret as read_secret
+from etcd_operator.step_result import Outdated
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, as_issued, issued
 from etcd_stateful.membership.steps import TakeCertificate

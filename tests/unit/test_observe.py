@@ -10,7 +10,7 @@ from fakes import FakeClock, FakeEtcd, FakeKube, FakeStart, Nodes, cluster_body,
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.observe import Observer
 from etcd_operator.cluster.sweep import Network
-from etcd_operator.etcd.client import Hash
+from etcd_operator.etcd.api import Hash
 from etcd_operator.kube.api import (
     CLAIMS,
     DISRUPTION_BUDGETS,

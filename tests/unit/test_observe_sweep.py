@@ -9,14 +9,9 @@ import pytest
 from fake_accounts import FakeAccounts
 from fakes import FakeClock, FakeEtcd, FakeStart, cluster_body
 
-from etcd_operator.cluster.sweep import (
-    AGAIN_SECONDS,
-    LIST_TRIES,
-    YOUNG_PATIENCE,
-    Network,
-    endpoints,
-)
-from etcd_operator.etcd.client import READ_SECONDS, Hash, Identity, NoAnswer
+from etcd_operator.cluster.endpoints import YOUNG_PATIENCE, endpoints
+from etcd_operator.cluster.sweep import AGAIN_SECONDS, LIST_TRIES, Network
+from etcd_operator.etcd.api import READ_SECONDS, Hash, Identity, NoAnswer
 from etcd_operator.etcd.corruption import SECONDS_BETWEEN
 from etcd_stateful import identity, records
 from etcd_stateful.api.cluster import parse_cluster

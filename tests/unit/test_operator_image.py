@@ -12,7 +12,7 @@ from test_recovery_plan import drive_until, raised
 from test_restores import SPEC as RESTORE
 from worlds import drive
 
-from etcd_operator.backups.backup import Backups
+from etcd_operator.backup_controllers.backup import Backups
 from etcd_operator.kube.api import JOBS, PODS
 from etcd_operator.kube.events import Events
 from etcd_operator.objects.jobs import is_unpullable

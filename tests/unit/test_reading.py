@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from fakes import cluster_body, running
 
-from etcd_operator.moments import rfc3339
 from etcd_operator.objects import reading
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.start import FOUND_DATA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etcd_operator.objects.last_words import cause, recognise
+from etcd_operator.objects.termination_message import cause, recognise
 from etcd_operator.objects.trouble import GRACE_SECONDS, SETUP_SECONDS, is_node_gone, trouble
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z

@@ -8,7 +8,7 @@ import logging
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.cluster import patience
+from etcd_operator.cluster import requeue
 from etcd_operator.kube.api import (
     CLAIMS,
     DISRUPTION_BUDGETS,
@@ -108,7 +108,7 @@ class TestCreation:
         for _ in range(20):
             delays.append(await bench.once())
             bench.clock.now += delays[-1]
-        assert max(delays) == patience.WAIT_SECONDS
+        assert max(delays) == requeue.WAIT_SECONDS
         assert "waiting for pod a-0" in bench.status["plan"]
 
     async def test_polls_start_ever_more_slowly(self, bench):
@@ -119,9 +119,9 @@ class TestCreation:
         bench.nodes.turn()
         bench.start.deaf = True
         delays = [await bench.once() for _ in range(14)]
-        assert delays[0] == patience.FIRST_POLL
+        assert delays[0] == requeue.FIRST_POLL
         assert delays == sorted(delays)
-        assert delays[-1] == patience.LAST_POLL
+        assert delays[-1] == requeue.LAST_POLL
 
     async def test_polls_quickly_again_when_pods_change(self, bench):
         bench.declare()
@@ -133,7 +133,7 @@ class TestCreation:
             await bench.once()
         bench.nodes.kill("a-0")
         bench.nodes.turn()
-        assert await bench.once() <= patience.FIRST_POLL
+        assert await bench.once() <= requeue.FIRST_POLL
 
 
 class Crash(BaseException):
@@ -457,7 +457,7 @@ class TestForeign:
         assert bench.condition("Blocked")["reason"] == "NameTaken"
         assert bench.kube.live(SERVICES, "a") == theirs
         assert bench.kube.writes() == {"apply EtcdCluster/status": 1}
-        assert delay == patience.FOREIGN_SECONDS
+        assert delay == requeue.FOREIGN_SECONDS
 
     async def test_once_it_is_gone_the_cluster_is_made(self, bench):
         bench.kube.put(SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}})

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from reconcile_bench import Bench
 
-from etcd_operator.cluster import patience, reconcile
-from etcd_operator.etcd.client import NoAnswer, Refused
+from etcd_operator.cluster import reconcile, requeue
+from etcd_operator.etcd.api import NoAnswer, Refused
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
 from etcd_operator.kube.store import Store
 from etcd_stateful import naming
@@ -189,7 +189,7 @@ class TestAgain:
         planned(restart)
         delay = await settled.once()
         assert "delete Pod" not in settled.kube.calls
-        assert 0 < delay <= patience.FIRST_POLL
+        assert 0 < delay <= requeue.FIRST_POLL
 
     @pytest.mark.parametrize("change", ["paused", "size", "deleted", "another", "refused"])
     async def test_what_was_asked_for_has_changed(self, settled, planned, change):
@@ -272,7 +272,7 @@ class TestAgain:
         planned(lambda seen: replace(restart(seen), reason=f"reason {next(names)}"))
         delays = [await settled.once() for _ in range(20)]
         assert delays == sorted(delays)
-        assert delays[-1] == patience.WAIT_SECONDS
+        assert delays[-1] == requeue.WAIT_SECONDS
 
 
 def add_to_nobody():
@@ -285,7 +285,7 @@ class TestDeclined:
         planned(add)
         settled.etcd.answers = [Refused("unhealthy cluster")] * 3
         delays = [await settled.once() for _ in range(3)]
-        assert delays[0] == patience.FIRST_POLL
+        assert delays[0] == requeue.FIRST_POLL
         settled.clock.now += 1
         await settled.once()
         lines = [record.getMessage() for record in caplog.records]
@@ -310,11 +310,11 @@ class TestDeclined:
         planned(add)
         settled.etcd.answers = [Refused("unhealthy cluster")] * 60
         delays = [await settled.once() for _ in range(60)]
-        assert max(delays[:28]) == patience.DECLINED_SECONDS
-        assert delays[-1] == patience.WAIT_SECONDS
+        assert max(delays[:28]) == requeue.DECLINED_SECONDS
+        assert delays[-1] == requeue.WAIT_SECONDS
         assert delays == sorted(delays)
 
-    async def test_is_not_braked(self, settled, planned):
+    async def test_is_not_limited(self, settled, planned):
         planned(add)
         settled.etcd.answers = [Refused("unhealthy cluster")] * 20
         for _ in range(20):
@@ -324,7 +324,7 @@ class TestDeclined:
     async def test_no_answer_is_unknown_and_looked_at_soon(self, settled, planned):
         planned(add)
         settled.etcd.answers = [NoAnswer("deadline")]
-        assert await settled.once() == patience.FIRST_POLL
+        assert await settled.once() == requeue.FIRST_POLL
         assert settled.condition("Progressing")["reason"] == "Working"
         assert settled.events.posted == []
 

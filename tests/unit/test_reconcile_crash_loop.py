@@ -7,8 +7,8 @@ from fakes import running
 from reconcile_bench import Bench
 
 from etcd_operator.kube.api import ETCD_CLUSTERS, PODS
-from etcd_operator.moments import rfc3339
 from etcd_operator.objects.trouble import STEADY_SECONDS
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming
 
 FATAL = '{"level":"fatal","msg":"discovery failed","error":"no such release"}'

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.cluster import patience, reconcile
-from etcd_operator.cluster.brake import BURST, SECONDS_PER_WRITE, Brake
+from etcd_operator.cluster import reconcile, requeue
+from etcd_operator.cluster.rate_limit import BURST, SECONDS_PER_WRITE, RateLimit
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     NETWORK_POLICIES,
@@ -232,9 +232,9 @@ class TestConflict:
             delay = await settled.once()
             delays.append(delay)
             settled.clock.now += delay
-        assert delays[0] <= patience.FIRST_POLL
+        assert delays[0] <= requeue.FIRST_POLL
         assert delays == sorted(delays)
-        assert delays[-1] == patience.WAIT_SECONDS
+        assert delays[-1] == requeue.WAIT_SECONDS
 
 
 class TestTicketRefused:
@@ -245,7 +245,7 @@ class TestTicketRefused:
             delays.append(await bench.once())
             bench.nodes.turn()
         assert "taken another ticket" in bench.condition("Progressing")["message"]
-        assert delays[-1] >= patience.WAIT_SECONDS
+        assert delays[-1] >= requeue.WAIT_SECONDS
 
 
 class TestUndone:
@@ -281,35 +281,35 @@ class TestUndone:
         assert settled.kube.find(SERVICES, "a")
 
 
-class TestBrake:
+class TestRateLimit:
     STEP = ApplyChild("Service", "a", {"spec": {"x": 1}}, "differs at x")
 
     def repeated(self, *steps, times=5):
-        brake = Brake()
+        rate_limit = RateLimit()
         for _ in range(times):
             for step in steps:
-                brake.happened(step, 0.0)
-        return brake
+                rate_limit.happened(step, 0.0)
+        return rate_limit
 
     def test_lets_a_burst_through_and_then_one_at_a_time(self):
-        brake = Brake()
+        rate_limit = RateLimit()
         for _ in range(5):
-            assert brake.pause(self.STEP, 0.0) == 0.0
-            brake.happened(self.STEP, 0.0)
-        assert brake.pause(self.STEP, 0.0) == SECONDS_PER_WRITE
-        assert brake.pause(self.STEP, SECONDS_PER_WRITE) == 0.0
-        brake.happened(self.STEP, SECONDS_PER_WRITE)
-        assert brake.pause(self.STEP, SECONDS_PER_WRITE) > 0
+            assert rate_limit.pause(self.STEP, 0.0) == 0.0
+            rate_limit.happened(self.STEP, 0.0)
+        assert rate_limit.pause(self.STEP, 0.0) == SECONDS_PER_WRITE
+        assert rate_limit.pause(self.STEP, SECONDS_PER_WRITE) == 0.0
+        rate_limit.happened(self.STEP, SECONDS_PER_WRITE)
+        assert rate_limit.pause(self.STEP, SECONDS_PER_WRITE) > 0
 
     def test_counts_only_what_happened(self):
         """A conflict or a refusal of etcd is not somebody undoing the write."""
-        brake = Brake()
-        assert [brake.pause(self.STEP, 0.0) for _ in range(50)] == [0.0] * 50
+        rate_limit = RateLimit()
+        assert [rate_limit.pause(self.STEP, 0.0) for _ in range(50)] == [0.0] * 50
 
     def test_counts_each_object_by_itself(self):
-        brake = self.repeated(self.STEP)
-        assert brake.pause(replace(self.STEP, name="b"), 0.0) == 0.0
-        assert brake.pause(DeleteClaim("c", "u", "1", "x"), 0.0) == 0.0
+        rate_limit = self.repeated(self.STEP)
+        assert rate_limit.pause(replace(self.STEP, name="b"), 0.0) == 0.0
+        assert rate_limit.pause(DeleteClaim("c", "u", "1", "x"), 0.0) == 0.0
 
     def test_the_same_manifest_at_another_version_is_the_same_write(self):
         versioned = replace(self.STEP, manifest={"metadata": {"resourceVersion": "7"}})
@@ -318,14 +318,14 @@ class TestBrake:
 
     def test_another_manifest_is_another_write(self):
         """Replicas that go down from 7 to 1 in a second are six writes of one field."""
-        brake = Brake()
+        rate_limit = RateLimit()
         for replicas in range(7, 0, -1):
             step = ApplyChild("StatefulSet", "a", {"spec": {"replicas": replicas}}, "size is 1")
-            assert brake.pause(step, 0.0) == 0.0
-            brake.happened(step, 0.0)
+            assert rate_limit.pause(step, 0.0) == 0.0
+            rate_limit.happened(step, 0.0)
 
-    def test_growing_shrinking_and_rolling_seven_members_is_not_braked(self):
-        brake, leader = Brake(), Leader("10.0.0.1", 1, 2)
+    def test_growing_shrinking_and_rolling_seven_members_is_not_limited(self):
+        rate_limit, leader = RateLimit(), Leader("10.0.0.1", 1, 2)
         for n in range(7):
             for step in (
                 MemberAddLearner(leader, f"http://a-{n}:2380", "size is 7"),
@@ -333,17 +333,17 @@ class TestBrake:
                 DeletePod(f"a-{n}", f"uid-{n}", "1", "the spec was edited"),
                 MemberRemove(leader, n, f"a-{n} (2{n}) is removed: spec.size is 1"),
             ):
-                assert brake.pause(step, 0.0) == 0.0
-                brake.happened(step, 0.0)
+                assert rate_limit.pause(step, 0.0) == 0.0
+                rate_limit.happened(step, 0.0)
 
     def test_a_member_added_and_removed_in_circles_is(self):
         leader = Leader("10.0.0.1", 1, 2)
         add = MemberAddLearner(leader, "http://a-3:2380", "size is 5")
-        brake = Brake()
+        rate_limit = RateLimit()
         for n in range(5):
-            brake.happened(replace(add, reason=f"attempt {n}"), 0.0)
-            brake.happened(MemberRemove(leader, n, f"a-3 ({n}) does not start"), 0.0)
-        assert brake.pause(add, 0.0) > 0
+            rate_limit.happened(replace(add, reason=f"attempt {n}"), 0.0)
+            rate_limit.happened(MemberRemove(leader, n, f"a-3 ({n}) does not start"), 0.0)
+        assert rate_limit.pause(add, 0.0) > 0
 
     def test_a_pod_deleted_in_circles_is(self):
         step = DeletePod("a-3", "uid-1", "1", "it keeps failing")
@@ -364,7 +364,7 @@ class TestUnexpected:
         delays = [await broken.once() for _ in range(10)]
         assert delays == sorted(delays)
         assert delays[0] < 1
-        assert delays[-1] == patience.LAST_FAILURE
+        assert delays[-1] == requeue.LAST_FAILURE
         assert "a case nobody thought of" in broken.condition("Progressing")["message"]
         assert broken.kube.calls["apply EtcdCluster/status"] == 1
 

@@ -8,7 +8,7 @@ import logging
 import pytest
 from reconcile_bench import Bench
 
-from etcd_operator.cluster.brake import SECONDS_PER_WRITE
+from etcd_operator.cluster.rate_limit import SECONDS_PER_WRITE
 from etcd_operator.kube.api import (
     DISRUPTION_BUDGETS,
     ETCD_CLUSTERS,

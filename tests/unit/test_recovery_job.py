@@ -11,11 +11,11 @@ from fakes import FakeClock, FakeKube
 from recovery_world import lost
 from worlds import body
 
-from etcd_operator.applied import Done, Outdated
 from etcd_operator.cluster import recovery
 from etcd_operator.cluster.recovery import JOB_NAME, Recoveries
 from etcd_operator.kube.api import JOBS, PODS, Unavailable
 from etcd_operator.kube.store import Store
+from etcd_operator.step_result import Done, Outdated
 from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.recovery_job import recovery_job

@@ -315,7 +315,7 @@ def test_a_member_that_began_while_the_backup_went_to_the_disk_lost_its_data(
     def begins(_: Path) -> None:
         volume.write_config(str(restored), run_config(ordered().settings))
 
-    monkeypatch.setattr(finishing, "sync", begins)
+    monkeypatch.setattr(finishing, "fsync", begins)
     with pytest.raises(NotMade, match="has run on this volume"):
         finish(ordered(), restored, Journal(str(tmp_path / "end")))
 

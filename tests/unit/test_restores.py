@@ -10,7 +10,7 @@ import pytest
 from fakes import FakeClock, FakeKube
 from outages import fail_until_told
 
-from etcd_operator.backups.restore import Restores
+from etcd_operator.backup_controllers.restore import Restores
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,

@@ -441,8 +441,8 @@ async def test_an_api_server_that_was_put_back_to_an_older_snapshot_ends_the_pro
         await asyncio.wait([task], timeout=60)
 
         assert task.done()
-        assert "was at 100" in repr(task.exception())
-        assert len([r for r in caplog.records if "was at 100" in r.getMessage()]) == 1
+        assert "was of 100" in repr(task.exception())
+        assert len([r for r in caplog.records if "was of 100" in r.getMessage()]) == 1
 
 
 @jumping
@@ -541,7 +541,7 @@ async def test_a_namespace_whose_role_went_after_a_list_of_kopfs_was_listed_and_
         await asyncio.sleep(500)
         assert len(kube.asked) == 1
         [said] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-        assert "left out until it is" in said
+        assert "left out until the operator" in said
 
 
 @jumping

@@ -284,7 +284,7 @@ async def test_a_part_that_dies_ends_the_process_and_says_why(parts, caplog):
         parts.die.set()
 
         assert await task == 1
-    assert "informer ended, so the operator does" in caplog.text
+    assert "informer ended unasked, so the operator does" in caplog.text
     assert "can neither be used nor ended" in caplog.text
     assert "released" in parts.log
 

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.cluster.pauses import LONGEST_SECONDS, PAUSE_SECONDS
-from etcd_operator.etcd.client import Endpoint, NoAnswer
+from etcd_operator.cluster.defrag_backoff import LONGEST_SECONDS, PAUSE_SECONDS
+from etcd_operator.etcd.api import Endpoint, NoAnswer
 from etcd_operator.kube.api import PODS
 from etcd_stateful import naming
 from etcd_stateful.manifests.backup_job import LABEL

@@ -12,7 +12,7 @@ from test_membership_replace import emptied
 from views import without_status
 from worlds import formed
 
-from etcd_operator.cluster.stalls import FIRST_SECONDS, LAST_SECONDS
+from etcd_operator.cluster.missing_pods import FIRST_SECONDS, LAST_SECONDS
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, STATEFUL_SETS, Rejected
 from etcd_stateful import naming
 from etcd_stateful.manifests.put_off import PutOff

@@ -33,7 +33,7 @@ from start_helpers import (
     push,
 )
 
-from etcd_operator.start import names, process, server, volume
+from etcd_operator.start import dns, process, server, volume
 from etcd_operator.start.journal import Journal
 from etcd_stateful import marker, ticket
 from etcd_stateful.start_config import run_config, ticket_config
@@ -124,7 +124,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(names, "FIRST_LOOKUP", 0.01)
+    monkeypatch.setattr(dns, "FIRST_LOOKUP", 0.01)
     made = World(tmp_path)
     yield made
     made.stop()
@@ -134,8 +134,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def named(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set it, and the pod's name leads to the pod."""
     resolved = threading.Event()
-    monkeypatch.setattr(names, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(names, "leads_to", lambda *_: resolved.is_set())
+    monkeypatch.setattr(dns, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(dns, "leads_to", lambda *_: resolved.is_set())
     return resolved
 
 
@@ -627,7 +627,7 @@ def test_the_first_look_up_leaves_the_record_time_to_appear(
         asked.append(time.monotonic())
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
 
-    monkeypatch.setattr(names, "FIRST_LOOKUP", 1.5)
+    monkeypatch.setattr(dns, "FIRST_LOOKUP", 1.5)
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     world.waits(NAMELESS)
     with Operator(world.port) as operator:
@@ -655,7 +655,7 @@ def test_a_name_that_leads_elsewhere_is_not_ours_yet(
             raise socket.gaierror(-2, "Name or service not known")
         return [(family, kind, 6, "", (address, 0)) for address in now]
 
-    monkeypatch.setattr(names, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(dns, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     world.waits(NAMELESS)
     push(world.port, HELD)
@@ -666,7 +666,7 @@ def test_a_name_that_leads_elsewhere_is_not_ours_yet(
 
 def test_the_wait_for_the_name_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     hang = threading.Event()
-    monkeypatch.setattr(names, "leads_to", lambda *_: hang.wait(30))
+    monkeypatch.setattr(dns, "leads_to", lambda *_: hang.wait(30))
     world.waits(replace(NAMELESS, dns_timeout=0.1))
     push(world.port, HELD)
     world.ends()
@@ -694,7 +694,7 @@ def test_a_volume_with_data_asks_for_no_name(world: World, monkeypatch: pytest.M
     ],
 )
 def test_where_a_name_leads(host: str, address: str, expected: bool) -> None:
-    assert names.leads_to(host, address) is expected
+    assert dns.leads_to(host, address) is expected
 
 
 # The journal.

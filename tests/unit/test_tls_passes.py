@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from fakes import PLAINTEXT
 from reconcile_bench import KEY, Bench
 
-from etcd_operator.applied import Outdated
 from etcd_operator.credentials import checking, issuing, signing
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
@@ -24,8 +23,9 @@ from etcd_operator.kube.api import (
     Unavailable,
 )
 from etcd_operator.kube.finder import Finder
-from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.objects.reading import secret as read_secret
+from etcd_operator.step_result import Outdated
+from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import DAY, managed

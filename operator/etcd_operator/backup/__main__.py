@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Final
 
+from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.describing import describe
 from etcd_operator.backup.process import Backup
 from etcd_operator.backup.progress import Meter, served
 from etcd_operator.backup.removal import remove
-from etcd_operator.backup.sink import Sink, StoreFailed, open_sink
-from etcd_operator.leaving import leave
+from etcd_operator.backup.sink import Sink, open_sink
+from etcd_operator.job_exit import exit_at_once
 from etcd_operator.telemetry import logs
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import BadOrder, Order
@@ -54,16 +55,14 @@ def main(environment: Mapping[str, str]) -> int:
 
 
 def _outcome(order: Order) -> Outcome:
-    """What nobody has foreseen is said too, such as a panic of the store's client; not in its own
-    words, which may hold anything."""
+    """An unexpected exception, such as a panic of the store's client, is a Failure too. Its own
+    words are left out, as they may hold anything."""
     try:
         return asyncio.run(back_up(order))
     except Exception as error:
-        log.exception("unforeseen")
-        words = (
-            f"the Job's program came to an end that nobody has foreseen ({type(error).__name__})"
-        )
-        return Failure("JobFailed", f"{words}; its log says more")
+        log.exception("internal error")
+        words = f"the Job's program failed with an internal error ({type(error).__name__})"
+        return Failure("JobFailed", f"{words}; the log of its pod has the traceback")
 
 
 async def back_up(
@@ -73,6 +72,15 @@ async def back_up(
     ca: str = orders.CA_FOLDER,
     root: str = orders.VOLUME,
 ) -> Outcome:
+    """Does what the order asks for, and returns how it went.
+
+    What goes wrong at etcd, at the store or in the order is a Failure, and not raised.
+
+    Args:
+        secret: the folder with the store's credentials.
+        ca: the folder with the authorities of its certificate.
+        root: where the store's volume is mounted, if it is one.
+    """
     if order.action == "prove":
         return await _prove(order)
     try:
@@ -80,7 +88,7 @@ async def back_up(
     except StoreFailed as error:
         return error.failure
     if order.action != "store":
-        return await _beside(order, sink)
+        return await _at_store(order, sink)
     meter = Meter()
     async with served(meter, orders.PROGRESS_PORT):
         backup = Backup(order, sink, meter)
@@ -91,8 +99,8 @@ async def back_up(
         return await backup.run()
 
 
-async def _beside(order: Order, sink: Sink) -> Outcome:
-    """What is done to the store alone."""
+async def _at_store(order: Order, sink: Sink) -> Outcome:
+    """What asks nothing of etcd."""
     match order.action:
         case "delete":
             return await _in_time(order, remove(order, sink))
@@ -104,14 +112,14 @@ async def _beside(order: Order, sink: Sink) -> Outcome:
 
 async def _bring(order: Order, sink: Sink) -> Outcome:
     # Loaded for trials alone: what makes their certificates takes longer than a small backup.
-    from etcd_operator.backup.trying import bring  # noqa: PLC0415
+    from etcd_operator.backup.trial_restore import bring  # noqa: PLC0415
     from etcd_stateful.backup import trial  # noqa: PLC0415
 
     return await bring(order, sink, Path(trial.FOLDER))
 
 
 async def _prove(order: Order) -> Outcome:
-    from etcd_operator.backup.trying import prove  # noqa: PLC0415
+    from etcd_operator.backup.trial_restore import prove  # noqa: PLC0415
     from etcd_stateful.backup import trial  # noqa: PLC0415
 
     return await prove(order, Path(trial.FOLDER))
@@ -134,20 +142,20 @@ def _conclude(outcome: Outcome, path: str) -> bool:
         case Described(version=version, revision=revision):
             log.info("the backup is of etcd %s, revision %d", version, revision)
         case Brought(size=size):
-            log.info("brought %d bytes", size)
+            log.info("downloaded %d bytes to try them", size)
         case Proven():
             log.info("%s", outcome.words)
         case Removed(count=count):
-            log.info("deleted %d backups", count)
+            log.info("deleted %d backups from the store", count)
         case Stored(location=location, size=size, revision=revision):
             log.info("stored %s, %d bytes, revision %d", location, size, revision)
     try:
         Path(path).write_text(serialise(outcome))
     except OSError as error:
-        log.warning("cannot leave word in %s: %s", path, error)
+        log.warning("cannot write the termination message to %s: %s", path, error)
         return False
     return True
 
 
 if __name__ == "__main__":
-    leave(main(os.environ))
+    exit_at_once(main(os.environ))

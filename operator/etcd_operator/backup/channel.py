@@ -63,6 +63,7 @@ def open_channel(order: Order, endpoint: str, folder: str = orders.CLIENT_FOLDER
 
 
 def secured(target: str, credentials: Any) -> Any:
+    """A channel with TLS that has not connected yet."""
     return grpc.secure_channel(target, credentials, options=_OPTIONS)
 
 
@@ -96,6 +97,7 @@ async def _answered(call: Any) -> Any:
 
 
 def is_plaintext(order: Order, endpoint: str) -> bool:
+    """Whether the endpoint is spoken to without TLS; without a scheme, if no Secret is named."""
     scheme = split_endpoint(endpoint)[0]
     return (scheme or ("https" if order.tls else "http")) == "http"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from etcd_operator.backup.beside import manifest_beside
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_stateful.api.stores import Store, not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import BadManifest, Manifest
@@ -12,11 +13,15 @@ from etcd_stateful.backup.outcome import MOST_BYTES, Described, Failure, parse, 
 
 
 async def describe(order: Order, sink: Sink) -> Described | Failure:
+    """What the backup's manifest says of its EtcdCluster, or why it says nothing.
+
+    Never raises for what the store does.
+    """
     store = order.store
     key = names.manifest_of(store.key)
     try:
         await sink.check()
-        found = await manifest_beside(sink, store.key)
+        found = await read_manifest(sink, store.key)
     except StoreFailed as error:
         return error.failure
     except BadManifest as error:

@@ -11,7 +11,7 @@ from aetcd import rpc
 from grpc import StatusCode
 
 from etcd_operator.backup.channel import asked
-from etcd_operator.backup.silence import SILENT_SECONDS
+from etcd_operator.backup.idle_timeout import SILENT_SECONDS
 from etcd_stateful.backup.measurement import Hash, Measured
 
 SECONDS_PER_GIB: Final = 100.0

@@ -11,16 +11,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from etcd_operator.backup.beside import UNREADABLE, Whose, manifest_beside, owner_of, whose
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.overwriting import spare_history
 from etcd_operator.backup.progress import Meter
 from etcd_operator.backup.pruning import prune
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.source import Member, Source, Unusable
+from etcd_operator.backup.stored_manifest import UNREADABLE, Whose, owner_of, whose
 from etcd_operator.backup.surveying import survey
-from etcd_operator.moments import rfc3339
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful.backup import manifest, names
 from etcd_stateful.backup.integrity import Checked, Damaged
-from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
+from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.measurement import Measured
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failed, Failure, Stored
@@ -35,7 +37,7 @@ LEFT_OUT = "the spec of the EtcdCluster is too long to be stored with it: keep i
 
 
 class Stopped(Failed):
-    """It has to end unfinished."""
+    """The backup ends unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,13 @@ class _Taken:
     size: int
     sha256: str
     tail: bytes
-    """How it ends: no other snapshot ends so."""
+    """Its last bytes, which no other snapshot has."""
     measured: Measured | None
 
 
 class Backup:
+    """One backup; `run` makes it, and is called once."""
+
     def __init__(
         self,
         order: Order,
@@ -68,11 +72,16 @@ class Backup:
         self._notes: list[str] = [LEFT_OUT] if order.left_out else []
 
     def stop(self, failure: Failure) -> None:
+        """Ends the backup early, with this failure unless it is stored by then."""
         if not self._stop.done():
             self._stop.set_result(failure)
 
     async def run(self) -> Stored | Failure:
-        """Within the time that it was given. Never raises for what etcd or the store do."""
+        """Makes the backup, within `order.timeout` seconds.
+
+        Never raises for what etcd or the store do. Once the backup is stored, neither the time nor
+        `stop` makes it a failure.
+        """
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._order.timeout, lambda: self.stop(self._too_long()))
         work = asyncio.create_task(self._work())
@@ -92,8 +101,8 @@ class Backup:
         return await self._with_what_follows(stored)
 
     async def _with_what_follows(self, stored: Stored) -> Stored:
-        """The backup is whole by now: neither its time nor a signal makes it less, and whoever
-        has to end leaves the rest to the next."""
+        """Deletes old backups and lists other files, if there is time: the backup is stored, so
+        neither its deadline nor a signal makes it a failure."""
         following = asyncio.create_task(self._follow(stored))
         await self._until(following)
         if following.done():
@@ -125,7 +134,8 @@ class Backup:
         began = time.monotonic()
         async with Source(self._order) as source:
             members, _ = await asyncio.gather(source.members(), self._sink.check())
-            await self._spare_history(to_hex(members[0].answer.cluster_id))
+            cluster_id = to_hex(members[0].answer.cluster_id)
+            await spare_history(self._order, self._sink, cluster_id)
             taken = await self._take(source, members)
         await self._finish(taken)
         return Stored(
@@ -141,8 +151,8 @@ class Backup:
         )
 
     async def _finish(self, taken: _Taken) -> None:
-        """Only what was read back has a manifest that counts. Until then it is marked, for whoever
-        deletes what this object has stored."""
+        """Writes the manifest: with `verify`, once the backup was read back. Until then a mark
+        names the owner, so that the file is deleted along with this object."""
         if self._order.verify:
             cluster_id = to_hex(taken.member.answer.cluster_id)
             await self._mark(taken.key, self._order.owner_uid, cluster_id)
@@ -150,83 +160,6 @@ class Backup:
         if not self._order.stamped:
             await self._compare(taken)
         await self._describe(taken)
-
-    async def _spare_history(self, cluster_id: str) -> None:
-        """A schedule's keys are of one run each. Where another object's backup has this one, the
-        run is over and its object was made again without its status, as tools do that bring a
-        namespace back: what the cluster holds now must not take the place of what it held then.
-
-        So it is with a single one that was brought back (`naming.BEGUN_AS`).
-
-        Any other may take the place of another object's, but not of one of another etcd cluster:
-        who applies all manifests anew after a loss has an empty cluster of the same name, and this
-        would be the end of the backup that it is to be restored from.
-
-        Who may only write may not look; then nobody can tell. A store that just does not answer is
-        no reason to overwrite what may be there.
-        """
-        if self._order.stamped:
-            return
-        key = self._order.store.key
-        try:
-            theirs = await manifest_beside(self._sink, key)
-        except StoreFailed as error:
-            if error.forbidden:
-                return
-            raise
-        except Undecided as error:
-            self._spare_undecided(error, cluster_id)
-            return
-        except BadManifest as error:
-            if self._order.scheduled or self._order.brought_back:
-                raise self._stored_already(
-                    f"{key} has a manifest that cannot be read, so whose backup it is cannot be "
-                    f"told, and it stays as it is: {error}. This EtcdBackup can be deleted"
-                ) from error
-            return
-        if theirs and theirs.owner_uid != self._order.owner_uid:
-            self._spare(key, theirs, cluster_id)
-
-    def _spare(self, key: str, theirs: Manifest, cluster_id: str) -> None:
-        whose = f"{key} is the backup that {theirs.owner} (UID {theirs.owner_uid}) made at "
-        whose += theirs.made_at
-        if self._order.scheduled:
-            raise self._stored_already(
-                f"{whose}. It stays as it is; to restore it, name it by its place. This EtcdBackup "
-                "can be deleted"
-            )
-        if self._order.brought_back:
-            raise self._stored_already(
-                f"{whose}, and this EtcdBackup is a copy of one that had begun before. It stays "
-                "as it is. This EtcdBackup can be deleted; for a backup of now, give it another "
-                "path"
-            )
-        if theirs.cluster_id != cluster_id:
-            raise self._stored_already(
-                f"{whose}, of etcd cluster {theirs.cluster_id}, and this would be of {cluster_id}. "
-                "It stays as it is: give this EtcdBackup another path"
-            )
-
-    def _spare_undecided(self, theirs: Undecided, cluster_id: str) -> None:
-        """Whoever began it was not stopped here. Its file may be whole all the same."""
-        own, known = self._order.owner_uid, theirs.cluster_id
-        whole = f"{self._order.store.key} is a backup that did not come to its end, and may be "
-        whole += "whole"
-        if theirs.owner_uid != own and known not in ("", cluster_id):
-            raise self._stored_already(
-                f"{whole}, of etcd cluster {known}, and this would be of {cluster_id}. It stays as "
-                "it is: give this EtcdBackup another path"
-            )
-        copy = self._order.scheduled or self._order.brought_back
-        if copy and theirs.owner_uid not in ("", own):
-            raise self._stored_already(
-                f"{whole}, of another object (UID {theirs.owner_uid}). It stays as it is. This "
-                "EtcdBackup can be deleted"
-            )
-
-    def _stored_already(self, words: str) -> Stopped:
-        where = self._order.store.path_field
-        return Stopped(Failure("AlreadyStored", f"{where}: {words}", final=True))
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:
         """From the first member that gives a whole snapshot; raises what the last one failed by."""
@@ -271,8 +204,10 @@ class Backup:
         return _Taken(member, key, checked.size, sha256, checked.tail, measured)
 
     async def _withdraw(self, key: str, cluster_id: str) -> None:
-        """Just before a file takes the place of another: the manifest speaks of neither from then
-        on. To write is allowed wherever to delete or to look may not be."""
+        """Marks the manifest as undecided, just before a file takes the place of another.
+
+        It is overwritten, as credentials may allow neither to delete nor to read.
+        """
         if self._order.stamped:
             return
         old = Whose(UNREADABLE)
@@ -334,10 +269,10 @@ class Backup:
             raise Stopped(Failure("VerificationFailed", words))
 
     async def _compare(self, taken: _Taken) -> None:
-        """Another may have written to the same path meanwhile, and with this manifest nobody could
-        restore its file. Raises Stopped.
+        """Raises Stopped if something else has written to the same path meanwhile: its file would
+        not match this manifest, and could not be restored.
 
-        Who may only write may not look, and what is stored counts all the same.
+        With credentials that may only write nothing is compared.
         """
         try:
             if await self._sink.ends(taken.key, taken.size, taken.tail):

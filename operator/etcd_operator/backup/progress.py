@@ -38,7 +38,7 @@ class Meter:
 
 @contextlib.asynccontextmanager
 async def served(meter: Meter, port: int) -> AsyncIterator[None]:
-    """Without the port the backup goes on, and is merely not seen."""
+    """Where the port is taken the backup goes on, and its progress is not seen."""
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ async def served(meter: Meter, port: int) -> AsyncIterator[None]:
     try:
         server = await asyncio.start_server(answer, None, port)
     except OSError as error:
-        log.warning("cannot tell how far it is on port %d: %s", port, error)
+        log.warning("cannot listen on port %d, so nobody sees the progress: %s", port, error)
         yield
         return
     try:

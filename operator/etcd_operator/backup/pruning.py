@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from etcd_operator.backup.beside import Whose, whose
 from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.stored_manifest import Whose, whose
 from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from etcd_operator.backup.beside import UNREADABLE, owner_of
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.stored_manifest import UNREADABLE, owner_of
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import names
 from etcd_stateful.backup.order import Order
@@ -55,5 +56,5 @@ def _not_here(store: Store, location: str) -> Failure:
 async def _is_own(order: Order, sink: Sink, key: str) -> bool:
     owner = await owner_of(sink, key)
     if owner not in (order.owner_uid, UNREADABLE):
-        log.info("%s is left alone: it is of UID %s", key, owner or "nobody known")
+        log.info("the backup %s is left alone: its owner has UID %s", key, owner or "(unknown)")
     return owner == order.owner_uid

@@ -1,4 +1,5 @@
-"""The store, through `obstore`: one upload in parts that becomes visible as a whole, or not at all.
+"""What a Job writes to a store, reads and deletes there: an upload in parts becomes visible as a
+whole, or not at all.
 
 Buckets do that by themselves. In a volume the parts are a file of another name, which gets its own
 once it is on the disk. What a Job that was killed has left of one goes before the next is begun.
@@ -9,25 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
-from datetime import timedelta
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import obstore
-from obstore.exceptions import BaseError
-from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
-from etcd_operator.backup.silence import SILENT_SECONDS, aside
-from etcd_operator.durable import sync
-from etcd_operator.moments import rfc3339
+from etcd_operator.backup.clients import Clients, Errors, StoreFailed, store_failed
+from etcd_operator.backup.idle_timeout import SILENT_SECONDS
+from etcd_operator.fsync import fsync
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
-from etcd_stateful.backup import names, trouble
+from etcd_stateful.backup import names
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.credentials import Access, BadSecret, access, authorities
 from etcd_stateful.backup.others import File
-from etcd_stateful.backup.outcome import Failed, Failure
+from etcd_stateful.backup.outcome import Failure
 
 log = logging.getLogger(__name__)
 
@@ -40,33 +38,7 @@ AT_ONCE: Final = 2
 PIECE: Final = 2 * 1024 * 1024
 
 STOP_SECONDS: Final = 1.0
-"""For what is on its way to one who wants no more of it."""
-
-_CLIENT: Final[dict[str, Any]] = {
-    "allow_http": True,
-    "connect_timeout": timedelta(seconds=3),
-    "timeout": timedelta(seconds=120),
-}
-_READING: Final = _CLIENT | {"timeout": timedelta(hours=24)}
-"""That time is of a whole answer, and one may be a backup of any size. A stall ends it all the
-same."""
-
-_WRITING: Final = _CLIENT | {"read_timeout": timedelta(seconds=30)}
-"""A part is answered when all of it is there, and the last one may have the store join them all."""
-
-_PATIENT: Final[dict[str, Any]] = {"max_retries": 6}
-_STUBBORN: Final[dict[str, Any]] = {"retry_timeout": timedelta(seconds=60)}
-_AT_FIRST: Final[dict[str, Any]] = {"max_retries": 1}
-
-Errors: Final = (BaseError, OSError, ValueError)
-"""What the client raises."""
-
-
-class StoreFailed(Failed):
-    def __init__(self, failure: Failure, *, forbidden: bool = False) -> None:
-        super().__init__(failure)
-        self.forbidden = forbidden
-        """The store knows who asks, and does not let it do just this."""
+"""For the piece that is on its way when a read is broken off."""
 
 
 class TooLarge(Exception):
@@ -74,6 +46,8 @@ class TooLarge(Exception):
 
 
 class Sink:
+    """One store. A key is a path in its bucket, or on its volume."""
+
     def __init__(
         self,
         store: Store,
@@ -94,29 +68,24 @@ class Sink:
         self._root = Path(root)
         self._owner_uid = owner_uid
         self._unfinished = names.unfinished(store.key, owner_uid, os.urandom(2).hex())
-        try:
-            self._access = access(store, files)
-        except BadSecret as error:
-            words = f"{store.secret_field}: Secret {store.secret}: {error}"
-            raise StoreFailed(Failure("InvalidSecret", words)) from error
-        self._trust = _trust(store, trusted or {})
-        self._client = self._made(_PATIENT)
+        self._clients = Clients(store, files, trusted, self._root)
+        self._client = self._clients.for_small()
 
     @property
     def _on_disk(self) -> bool:
         return self._store.kind == VOLUME
 
     async def check(self) -> None:
-        """Whether the store can be had at all, with little patience; raises StoreFailed.
+        """Whether the store can be reached at all, with little patience; raises StoreFailed.
 
-        Who may only write may not list. That is no reason not to write.
+        Credentials that may only write may not list, which is no reason not to write.
         """
         try:
-            first = self._made(_AT_FIRST)
+            first = self._clients.for_first_look()
             async for _ in obstore.list(first, self._store.key, chunk_size=1):
                 break
         except Errors as error:
-            failed = self._failed(error)
+            failed = store_failed(self._store, error)
             if not failed.forbidden:
                 raise failed from error
 
@@ -126,7 +95,7 @@ class Sink:
         target = self._unfinished if self._on_disk else key
         try:
             await self.clear()
-            client = self._made(_PATIENT | _STUBBORN, _WRITING)
+            client = self._clients.for_writing()
             await obstore.put_async(
                 client, target, guarded, chunk_size=PART, max_concurrency=AT_ONCE
             )
@@ -137,7 +106,7 @@ class Sink:
                 raise guarded.raised from None
             if not isinstance(error, Errors):
                 raise
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def put(self, key: str, data: bytes) -> None:
         """Raises StoreFailed."""
@@ -147,7 +116,7 @@ class Sink:
             if self._on_disk:
                 await self._settle(target, key)
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def get(self, key: str, most: int) -> bytes | None:
         """The content of something small; None where there is none. Raises StoreFailed, and
@@ -160,7 +129,7 @@ class Sink:
         except FileNotFoundError:
             return None
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def size(self, key: str) -> int | None:
         """None where there is nothing of that name. Raises StoreFailed."""
@@ -181,20 +150,20 @@ class Sink:
         except FileNotFoundError:
             return None
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def read(self, key: str) -> AsyncGenerator[memoryview, None]:
         """A large content, piece by piece, one of them ahead; raises StoreFailed."""
         coming: asyncio.Future[Any] | None = None
         try:
-            found = await self._heard(obstore.get_async(self._made(_PATIENT, _READING), key))
+            found = await self._heard(obstore.get_async(self._clients.for_reading(), key))
             stream = aiter(found.stream(min_chunk_size=PIECE))
             coming = asyncio.ensure_future(anext(stream, None))
             while (piece := await self._heard(coming)) is not None:
                 coming = asyncio.ensure_future(anext(stream, None))
                 yield memoryview(piece)
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
         finally:
             if coming is not None:
                 # Called off it would still answer, perhaps to a loop that is closed by then.
@@ -215,12 +184,12 @@ class Sink:
             answer = obstore.list_with_delimiter_async(self._client, folder or None)
             found = await self._heard(answer)
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
         keys = (one["path"] for one in found["objects"])
         return [k for k in keys if k.startswith(start) and not k.endswith(names.UNFINISHED)]
 
     async def pages(self, start: str) -> AsyncIterator[list[File]]:
-        """What begins with `start`, as the store hands it out; raises StoreFailed."""
+        """Files whose keys begin with `start`, as the store lists them; raises StoreFailed."""
         folder = start.rpartition("/")[0]
         try:
             pages = obstore.list(self._client, folder or None, offset=self._before(start))
@@ -231,7 +200,7 @@ class Sink:
                 if not self._on_disk and last > start and not last.startswith(start):
                     break
         except Errors as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     def _before(self, start: str) -> str | None:
         """Buckets list in order, from here on."""
@@ -245,12 +214,12 @@ class Sink:
             except FileNotFoundError:
                 continue
             except Errors as error:
-                raise self._failed(error) from error
+                raise store_failed(self._store, error) from error
 
     async def clear(self) -> None:
-        """What tries that were killed have left in a volume; raises StoreFailed."""
+        """Deletes what killed tries have left on a volume; raises StoreFailed."""
         if self._on_disk:
-            await aside(self._clear)
+            await _in_thread(self._clear)
 
     def _clear(self) -> None:
         folder = (self._root / self._unfinished).parent
@@ -261,10 +230,10 @@ class Sink:
                     log.info("deleting %s, which was never finished", key)
                     path.unlink(missing_ok=True)
         except OSError as error:
-            raise self._failed(error) from error
+            raise store_failed(self._store, error) from error
 
     async def _heard(self, answer: Awaitable[Any]) -> Any:
-        """A bucket that says nothing is given up by the client, a volume by nobody."""
+        """With a deadline of our own for a volume; a client of a bucket has one itself."""
         if not self._on_disk:
             return await answer
         try:
@@ -276,52 +245,16 @@ class Sink:
             raise StoreFailed(Failure("StoreUnreachable", words)) from error
 
     async def _settle(self, unfinished: str, key: str) -> None:
-        await aside(lambda: sync(self._root / unfinished))
+        await _in_thread(lambda: fsync(self._root / unfinished))
         await obstore.rename_async(self._client, unfinished, key)
-        await aside(lambda: self._sync_folders(key))
+        await _in_thread(lambda: self._sync_folders(key))
 
     def _sync_folders(self, key: str) -> None:
-        """Some may have been made on the way to it, and each is a name in the one above."""
+        """Up to the root: each may be new, and is an entry of the one above it."""
         for folder in (self._root / key).parents:
-            sync(folder)
+            fsync(folder)
             if folder == self._root:
                 return
-
-    def _made(self, retry: dict[str, Any], client: dict[str, Any] | None = None) -> Any:
-        store, config = self._store, cast("Any", self._access.config)
-        silent = timedelta(seconds=SILENT_SECONDS)
-        common: dict[str, Any] = {
-            "client_options": {"read_timeout": silent} | (client or _CLIENT) | self._trust,
-            "retry_config": {"retry_timeout": silent} | retry,
-        }
-        try:
-            match store.kind:
-                case "S3" | "OSS":
-                    return S3Store(store.bucket, config=config, **common)
-                case "ABS":
-                    return AzureStore(store.bucket, config=config, **common)
-                case "GCS":
-                    token = _token(self._access)
-                    return GCSStore(
-                        store.bucket, config=config, credential_provider=token, **common
-                    )
-                case _:
-                    return LocalStore(self._root)
-        except Errors as error:
-            raise self._unmade(error) from error
-
-    def _unmade(self, error: BaseException) -> StoreFailed:
-        """Nobody was asked yet: what it was made of is wrong, which is what the Secret holds."""
-        store, words = self._store, trouble.first_line(str(error))
-        if not store.secret:
-            return self._failed(error)
-        where = f"{store.secret_field}: Secret {store.secret}"
-        return StoreFailed(Failure("InvalidSecret", f"{where} cannot be used: {words}"))
-
-    def _failed(self, error: BaseException) -> StoreFailed:
-        raw = str(error)
-        failure = trouble.store_failure(self._store, raw)
-        return StoreFailed(failure, forbidden=trouble.is_forbidden(raw))
 
 
 def open_sink(
@@ -338,21 +271,14 @@ def open_sink(
     return Sink(store, files, trusted, root=root, owner_uid=owner_uid)
 
 
-def _trust(store: Store, files: dict[str, str]) -> dict[str, Any]:
-    """For the client, which knows the public authorities by itself and trusts them as well."""
-    if not store.ca_secret:
-        return {}
-    where = f"{store.ca_field}: Secret {store.ca_secret}:"
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Does what may block, and can be cancelled: nobody waits for the thread then, as a volume that
+    hangs may never let it go."""
+    thread = ThreadPoolExecutor(1)
     try:
-        found = authorities(files)
-        # The client names no field where it cannot read one.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
-    except BadSecret as error:
-        raise StoreFailed(Failure("InvalidSecret", f"{where} {error}")) from error
-    except ssl.SSLError as error:
-        words = f"{where} key {orders.CA_FILE} holds a certificate that cannot be read"
-        raise StoreFailed(Failure("InvalidSecret", words)) from error
-    return {"root_certificate": found}
+        await asyncio.get_running_loop().run_in_executor(thread, work)
+    finally:
+        thread.shutdown(wait=False)
 
 
 def _file(found: Mapping[str, Any]) -> File:
@@ -378,17 +304,6 @@ class _Guarded:
         except BaseException as error:
             self.raised = error
             raise
-
-
-def _token(given: Access) -> Any:
-    if not given.token:
-        return None
-
-    def provide() -> dict[str, Any]:
-        # When it expires is not known; the store says so when it has.
-        return {"token": given.token, "expires_at": None}
-
-    return provide
 
 
 def read_secret(folder: str) -> dict[str, str]:

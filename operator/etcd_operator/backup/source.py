@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from aetcd import rpc
 
-from etcd_operator.backup.ahead import ahead
 from etcd_operator.backup.channel import (
     NoChannel,
     asked,
@@ -23,8 +22,9 @@ from etcd_operator.backup.channel import (
     open_channel,
     speaks_tls,
 )
+from etcd_operator.backup.idle_timeout import SILENT_SECONDS, WithIdleTimeout
 from etcd_operator.backup.measuring import hashed, measure, patience
-from etcd_operator.backup.silence import SILENT_SECONDS, Attended
+from etcd_operator.backup.read_ahead import read_ahead
 from etcd_operator.etcd.denial import is_denial
 from etcd_stateful.backup.choice import Answer, NoChoice, candidates
 from etcd_stateful.backup.measurement import Measured
@@ -75,7 +75,7 @@ class Source:
         if not found:
             raise Unusable(_worst(where, failures, self._hint))
         for failure in failures:
-            log.warning("left out: %s", failure.message)
+            log.warning("no snapshot is taken from an endpoint: %s", failure.message)
         try:
             best = candidates((one.answer for one in found), self._order.cluster_id)
         except NoChoice as error:
@@ -154,7 +154,7 @@ class Source:
         try:
             found = await hashed(member.channel, member.answer.revision, self._patience(member))
         except rpc.RpcError as error:
-            log.warning("only the hash of before is known: %s", _words(error))
+            log.warning("no hash was had after the snapshot, only before: %s", _words(error))
             return before
         hashes = (*before.hashes, *((found,) if found else ()))
         return replace(before, hashes=tuple(dict.fromkeys(hashes)))
@@ -168,8 +168,8 @@ class Source:
         It ends early only with an error: what is left must be none.
         """
         call = rpc.MaintenanceStub(member.channel).Snapshot(rpc.SnapshotRequest())
-        replies = Attended(call, SILENT_SECONDS)
-        received = ahead(self._received(member, replies), replies.end)
+        replies = WithIdleTimeout(call, SILENT_SECONDS)
+        received = read_ahead(self._received(member, replies), replies.end)
         async with contextlib.aclosing(received) as pieces:
             if (first := await anext(pieces, None)) is not None:
                 await self._check_sender(member)
@@ -183,11 +183,11 @@ class Source:
         try:
             answer = await _status(member.answer.endpoint, member.channel)
         except rpc.RpcError as error:
-            log.info("who sends the snapshot is not known for sure: %s", _words(error))
+            log.info("cannot make sure which member sends the snapshot: %s", _words(error))
             return
         self._check_same(member, answer)
 
-    def _received(self, member: Member, replies: Attended) -> Iterator[bytes]:
+    def _received(self, member: Member, replies: WithIdleTimeout) -> Iterator[bytes]:
         left, size, passed = 1, 0, 0
         blobs: list[bytes] = []
         try:

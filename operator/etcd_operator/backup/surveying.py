@@ -1,7 +1,7 @@
 """What else lies in the store below a schedule's path, for its status.
 
-It costs a backup nothing: it is made by then, and this has little time. Who may only write is not
-told anything.
+The backup is stored by then, and this takes SECONDS at most. With credentials that may only write
+nothing is known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 import logging
 from typing import Final
 
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup import names
 from etcd_stateful.backup.others import MOST_LOOKED_AT, File, Others, others
 
@@ -36,6 +37,6 @@ async def survey(sink: Sink, key: str) -> Others | None:
     except TimeoutError:
         partial = True
     except StoreFailed as error:
-        log.info("what else is in the store is not known: %s", error)
+        log.info("cannot list the other files in the store: %s", error)
         return None
     return others(key, found, partial=partial)

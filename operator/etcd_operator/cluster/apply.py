@@ -14,14 +14,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from etcd_operator.applied import Applied, Done, Outdated, Turned, Uncertain
 from etcd_operator.cluster import expansion, recovery
 from etcd_operator.cluster.tickets import NoAnswer, Start
 from etcd_operator.credentials import issuing, taking
 from etcd_operator.credentials.passwords import PasswordLook
 from etcd_operator.etcd import accounts, changes
 from etcd_operator.etcd.accounts import Accounts
-from etcd_operator.etcd.client import Etcd, Identity
+from etcd_operator.etcd.api import Etcd, Identity
 from etcd_operator.kube.api import (
     CERTIFICATES,
     CLAIMS,
@@ -39,8 +38,9 @@ from etcd_operator.kube.api import (
     Resource,
 )
 from etcd_operator.kube.finder import Finder
-from etcd_operator.moments import micro
 from etcd_operator.objects import reading
+from etcd_operator.step_result import Done, Outdated, StepResult, TicketRefused, Uncertain
+from etcd_operator.timestamps import micro
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
@@ -108,7 +108,7 @@ class Applier:
         self._accounts = accounts
         self._passwords = passwords
 
-    async def apply(self, cluster: EtcdCluster, step: Write) -> Applied:
+    async def apply(self, cluster: EtcdCluster, step: Write) -> StepResult:
         match step:
             case ApplyChild() | CreateSecret() | WriteBootstrap():
                 return await self._put(cluster, step)
@@ -125,19 +125,19 @@ class Applier:
 
     async def _certify(
         self, cluster: EtcdCluster, step: IssueCertificate | RotateAuthority | TakeCertificate
-    ) -> Applied:
+    ) -> StepResult:
         now = self._wall_clock()
         if isinstance(step, TakeCertificate):
             return await taking.take(self._kube, self._finder, cluster, step, now)
         return await issuing.carry_out(self._kube, self._finder, cluster, step, now)
 
-    async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> Applied:
+    async def _change_auth(self, cluster: EtcdCluster, step: ChangeAuth) -> StepResult:
         if self._accounts is None or self._passwords is None:
-            return Outdated("nobody here changes users and roles")
+            return Outdated("this operator was made without access to users and roles")
         identity, unchanged = self._identity(cluster), partial(self._passwords.unchanged, cluster)
         return await accounts.change(self._accounts, step, identity, unchanged)
 
-    async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> Applied:
+    async def _change(self, cluster: EtcdCluster, step: EtcdChange | ChangeAuth) -> StepResult:
         if isinstance(step, ChangeAuth):
             return await self._change_auth(cluster, step)
         identity = self._identity(cluster)
@@ -145,7 +145,7 @@ class Applier:
 
     async def _put(
         self, cluster: EtcdCluster, step: ApplyChild | CreateSecret | WriteBootstrap
-    ) -> Applied:
+    ) -> StepResult:
         match step:
             case ApplyChild():
                 return await self._apply_child(cluster, step)
@@ -158,7 +158,7 @@ class Applier:
         self,
         cluster: EtcdCluster,
         step: RecordMember | ExpandClaim | TouchStatefulSet | PushTicket,
-    ) -> Applied:
+    ) -> StepResult:
         match step:
             case RecordMember():
                 return await self._record_member(cluster, step)
@@ -169,7 +169,7 @@ class Applier:
             case PushTicket():
                 return await self._push_ticket(cluster, step)
 
-    async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> Applied:
+    async def _apply_child(self, cluster: EtcdCluster, step: ApplyChild) -> StepResult:
         """At the version that was looked at, or after a read that finds the name free. For what the
         membership does not depend on, the read that this pass began with will do.
 
@@ -196,7 +196,7 @@ class Applier:
         verb = "created" if live is None else "put back"
         return Done(f"{verb} {step.kind} {step.name}", created=live is None)
 
-    async def _create_secret(self, cluster: EtcdCluster, step: CreateSecret) -> Applied:
+    async def _create_secret(self, cluster: EtcdCluster, step: CreateSecret) -> StepResult:
         key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
         manifest = start_secret(cluster, step.record, key)
         try:
@@ -205,7 +205,7 @@ class Applier:
             return await self._outdated(SECRETS, cluster.namespace, step.name, error)
         return Done(f"created Secret {step.name}", created=True)
 
-    async def _write_bootstrap(self, cluster: EtcdCluster, step: WriteBootstrap) -> Applied:
+    async def _write_bootstrap(self, cluster: EtcdCluster, step: WriteBootstrap) -> StepResult:
         text = base64.b64encode(dump_bootstrap(step.record).encode()).decode()
         labels = naming.labels(cluster.name)  # without which no watch would tell of it
         patch: Json = {
@@ -214,7 +214,7 @@ class Applier:
         }
         return await self._patch(cluster, SECRETS, step.name, patch, "wrote the bootstrap record")
 
-    async def _record_member(self, cluster: EtcdCluster, step: RecordMember) -> Applied:
+    async def _record_member(self, cluster: EtcdCluster, step: RecordMember) -> StepResult:
         patch: Json = {
             "metadata": {
                 "uid": step.uid,
@@ -228,7 +228,7 @@ class Applier:
 
     async def _patch(
         self, cluster: EtcdCluster, resource: Resource, name: str, patch: Json, words: str
-    ) -> Applied:
+    ) -> StepResult:
         where = cluster.namespace
         try:
             self._finder.take(resource, await self._kube.merge_patch(resource, where, name, patch))
@@ -240,7 +240,7 @@ class Applier:
             return await self._outdated(resource, where, name, error)
         return Done(words)
 
-    async def _push_ticket(self, cluster: EtcdCluster, step: PushTicket) -> Applied:
+    async def _push_ticket(self, cluster: EtcdCluster, step: PushTicket) -> StepResult:
         """To a pod that a read made just now still shows in `start`, at this address."""
         where = cluster.namespace
         raw = await self._finder.read(PODS, where, step.pod)
@@ -256,20 +256,20 @@ class Applier:
         except NoAnswer as error:
             return Uncertain(f"start in pod {step.pod} sent no receipt: {error}")
         if receipt.refusal:
-            return Turned(f"start in pod {step.pod} refused its ticket: {receipt.refusal}")
+            return TicketRefused(f"start in pod {step.pod} refused its ticket: {receipt.refusal}")
         return Done(f"gave pod {step.pod} its ticket ({step.ticket.state})")
 
-    async def _expand(self, cluster: EtcdCluster, step: ExpandClaim) -> Applied:
+    async def _expand(self, cluster: EtcdCluster, step: ExpandClaim) -> StepResult:
         patch = expansion.request(step.uid, step.resource_version, step.storage)
-        words = f"let claim {step.name} ask for {step.storage}"
+        words = f"raised the storage request of claim {step.name} to {step.storage}"
         return await self._patch(cluster, CLAIMS, step.name, patch, words)
 
-    async def _touch(self, cluster: EtcdCluster, step: TouchStatefulSet) -> Applied:
+    async def _touch(self, cluster: EtcdCluster, step: TouchStatefulSet) -> StepResult:
         note = {naming.TOUCHED: micro(self._wall_clock())}
         patch: Json = {"metadata": {"uid": step.uid, "annotations": note}}
         return await self._patch(cluster, STATEFUL_SETS, step.name, patch, step.reason)
 
-    async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> Applied:
+    async def _delete(self, cluster: EtcdCluster, step: DeleteClaim | DeletePod) -> StepResult:
         """By force a pod's name is free at once, whatever its node still runs."""
         where, is_pod = cluster.namespace, isinstance(step, DeletePod)
         resource = PODS if is_pod else CLAIMS

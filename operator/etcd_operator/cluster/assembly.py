@@ -20,7 +20,8 @@ from etcd_operator.cluster.tickets import Start, TcpStart
 from etcd_operator.credentials.certificates import CertificateLook
 from etcd_operator.credentials.passwords import PasswordLook
 from etcd_operator.etcd.accounts import Accounts, GrpcAccounts
-from etcd_operator.etcd.client import Etcd, GrpcEtcd
+from etcd_operator.etcd.api import Etcd
+from etcd_operator.etcd.client import GrpcEtcd
 from etcd_operator.kube.api import Kubernetes
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
@@ -44,6 +45,7 @@ def make_reconciler(
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
 ) -> Reconciler:
+    """A reconciler with all its parts; what is not given talks to the network."""
     calls = GrpcEtcd()
     start, etcd, accounts = start or TcpStart(), etcd or calls, accounts or GrpcAccounts(calls)
     events = events or Events(kube, instance=settings.identity)

@@ -30,6 +30,8 @@ _Asked = tuple[str, str, str]
 
 
 class Expansion:
+    """Asks by dry runs, and remembers each answer for ASK_SECONDS."""
+
     def __init__(self, kube: Kubernetes, clock: Callable[[], float] = time.monotonic) -> None:
         self._kube = kube
         self._clock = clock

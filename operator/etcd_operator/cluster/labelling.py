@@ -31,6 +31,8 @@ UNANSWERED_SECONDS: Final = 10.0
 
 
 class Labels:
+    """The writes of the label with a member's ID, each in a task of its own."""
+
     def __init__(
         self, kube: Kubernetes, finder: Finder, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -85,5 +87,5 @@ class Labels:
                 return
             refused = self._refused.setdefault(cluster, {})
             level = logging.DEBUG if pod.uid in refused else logging.WARNING
-            log.log(level, "no label says which member pod %s is: %s", pod.name, error)
+            log.log(level, "cannot label pod %s with the ID of its member: %s", pod.name, error)
             refused[pod.uid] = self._clock() + REFUSED_SECONDS

@@ -10,45 +10,48 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
+from etcd_operator.cluster.children import (
+    Children,
+    find_all,
+    find_children,
+    known_children,
+    sort_out,
+)
+from etcd_operator.cluster.defrag_backoff import DefragBackoff
 from etcd_operator.cluster.expansion import Expansion
-from etcd_operator.cluster.pauses import Pauses
+from etcd_operator.cluster.missing_pods import MissingPods
 from etcd_operator.cluster.put_off import Postponed
 from etcd_operator.cluster.recovery import Recoveries
-from etcd_operator.cluster.stalls import Stalls
 from etcd_operator.cluster.sweep import Network, Shape, Sweep, shape_of
 from etcd_operator.credentials.certificates import CertificateLook
 from etcd_operator.credentials.passwords import PasswordLook
 from etcd_operator.kube.api import (
     CLAIMS,
-    DISRUPTION_BUDGETS,
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
     ETCD_RESTORES,
-    NETWORK_POLICIES,
     PODS,
     SECRETS,
-    SERVICES,
     STATEFUL_SETS,
     Json,
     Key,
-    Resource,
 )
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
-from etcd_operator.moments import created
 from etcd_operator.objects import jobs, reading
+from etcd_operator.timestamps import created
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.backup import named, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.membership import inplace, links, origin
-from etcd_stateful.membership.observation import Foreign, Observation, Pod
+from etcd_stateful.membership.observation import Observation, Pod
 
 GONE_SECONDS: Final = 300.0
 """How long a node must have been gone from the API server. One that is replaced under its name is
@@ -76,18 +79,6 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Children:
-    """The objects under the names that the cluster needs, by kind of use."""
-
-    stateful_set: Json | None
-    headless_service: Json | None
-    client_service: Json | None
-    secret: Json | None
-    disruption_budget: Json | None
-    network_policy: Json | None
-
-
-@dataclass(frozen=True, slots=True)
 class Confirmed:
     """The cluster read anew, and what was seen of it."""
 
@@ -97,6 +88,8 @@ class Confirmed:
 
 
 class Observer:
+    """Looks at clusters, and remembers of each only what a later look need not ask again."""
+
     def __init__(
         self,
         store: Store,
@@ -123,8 +116,8 @@ class Observer:
         self._expansion = expansion
         self._wall_clock = wall_clock
         self._clock = clock
-        self._stalls = Stalls(clock)
-        self.pauses = Pauses(clock)
+        self._missing_pods = MissingPods(clock)
+        self.defrag_backoff = DefragBackoff(clock)
         self.postponed = Postponed(clock)
         self._sweeps: dict[Key, Sweep] = {}
         self._nodeless: dict[Key, dict[str, float]] = {}
@@ -133,24 +126,16 @@ class Observer:
     def forget(self, key: Key) -> None:
         self._sweeps.pop(key, None)
         self._nodeless.pop(key, None)
-        self._stalls.forget(key)
-        self.pauses.forget(key)
+        self._missing_pods.forget(key)
+        self.defrag_backoff.forget(key)
         self.postponed.forget(key)
         self._certificates.forget(key)
         self._passwords.forget(key)
 
     def from_store(self, body: Json, cluster: EtcdCluster) -> Observation:
         """What is known without asking anyone; all that a paused cluster gets."""
-        where = cluster.namespace
-        children = _Children(
-            self._finder.known(STATEFUL_SETS, where, cluster.name),
-            self._finder.known(SERVICES, where, naming.headless_service(cluster.name)),
-            self._finder.known(SERVICES, where, naming.client_service(cluster.name)),
-            self._finder.known(SECRETS, where, naming.start_secret(cluster.name)),
-            self._finder.known(DISRUPTION_BUDGETS, where, naming.disruption_budget(cluster.name)),
-            self._finder.known(NETWORK_POLICIES, where, naming.network_policy(cluster.name)),
-        )
-        claims = self._store.of_cluster(CLAIMS, where, cluster.name)
+        children = known_children(self._finder, cluster)
+        claims = self._store.of_cluster(CLAIMS, cluster.namespace, cluster.name)
         return self._assemble(body, cluster, children, claims)
 
     async def observe(self, body: Json, cluster: EtcdCluster, *, quiet: bool) -> Seen:
@@ -160,7 +145,7 @@ class Observer:
             quiet: nothing was going on at the last pass; if the pods are still the same ones in the
                 same state, what the network said then will do until its time is over.
         """
-        children = await self._children(cluster)
+        children = await find_children(self._finder, cluster, policy=self._operator is not None)
         claims = await self._claims(cluster)
         base = await self._with_backup(self._assemble(body, cluster, children, claims))
         base = await self._certificates.onto(base)
@@ -169,8 +154,8 @@ class Observer:
         base = await self._expansion.onto(base)
         key = cluster.key
         base = self.postponed.onto(key, base)
-        base = self.pauses.onto(key, self._stalls.onto(key, base))
-        now, shape, touch = self._clock(), shape_of(base), self._stalls.next(key)
+        base = self.defrag_backoff.onto(key, self._missing_pods.onto(key, base))
+        now, shape, touch = self._clock(), shape_of(base), self._missing_pods.next(key)
         last, since = self._sweeps.get(key), self._passwords.since(cluster)
         same = last is not None and last.of == shape and since <= last.at
         if quiet and last and same and now - last.at < last.interval:
@@ -221,33 +206,6 @@ class Observer:
             *(self._finder.read(CLAIMS, where, name) for name in claims if cluster.durable),
         )
 
-    async def _children(self, cluster: EtcdCluster) -> _Children:
-        """What a formed cluster has is not looked for before it is due: that may take long."""
-        where = cluster.namespace
-        names = (
-            (STATEFUL_SETS, cluster.name),
-            (SERVICES, naming.headless_service(cluster.name)),
-            (SECRETS, naming.start_secret(cluster.name)),
-        )
-        (stateful_set, headless, secret), policy = await asyncio.gather(
-            self._find_all(where, names), self._policy(cluster)
-        )
-        service = (SERVICES, where, naming.client_service(cluster.name))
-        disruptions = (DISRUPTION_BUDGETS, where, naming.disruption_budget(cluster.name))
-        if secret is not None and _is_latched(secret):
-            client, budget = await asyncio.gather(
-                self._finder.find(*service), self._finder.find_if_allowed(*disruptions)
-            )
-        else:
-            client, budget = self._finder.known(*service), self._finder.known(*disruptions)
-        return _Children(stateful_set, headless, client, secret, budget, policy)
-
-    async def _policy(self, cluster: EtcdCluster) -> Json | None:
-        if self._operator is None:
-            return None
-        name = naming.network_policy(cluster.name)
-        return await self._finder.find_if_allowed(NETWORK_POLICIES, cluster.namespace, name)
-
     async def _claims(self, cluster: EtcdCluster) -> list[Json]:
         """Labelled claims, and such that have only the name of an ordinal that has or needs one."""
         known = self._store.of_cluster(CLAIMS, cluster.namespace, cluster.name)
@@ -256,7 +214,8 @@ class Observer:
         seen = {one["metadata"]["name"] for one in known}
         names = (naming.claim(cluster.name, ordinal) for ordinal in self._ordinals(cluster))
         missing = [(CLAIMS, name) for name in names if name not in seen]
-        return known + [one for one in await self._find_all(cluster.namespace, missing) if one]
+        found = await find_all(self._finder, cluster.namespace, missing)
+        return known + [one for one in found if one]
 
     def _ordinals(self, cluster: EtcdCluster) -> list[int]:
         """That have a pod or a claim, as far as labels tell, or are asked for; all where a restore
@@ -271,13 +230,6 @@ class Observer:
         most = naming.MAX_SIZE if self._restore(cluster) else cluster.size
         return sorted({one for one in named if one is not None} | set(range(most)))
 
-    async def _find_all(
-        self, namespace: str, names: Iterable[tuple[Resource, str]]
-    ) -> list[Json | None]:
-        return await asyncio.gather(
-            *(self._finder.find(resource, namespace, name) for resource, name in names)
-        )
-
     async def _with_backup(self, base: Observation) -> Observation:
         """With what the EtcdBackup has stored that the cluster is to be restored from."""
         if not (name := origin.sought(base) or inplace.sought(base)):
@@ -286,9 +238,9 @@ class Observer:
         return replace(base, backup=named.stored_last(name, found))
 
     def _assemble(
-        self, body: Json, cluster: EtcdCluster, children: _Children, claims: list[Json]
+        self, body: Json, cluster: EtcdCluster, children: Children, claims: list[Json]
     ) -> Observation:
-        own, foreign = _sort_out(cluster, children)
+        own, foreign = sort_out(cluster, children)
         by_name = {one["metadata"]["name"]: one for one in claims}
         read = (reading.claim(cluster.name, one) for one in claims)
         seen = Observation(
@@ -361,33 +313,6 @@ class Observer:
         )
 
 
-def _is_latched(secret: Json) -> bool:
-    record = reading.secret(secret).bootstrap
-    return record is not None and record.latched
-
-
 def _is_member(cluster: EtcdCluster, raw: Json) -> bool:
     labels = raw["metadata"].get("labels") or {}
     return bool(naming.selector(cluster.name).items() <= labels.items())
-
-
-def _sort_out(cluster: EtcdCluster, children: _Children) -> tuple[_Children, tuple[Foreign, ...]]:
-    """Keeps what is this cluster's; the rest is only told of."""
-    foreign: list[Foreign] = []
-
-    def own(kind: str, raw: Json | None) -> Json | None:
-        other = reading.foreign(cluster, kind, raw) if raw is not None else None
-        if other is None:
-            return raw
-        foreign.append(other)
-        return None
-
-    kept = _Children(
-        own("StatefulSet", children.stateful_set),
-        own("Service", children.headless_service),
-        own("Service", children.client_service),
-        own("Secret", children.secret),
-        own("PodDisruptionBudget", children.disruption_budget),
-        own("NetworkPolicy", children.network_policy),
-    )
-    return kept, tuple(foreign)

@@ -10,18 +10,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from etcd_operator.applied import Applied, Declined, Done, Outdated, Turned, Uncertain
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.cluster.labelling import Labels
-from etcd_operator.cluster.news import news_of
 from etcd_operator.cluster.observe import Observer, Seen
-from etcd_operator.cluster.patience import (
+from etcd_operator.cluster.report import Reporter
+from etcd_operator.cluster.requeue import (
     WAIT_SECONDS,
     Memory,
-    patience,
-    why_braked,
+    requeue_after,
+    why_limited,
 )
-from etcd_operator.cluster.report import Reporter
+from etcd_operator.cluster.step_events import event_of
 from etcd_operator.kube.api import (
     ETCD_CLUSTERS,
     REJECTED_SECONDS,
@@ -34,6 +33,7 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.store import Store
 from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
+from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
@@ -72,6 +72,8 @@ class _Turn:
 
 
 class Reconciler:
+    """The passes over EtcdClusters."""
+
     def __init__(
         self,
         store: Store,
@@ -131,8 +133,8 @@ class Reconciler:
         since = self._delay.begin()
         seen, step = await self._decide(body, cluster, memory)
         self._labels.write(seen.observation)
-        for name in self._observer.pauses.ended(cluster.key, seen.observation):
-            words = f"{name} is defragmented, and took longer than it is waited for"
+        for name in self._observer.defrag_backoff.ended(cluster.key, seen.observation):
+            words = f"defragmented {name}, which took longer than the operator waited"
             self._reporter.event(body, "Normal", "Defragmented", words)
         turn = _Turn(body, cluster, memory, seen, since)
         if isinstance(step, Wait | Hold | Settled):
@@ -170,25 +172,26 @@ class Reconciler:
         if memory.doubts(step):
             return memory.next_poll()
         self._reporter.decision(body, step, _in_words(step), always=False)
-        if news := news_of(memory.step, step, seen.observation):
-            self._reporter.event(body, *news)
+        if event := event_of(memory.step, step, seen.observation):
+            self._reporter.event(body, *event)
         if (memory.step, memory.shape) != (step, seen.shape):
             memory.polls = 0
         memory.step, memory.shape, memory.retries = step, seen.shape, 0
         pending = await self._reporter.status(body, Outcome(seen.observation, step))
-        delay = patience(memory, seen, step)
+        delay = requeue_after(memory, seen, step)
         return min(delay or pending, pending) if pending else delay
 
     async def _write(self, turn: _Turn, step: Write) -> float:
-        if pause := turn.memory.brake.pause(step, self._clock()):
-            return await self._not_now(turn, step, why_braked(turn.memory, step), pause)
+        if pause := turn.memory.rate_limit.pause(step, self._clock()):
+            return await self._not_now(turn, step, why_limited(turn.memory, step), pause)
         if is_final(step):
             confirmed = await self._confirm(turn, step)
             if confirmed is None:
-                return await self._applied(turn, step, Outdated("not so any more, on a fresh look"))
+                why = "no longer called for, now that everything was read again"
+                return await self._applied(turn, step, Outdated(why))
             turn, step = confirmed
         if isinstance(step, Defragment):
-            self._observer.pauses.begin(turn.cluster.key, step.name, step.in_use)
+            self._observer.defrag_backoff.begin(turn.cluster.key, step.name, step.in_use)
         try:
             applied = await self._applier.apply(turn.cluster, step)
         except Rejected as error:
@@ -211,7 +214,7 @@ class Reconciler:
         return often or self._observer.postponed.knows(turn.cluster.key, step)
 
     def _leave(self, turn: _Turn) -> float:
-        """Each object that goes asks for a pass, and each would be refused what it puts back."""
+        """As a namespace is deleted, each object that goes brings a pass that may write nothing."""
         step = Wait("the namespace to be gone, which is being deleted: nothing is put back in it")
         self._reporter.decision(turn.body, step, _in_words(step), always=False)
         turn.memory.still_until = self._clock() + REJECTED_SECONDS
@@ -232,20 +235,20 @@ class Reconciler:
         turn = replace(turn, body=fresh.body, cluster=fresh.cluster, seen=fresh.seen)
         return turn, again
 
-    async def _applied(self, turn: _Turn, step: Write, applied: Applied) -> float:
+    async def _applied(self, turn: _Turn, step: Write, applied: StepResult) -> float:
         match applied:
             case Done():
                 return await self._done(turn, step, applied)
             case Declined(why=why):
                 return await self._declined(turn, step, why)
-            case Turned(why=why):
+            case TicketRefused(why=why):
                 return await self._fail(turn, step, why, WAIT_SECONDS)
             case Outdated(why=why) | Uncertain(why=why):
                 body, memory = turn.body, turn.memory
                 memory.step, memory.refusal = step, ""
                 if isinstance(step, Defragment):
                     name, seen = step.name, turn.seen.observation
-                    self._observer.pauses.unanswered(turn.cluster.key, name, seen)
+                    self._observer.defrag_backoff.unanswered(turn.cluster.key, name, seen)
                 self._reporter.decision(body, step, why, always=False)
                 await self._reporter.status(body, Outcome(turn.seen.observation, step))
                 return memory.next_retry()
@@ -255,12 +258,12 @@ class Reconciler:
         name = type(step).__name__
         self._metrics.steps.labels(name).inc()
         self._delay.written(name, _enabled_at(turn, step))
-        memory.brake.happened(step, self._clock())
+        memory.rate_limit.happened(step, self._clock())
         memory.step, memory.refusal = step, ""
         memory.polls = memory.retries = 0
         self._reporter.decision(body, step, done.words, always=True)
-        if news := news_of(None, step, seen.observation, created=done.created):
-            self._reporter.event(body, *news)
+        if event := event_of(None, step, seen.observation, created=done.created):
+            self._reporter.event(body, *event)
         await self._reporter.status(body, Outcome(seen.observation, step))
         return 0.0
 
@@ -290,8 +293,8 @@ class Reconciler:
         return delay
 
     async def _kept_from_looking(self, body: Json, memory: Memory, error: Rejected) -> float:
-        """Mostly for want of a right, which only who waits for the cluster can see to."""
-        words = f"nothing is done before the API server allows a look: {error}"
+        """Mostly for want of a right, which only a person can grant."""
+        words = f"nothing is done, as the API server does not let the operator look: {error}"
         memory.step = None
         await self._tell_failure(body, words, self._last_resort(body, words))
         return REJECTED_SECONDS
@@ -302,15 +305,15 @@ class Reconciler:
         await self._reporter.status(body, outcome, urgent=True)
 
     async def _unanswered(self, body: Json, memory: Memory, error: Unavailable) -> None:
-        """Once is nothing. Again and again it is one kind of call alone, as where a webhook is
-        down, or this word does not get through either."""
+        """Told once it has happened several times in a row. Then it is mostly one kind of call that
+        fails, as while a webhook is down, and the status can be written."""
         memory.unanswered += 1
         if memory.unanswered >= UNANSWERED_PASSES:
             outcome = self._last_resort(body, in_words(error))
             await self._reporter.status(body, outcome, urgent=True)
 
     async def _unexpected(self, body: Json, memory: Memory, error: Exception) -> float:
-        """A fault of ours. One traceback, a condition, and growing patience."""
+        """A fault of ours: one traceback, a condition, and longer and longer until the next try."""
         words = f"internal error, {type(error).__name__}: {error}"
         if memory.traceback != words:
             memory.traceback = words

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from etcd_operator.applied import Done, Outdated
 from etcd_operator.kube.api import JOBS, PODS, Conflict, Json, Kubernetes
 from etcd_operator.kube.store import Store
-from etcd_operator.moments import seconds_since
 from etcd_operator.objects import jobs, reading
 from etcd_operator.objects.trouble import podless, trouble
+from etcd_operator.step_result import Done, Outdated
+from etcd_operator.timestamps import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests import recovery_job
@@ -33,6 +33,8 @@ _OVER: Final = ("Succeeded", "Failed")
 
 
 class Recoveries:
+    """Looks at the Jobs of recoveries and restores."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -25,8 +25,8 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import timeless, write_status
 from etcd_operator.kube.store import key_of
-from etcd_operator.moments import rfc3339
 from etcd_operator.telemetry.metrics import Metrics
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 from etcd_stateful.outcome import Outcome
@@ -42,6 +42,8 @@ MOST_EVENTS: Final = 64
 
 
 class Reporter:
+    """The status, log lines and Events of clusters."""
+
     def __init__(
         self,
         kube: Kubernetes,

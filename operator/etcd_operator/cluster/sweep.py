@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from etcd_operator.cluster import tickets
+from etcd_operator.cluster.endpoints import deadline, endpoints, list_order
 from etcd_operator.cluster.tickets import Start
+from etcd_operator.etcd import api as etcd_api
 from etcd_operator.etcd import auth_look, corruption, recounting
-from etcd_operator.etcd import client as etcd_client
 from etcd_operator.etcd.accounts import Accounts
+from etcd_operator.etcd.api import Endpoint, Etcd, Identity
 from etcd_operator.etcd.auth_look import Looked
-from etcd_operator.etcd.client import Endpoint, Etcd, Identity
 from etcd_operator.etcd.corruption import Suspicion
-from etcd_stateful.membership import authentication, links
+from etcd_stateful.membership import authentication
 from etcd_stateful.membership.observation import (
     EtcdView,
     MemberStatus,
@@ -36,12 +37,6 @@ SECONDS_PER_CALL: Final = 10.0
 """A settled cluster costs at most 0.1 calls of etcd per second (I12)."""
 
 SHORTEST_INTERVAL: Final = 15.0
-YOUNG_SECONDS: Final = 30.0
-YOUNG_PATIENCE: Final = 0.25
-"""A member that starts takes connections before it serves: until it does, each question lasts to
-its deadline, and what else the cluster waits for waits along. So young pods get a short one until
-they are ready."""
-
 AGAIN_SECONDS: Final = 600.0
 """Between two lines in the log about the same stranger."""
 
@@ -122,6 +117,8 @@ class _Before:
 
 
 class Network:
+    """Asks `start` and etcd about one cluster at a time. Never raises for what they answer."""
+
     def __init__(
         self,
         start: Start,
@@ -196,13 +193,13 @@ class Network:
         self, base: Observation, before: _Before, identity: Identity | None
     ) -> _Members:
         places = endpoints(base, identity)
-        asked = (self._status(at, _deadline(base, ordinal)) for ordinal, at in places.items())
+        asked = (self._status(at, deadline(base, ordinal)) for ordinal, at in places.items())
         said = dict(zip(places, await asyncio.gather(*asked), strict=True))
         statuses = {one: status for one, status in said.items() if isinstance(status, MemberStatus)}
         strangers = {one: other for one, other in said.items() if isinstance(other, int)}
         denied = next((words for words in said.values() if isinstance(words, str)), "")
         calls = len(places)
-        for ordinal in _list_order(statuses)[:LIST_TRIES]:
+        for ordinal in list_order(statuses)[:LIST_TRIES]:
             calls += 1
             view = await self._member_list(places[ordinal])
             if isinstance(view, EtcdView):
@@ -250,54 +247,26 @@ class Network:
     async def _said(self, asked: Awaitable[Reply]) -> Reply | str | int | None:
         try:
             return await asked
-        except etcd_client.Stranger as error:
+        except etcd_api.Stranger as error:
             self._tell(error)
             return error.cluster_id
-        except etcd_client.Denied as error:
+        except etcd_api.Denied as error:
             self._tell(error)
             return str(error)
-        except (etcd_client.NoAnswer, etcd_client.Refused) as error:
+        except (etcd_api.NoAnswer, etcd_api.Refused) as error:
             self._tell(error)
             return None
 
     def _tell(self, error: Exception) -> None:
         """A stranger at a member's address is worth a line now and then; silence is everyday while
         pods start."""
-        news = isinstance(error, etcd_client.Stranger) and self._is_news(str(error))
+        news = isinstance(error, etcd_api.Stranger) and self._is_news(str(error))
         log.log(logging.WARNING if news else logging.DEBUG, "etcd: %s", error)
 
     def _is_news(self, words: str) -> bool:
         now = self._clock()
         self._told = {one: at for one, at in self._told.items() if now - at < AGAIN_SECONDS}
         return self._told.setdefault(words, now) == now
-
-
-def endpoints(base: Observation, identity: Identity | None = None) -> dict[int, Endpoint]:
-    """Where members may answer, and as whom, by ordinal.
-
-    Without a record of the cluster's ID nobody is asked: there would be no telling who answers.
-    Without a certificate to show no member is that serves TLS alone.
-    """
-    bootstrap = base.bootstrap
-    if bootstrap is None:
-        return {}
-    places: dict[int, Endpoint] = {}
-    for pod in base.pods:
-        # One that is on its way out is counted on no more, and may let a question hang.
-        if pod.deleting or not pod.etcd_started or pod.in_start or not pod.address:
-            continue
-        served = links.levels_of(base, pod).client_schemes
-        encrypted = identity is not None and "https" in served
-        if not encrypted and "http" not in served:
-            continue
-        claim = base.claim(pod.ordinal) if base.cluster.durable else None
-        record = claim.record if claim else pod.record
-        known = record is not None and record.cluster_id == bootstrap.cluster_id
-        member_id = record.member_id if record and known else None
-        host = base.cluster.host(pod.ordinal)
-        tls = replace(identity, host=host) if identity and encrypted else None
-        places[pod.ordinal] = Endpoint(pod.address, bootstrap.cluster_id, member_id, tls=tls)
-    return places
 
 
 def _share(uid: str) -> float:
@@ -324,27 +293,8 @@ def _has_silent_learner(
     return silent and places.keys() != statuses.keys()
 
 
-def _deadline(base: Observation, ordinal: int) -> float:
-    pod = base.pod(ordinal)
-    starts = pod is not None and pod.age < YOUNG_SECONDS and not pod.ready
-    return YOUNG_PATIENCE if starts else etcd_client.READ_SECONDS
-
-
-def _list_order(statuses: Mapping[int, MemberStatus]) -> list[int]:
-    """Voters that know a leader, the latest term first, in it the leader itself.
-
-    One without a leader would keep the question until its deadline, and a deposed leader that does
-    not know it yet, too.
-    """
-    able = [
-        (-status.term, status.leader_id != status.member_id, ordinal)
-        for ordinal, status in statuses.items()
-        if status.leader_id and not status.learner
-    ]
-    return [ordinal for *_, ordinal in sorted(able)]
-
-
 def shape_of(base: Observation) -> Shape:
+    """What an earlier answer of the network hangs on; two equal ones may share it."""
     cluster_id = base.bootstrap.cluster_id if base.bootstrap else None
     pods = tuple(replace(pod, resource_version="", age=0.0) for pod in base.pods)
     return (base.cluster.uid, base.cluster.generation, cluster_id, pods)

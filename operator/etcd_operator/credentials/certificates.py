@@ -16,12 +16,12 @@ from etcd_operator.credentials.checking import Examined
 from etcd_operator.credentials.issued import IssuedLook, Look, other_issuer
 from etcd_operator.credentials.issuing import contents
 from etcd_operator.credentials.provided import ProvidedSecrets
-from etcd_operator.etcd.client import Identity
+from etcd_operator.etcd.api import Identity
 from etcd_operator.kube.api import SECRETS, Json, Key, Kubernetes
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.name_changes import Mark, unheard
-from etcd_operator.moments import rfc3339, seconds
 from etcd_operator.objects import reading
+from etcd_operator.timestamps import rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import OPERATOR_FILES, Need, as_issued, issued, managed

@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from etcd_operator.credentials import authorities as rotating
 from etcd_operator.credentials.authorities import digest
-from etcd_operator.moments import rfc3339
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful.certificates import (
     GENERATION_FILE,
     PREDECESSOR_FILE,

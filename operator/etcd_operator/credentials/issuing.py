@@ -10,13 +10,13 @@ import base64
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
-from etcd_operator.applied import Done, Outdated
 from etcd_operator.credentials import authorities, checking
 from etcd_operator.credentials.signing import CannotSign, make
 from etcd_operator.kube.api import SECRETS, Conflict, Json, Kubernetes, Resource
 from etcd_operator.kube.finder import Finder
-from etcd_operator.moments import rfc3339
 from etcd_operator.objects import reading
+from etcd_operator.step_result import Done, Outdated
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import pinned_in

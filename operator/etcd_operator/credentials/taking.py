@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from etcd_operator.applied import Done, Outdated
 from etcd_operator.credentials import checking, issuing
 from etcd_operator.credentials.authorities import digest
 from etcd_operator.credentials.issuing import contents
 from etcd_operator.kube.api import SECRETS, Kubernetes
 from etcd_operator.kube.finder import Finder
-from etcd_operator.moments import rfc3339
+from etcd_operator.step_result import Done, Outdated
+from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import Need, as_issued, pinned_file, trust_of

@@ -12,17 +12,10 @@ from typing import Any, Final, Literal, Protocol
 
 from aetcd import rpc
 
-from etcd_operator.applied import Applied, Outdated
 from etcd_operator.etcd import changes
-from etcd_operator.etcd.client import (
-    CHANGE_SECONDS,
-    Ask,
-    Endpoint,
-    GrpcEtcd,
-    Identity,
-    Refused,
-    call,
-)
+from etcd_operator.etcd.api import Endpoint, Identity, Refused
+from etcd_operator.etcd.client import CHANGE_SECONDS, Ask, GrpcEtcd, call
+from etcd_operator.step_result import Outdated, StepResult
 from etcd_stateful.api.auth import Access, Permission
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -54,6 +47,8 @@ Tried = Literal["right", "wrong", "has none"]
 
 @dataclass(frozen=True, slots=True)
 class AuthStatus:
+    """Whether authentication is on, and as of which revision."""
+
     enabled: bool
     revision: int
     """Another one after every change of users, roles and passwords."""
@@ -131,7 +126,7 @@ async def change(
     step: ChangeAuth,
     identity: Identity | None,
     password_of: Callable[[str], Awaitable[str | None]],
-) -> Applied:
+) -> StepResult:
     """Carries out one change of users and roles.
 
     Args:

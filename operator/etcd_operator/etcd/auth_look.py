@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from etcd_operator.etcd.accounts import Accounts
-from etcd_operator.etcd.client import Endpoint, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
 from etcd_stateful.membership import authentication
 from etcd_stateful.membership.accounts import AuthView
 from etcd_stateful.membership.observation import Observation

@@ -12,8 +12,8 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Final
 
-from etcd_operator.applied import Declined, Done, Outdated, Uncertain
-from etcd_operator.etcd.client import Denied, Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
+from etcd_operator.etcd.api import Denied, Endpoint, Etcd, Identity, NoAnswer, Refused, Stranger
+from etcd_operator.step_result import Declined, Done, Outdated, Uncertain
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
@@ -60,7 +60,7 @@ async def outcome(
     except Refused as error:
         return Declined(str(error))
     except Stranger as error:
-        return Outdated(f"nothing was asked for: {error}")
+        return Outdated(f"nothing was changed: {error}")
     except NoAnswer as error:
         return Uncertain(f"whether it happened is unknown: {error}")
 
@@ -81,6 +81,7 @@ def _asked(step: EtcdChange) -> tuple[Voter, ...]:
 
 
 def endpoint(asked: Voter, identity: Identity | None) -> Endpoint:
+    """Where a voter is asked; with TLS if the operator has an identity and the voter a name."""
     tls = replace(identity, host=asked.host) if identity and asked.host else None
     return Endpoint(asked.address, asked.cluster_id, asked.member_id, tls=tls)
 
@@ -93,7 +94,7 @@ async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:
             done = f"added learner {to_hex(member_id)} at {url}"
         case MemberUpdate(member_id=member_id, peer_urls=urls):
             await etcd.member_update(at, member_id, *urls)
-            done = f"member {to_hex(member_id)} goes by {' and '.join(urls)}"
+            done = f"set the peer URLs of member {to_hex(member_id)} to {' and '.join(urls)}"
         case MemberPromote(member_id=member_id):
             await etcd.member_promote(at, member_id)
             done = f"promoted member {to_hex(member_id)}"
@@ -105,14 +106,14 @@ async def _ask(etcd: Etcd, at: Endpoint, step: EtcdChange) -> str:
             done = f"made member {to_hex(member_id)} the leader"
         case DisarmAlarm(alarm=alarm):
             await etcd.disarm(at, alarm)
-            done = f"took back the {alarm.kind} alarm of member {to_hex(alarm.member_id)}"
+            done = f"disarmed the {alarm.kind} alarm of member {to_hex(alarm.member_id)}"
         case Defragment(name=name):
             await etcd.defragment(at)
             done = f"defragmented {name}"
         case EnableDowngrade(minor=minor):
             await etcd.enable_downgrade(at, minor)
-            done = f"told etcd that it goes down to {minor}"
+            done = f"enabled the downgrade to {minor} in etcd"
         case CancelDowngrade():
             await etcd.cancel_downgrade(at)
-            done = "told etcd that it does not go down"
+            done = "cancelled the downgrade in etcd"
     return done

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from etcd_operator.etcd.client import Endpoint, Etcd, Hash, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, Etcd, Hash, NoAnswer, Refused
 from etcd_stateful.membership.observation import Alarm, MemberStatus
 
 SECONDS_BETWEEN: Final = 30.0

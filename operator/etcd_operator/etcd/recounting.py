@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from etcd_operator.etcd.client import Endpoint, Etcd, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, Etcd, NoAnswer, Refused
 from etcd_stateful.membership.observation import Alarm, MemberStatus, Observation
 
 
@@ -22,6 +22,7 @@ def is_due(base: Observation, alarms: tuple[Alarm, ...]) -> bool:
 
 
 def is_full(alarms: tuple[Alarm, ...]) -> bool:
+    """Whether a member's file has reached its quota, so that etcd refuses writes."""
     return any(alarm.kind == "NOSPACE" for alarm in alarms)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from etcd_operator.kube.api import EVENTS, Conflict, Json, KubeError, Kubernetes, Rejected
-from etcd_operator.moments import rfc3339
+from etcd_operator.timestamps import rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +28,8 @@ EtcdBackup's own may be as long."""
 
 
 class Events:
+    """Posts Events, the same one at most once in REPEAT_SECONDS."""
+
     def __init__(
         self,
         kube: Kubernetes,
@@ -54,7 +56,8 @@ class Events:
         except KubeError as error:
             # Refused is what an event gets in a namespace that is being deleted, or is gone.
             level = logging.INFO if isinstance(error, Rejected) else logging.WARNING
-            log.log(level, "the event %s was not posted: %s", reason, error)
+            what = f"{reference['kind']} {reference['name']}"
+            log.log(level, "the event %s was not posted, about %s: %s", reason, what, error)
 
     def _is_due(self, name: str) -> bool:
         now = self._clock()
@@ -101,6 +104,7 @@ class Events:
 
 
 def reference_to(about: Json) -> Json:
+    """The `regarding` of an Event about the object."""
     metadata = about["metadata"]
     return {
         "apiVersion": about["apiVersion"],

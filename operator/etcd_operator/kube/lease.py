@@ -168,7 +168,7 @@ async def hold(lock: Lock, acquired: Callable[[], None]) -> None:
         for task in parts:
             task.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
-    log.error("the Lease %s/%s is lost", lock.namespace, lock.name)
+    log.error("the Lease %s/%s is lost: another copy may lead now", lock.namespace, lock.name)
 
 
 async def _expiry(lock: Lock) -> None:

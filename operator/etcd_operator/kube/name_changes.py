@@ -162,7 +162,7 @@ def _tell(place: _Place, error: KubeError) -> None:
     refused = isinstance(error, Rejected) and error.status not in PASSING
     log.log(
         logging.WARNING if refused and not place.told else logging.DEBUG,
-        "%s in namespace %s are read at intervals, as nobody tells of their changes: %s",
+        "%s in namespace %s are read at intervals, as they cannot be watched: %s",
         place.resource.plural,
         place.namespace,
         error,

@@ -20,6 +20,8 @@ SILENT_SECONDS: Final = 90.0
 
 
 class Change(NamedTuple):
+    """One event of a watch for tables."""
+
     name: str
     """Of what was made, altered or deleted; empty where only time has passed."""
 
@@ -28,6 +30,7 @@ class Change(NamedTuple):
 
 
 def watch_from(version: int) -> dict[str, str]:
+    """The query of a watch that tells what changes after `version`."""
     return BARE | {
         "watch": "true",
         "resourceVersion": str(version),

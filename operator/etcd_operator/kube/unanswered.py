@@ -32,4 +32,5 @@ class Unanswered:
 
 
 def in_words(error: Unavailable) -> str:
-    return f"the API server does not do it: {error}"
+    """What a status says of it."""
+    return f"the API server fails at it over and over: {error}"

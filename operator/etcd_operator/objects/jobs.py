@@ -14,6 +14,7 @@ State = Literal["running", "complete", "failed"]
 
 
 def state(job: Mapping[str, Any]) -> State:
+    """By its conditions; `running` also before its pod is made."""
     said = {one["type"] for one in _conditions(job) if one.get("status") == "True"}
     if "Complete" in said:
         return "complete"
@@ -29,11 +30,13 @@ def why_failed(job: Mapping[str, Any]) -> str:
 
 
 def of_job(pods: Iterable[Mapping[str, Any]], job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Those of the pods that this very Job controls."""
     uid = job["metadata"]["uid"]
     return [pod for pod in pods if (reading.controller(pod) or {}).get("uid") == uid]
 
 
 def newest(pods: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The pod that was made last; None where there is none."""
     by_age = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
     return by_age[-1] if by_age else None
 

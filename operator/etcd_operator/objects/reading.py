@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from etcd_operator.moments import seconds_since
-from etcd_operator.objects import last_words, trouble
+from etcd_operator.objects import termination_message, trouble
+from etcd_operator.timestamps import seconds_since
 from etcd_stateful import identity, naming, records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
@@ -71,7 +71,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         start_missing=trouble.is_image_missing(start),
         crashing=trouble.is_crashing(etcd),
         tried_again=bool(until_now),
-        damage=last_words.of_damage(etcd, tried_again=bool(until_now)),
+        damage=termination_message.of_damage(etcd, tried_again=bool(until_now)),
         node_gone=trouble.is_node_gone(status),
         ran_as=_ran_as(start),
         has_data=_said(start).startswith(FOUND_DATA),

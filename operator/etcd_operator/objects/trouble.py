@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from etcd_operator.moments import seconds, seconds_since
-from etcd_operator.objects import last_words
+from etcd_operator.objects import termination_message
+from etcd_operator.timestamps import seconds, seconds_since
 
 Object = Mapping[str, Any]
 
@@ -133,7 +133,7 @@ def tried_again(container: Object, now: float) -> str:
     ended = (container.get("lastState") or {}).get("terminated") or {}
     if not runs or container.get("ready") or not ended.get("exitCode"):
         return ""
-    once = int(container.get("restartCount") or 0) < last_words.TIMES
+    once = int(container.get("restartCount") or 0) < termination_message.TIMES
     if once or seconds_since(runs.get("startedAt"), now) >= STEADY_SECONDS:
         return ""
     return _keeps_failing(container, ended) if _ended_early(ended) else ""
@@ -153,7 +153,7 @@ def _how(ended: Object) -> str:
         return ""
     reason = ended.get("reason")
     named = f" ({reason})" if reason and reason not in ("Error", "Completed") else ""
-    said = last_words.cause(str(ended.get("message") or ""))
+    said = termination_message.cause(str(ended.get("message") or ""))
     return f": exit code {ended.get('exitCode')}{named}" + (f": {said}" if said else "")
 
 

@@ -66,6 +66,8 @@ LAST_RETRY = 30.0
 
 
 class Informer:
+    """Keeps the store up to date, and the queues informed."""
+
     def __init__(
         self,
         kube: Kubernetes,
@@ -182,7 +184,7 @@ class Informer:
                 raise
             now = asyncio.get_running_loop().time()
             if scope.path not in self._refused:
-                log.warning("not allowed, left out until it is: %s", error)
+                log.warning("left out until the operator's Role allows to list it: %s", error)
             elif now - self._refused[scope.path] >= LEAVE_SECONDS:
                 self._leave(scope.resource, scope.namespace)
             self._refused.setdefault(scope.path, now)
@@ -194,7 +196,12 @@ class Informer:
         if resource.group != ETCD_CLUSTERS.group and resource not in LESSER:
             return
         if owners := self._store.drop(resource, namespace):
-            log.warning("%s of %s are not watched", resource.plural, namespace or "all namespaces")
+            log.warning(
+                "%s of %s may not be read any more: they are left alone until the operator has "
+                "its Role there again",
+                resource.plural,
+                f"namespace {namespace}" if namespace else "all namespaces",
+            )
         for owner in owners:
             self._enqueue(*owner)
 
@@ -215,7 +222,7 @@ class Informer:
             self._enqueue(*owner)
         if owners:
             self._metrics.ahead.labels(resource.plural).inc(len(owners))
-            log.info("a LIST of %s was ahead of its watch for %d owners", scope.path, len(owners))
+            log.info("a LIST of %s told more than its watch, of %d owners", scope.path, len(owners))
         return len(owners)
 
     def _went_back(self, scope: Scope, version: int, newest: int) -> None:
@@ -227,11 +234,17 @@ class Informer:
         since = self._fallen.setdefault(scope, now)
         if now - since >= BELIEVED_SECONDS:
             raise RuntimeError(
-                f"{scope.path} is at version {version} and was at {newest}: the API server has lost"
-                " what came after, and the operator begins anew"
+                f"a LIST of {scope.path} is of resourceVersion {version}, and one before it was of "
+                f"{newest}: the API server has lost what came after, and the operator begins anew"
             )
         if now == since:
-            log.warning("%s is at version %d and was at %d", scope.path, version, newest)
+            log.warning(
+                "a LIST of %s is of resourceVersion %d, and one before it was of %d: the API "
+                "server has gone back in time; if that lasts, the operator begins anew",
+                scope.path,
+                version,
+                newest,
+            )
         self.on_listed(scope)
 
     async def _await_first_round(self) -> None:
@@ -248,7 +261,7 @@ class Informer:
             try:
                 await self.resync()
             except KubeError as error:
-                log.warning("cannot list yet, again in %.0f s: %s", delay, error)
+                log.warning("cannot list everything, next try in %.0f s: %s", delay, error)
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LAST_RETRY)
             else:
@@ -269,7 +282,7 @@ class Informer:
                 try:
                     await self._list_if_allowed(scope)
                 except KubeError as error:
-                    log.warning("cannot list %s: %s", scope.path, error)
+                    log.warning("cannot list %s, next try in some seconds: %s", scope.path, error)
                     self._due.add(scope)
                     self._relist.set()
             if self._due:
@@ -286,7 +299,7 @@ class Informer:
             # While the API server is away or does not serve the resource, kopf could not do better.
             await self._until_listed()
             if silent == self._silent():
-                log.error("silent watches, starting kopf anew: %s", ", ".join(silent))
+                log.error("watches have fallen silent and are started again: %s", ", ".join(silent))
                 self._metrics.watch_restarts.inc()
                 self._watches.restart(silent)
 

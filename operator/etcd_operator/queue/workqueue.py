@@ -29,13 +29,15 @@ Worker = Callable[[Key], Awaitable[float | None]]
 FIRST_DELAY = 0.2
 LAST_DELAY = 60.0
 LONGEST_PATIENCE = 300.0
-"""What stands before the API server, and answers for it while it is away, may ask for any."""
+"""The longest Retry-After that is obeyed: a proxy before the API server may ask for any."""
 
 PASS_SECONDS = 120.0
 """A pass bounds each of its calls; this bounds their sum, so that no worker is lost for good."""
 
 
 class WorkQueue:
+    """The keys of one kind of object, and the workers that pass over them."""
+
     def __init__(
         self,
         name: str,
@@ -191,7 +193,7 @@ class WorkQueue:
         expected = isinstance(error, self._expected)
         log.log(
             logging.WARNING if expected else logging.ERROR,
-            "the pass failed (%d in a row), again in %.1f s: %s",
+            "the pass failed (%d times in a row), next try in %.1f s: %s",
             failures,
             delay,
             error if expected else repr(error),

@@ -1,4 +1,4 @@
-"""The containers of a recovery's Job: the I/O around `etcd_stateful.recover`.
+"""What runs in the Job of a recovery: the I/O around `etcd_stateful.recover`.
 
-Standard library only, as `start`: they run in pods of a cluster, not in the operator's.
+Standard library only, as `start`.
 """

@@ -14,6 +14,7 @@ def read_marker(root: str, name: str) -> bytes | None:
 
 
 def set_aside(root: str, name: str, place: str) -> None:
+    """Renames a file within the volume, for good; raises OSError."""
     os.rename(os.path.join(root, name), os.path.join(root, place))
     sync(root)
 

@@ -34,6 +34,8 @@ STOP_SECONDS: Final = 60.0
 
 
 class Finish:
+    """One run of the Job's last container."""
+
     def __init__(
         self,
         order: Order,
@@ -99,8 +101,10 @@ class Finish:
                 raise Undone(str(error)) from error
 
     def _stop(self) -> list[int]:
-        """Returns the processes that have stopped because they were told to. Without its
-        configuration the kubelet's restart of it comes to nothing."""
+        """Returns the processes that have stopped because they were told to.
+
+        The configuration goes first, so that an etcd which the kubelet restarts does not run.
+        """
         files.remove(self._root, CONFIG)
         told = []
         for process in self._find(self._path):

@@ -40,6 +40,8 @@ class _Denied(Exception):
 
 
 class Gateway:
+    """Calls of etcd's API as JSON. Raises Silent, and Undone where etcd will not have root."""
+
     def __init__(
         self, port: int, password_file: str = f"{PASSWORD_FOLDER}/{PASSWORD_FILE}"
     ) -> None:

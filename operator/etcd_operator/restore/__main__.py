@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from etcd_operator.leaving import leave
+from etcd_operator.job_exit import exit_at_once
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
@@ -40,6 +40,14 @@ def run(
     ca: str = orders.CA_FOLDER,
     stores: str = orders.VOLUME,
 ) -> int:
+    """`fetch` or `finish`; the exit code, as of `main`.
+
+    Args:
+        root: the member's volume.
+        secret: the folder with the store's credentials.
+        ca: the folder with the authorities of its certificate.
+        stores: where the store's volume is mounted, if it is one.
+    """
     try:
         if what == "fetch":
             return _fetch(order, root, journal, secret, ca, stores)
@@ -57,7 +65,8 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, sto
     # Loaded here alone: `finish` needs none of it.
     import asyncio  # noqa: PLC0415
 
-    from etcd_operator.backup.sink import StoreFailed, open_sink  # noqa: PLC0415
+    from etcd_operator.backup.clients import StoreFailed  # noqa: PLC0415
+    from etcd_operator.backup.sink import open_sink  # noqa: PLC0415
     from etcd_operator.restore.fetch import Refused, Undone, fetch  # noqa: PLC0415
 
     try:
@@ -75,4 +84,4 @@ def _fetch(order: Order, root: Path, journal: Journal, secret: str, ca: str, sto
 
 
 if __name__ == "__main__":
-    leave(main(sys.argv[1:]))
+    exit_at_once(main(sys.argv[1:]))

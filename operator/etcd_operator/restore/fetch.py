@@ -7,9 +7,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from etcd_operator.backup.beside import manifest_beside
-from etcd_operator.backup.saving import BrokenOff, save
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.download import BrokenOff, download
+from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_operator.start import volume
 from etcd_stateful import marker
 from etcd_stateful.api.stores import not_meant
@@ -48,8 +49,8 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
     """Raises Refused, Undone and OSError."""
     _begin_anew(order, root)
     try:
-        beside = await _manifest(sink, order.store.key)
-        if why := why_not(beside, order.version) or too_high(beside, order.bump):
+        manifest = await _manifest(sink, order.store.key)
+        if why := why_not(manifest, order.version) or too_high(manifest, order.bump):
             raise Refused(why)
         size = await sink.size(order.store.key)
         if size is None:
@@ -60,7 +61,7 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
         checked = await _download(sink, order.store.key, root / SNAPSHOT, size)
     except StoreFailed as error:
         raise Undone(order.by_its_field(error.failure.message)) from error
-    _compare(checked, beside)
+    _compare(checked, manifest)
     if why := not_meant(order.store, checked.sha256):
         raise Refused(why)
     log.info("fetched %d bytes of %s", checked.size, order.store.location(order.store.key))
@@ -112,13 +113,13 @@ def _no_room(order: Order, root: Path, size: int) -> str:
 async def _manifest(sink: Sink, key: str) -> Manifest | None:
     """None for a backup without one, such as `etcdctl snapshot save` makes."""
     try:
-        found = await manifest_beside(sink, key)
+        found = await read_manifest(sink, key)
     except Undecided:
         found = None
     except BadManifest as error:
         raise Refused(f"{names.manifest_of(key)}: {error}") from error
     if found is None:
-        log.info("there is no manifest of this file; etcd's own hash decides")
+        log.info("%s has no manifest: only the hash at its own end is checked", key)
     return found
 
 
@@ -126,7 +127,7 @@ async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
     # It need not outlive this pod, which begins anew; `finish` syncs what is made of it.
     with path.open("wb") as file:
         try:
-            checked = await save(sink, key, file, size)
+            checked = await download(sink, key, file, size)
         except BrokenOff as error:
             raise Undone(str(error)) from error
     try:
@@ -135,9 +136,9 @@ async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
         raise Refused(f"{key}: {error}") from error
 
 
-def _compare(found: _Fetched, beside: Manifest | None) -> None:
-    if beside and (found.size, found.sha256) != (beside.size, beside.sha256):
+def _compare(found: _Fetched, manifest: Manifest | None) -> None:
+    if manifest and (found.size, found.sha256) != (manifest.size, manifest.sha256):
         raise Refused(
             f"the file has {found.size} bytes with SHA-256 {found.sha256}, and the manifest beside "
-            f"it is of {beside.size} bytes with {beside.sha256}"
+            f"it is of {manifest.size} bytes with {manifest.sha256}"
         )

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import NoReturn
 
-from etcd_operator.durable import sync
+from etcd_operator.fsync import fsync
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
 from etcd_stateful import marker
@@ -31,7 +31,7 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
         # Of a try of this very restore that died here: `fetch` has seen to that.
         os.rename(root / "data", made / "before")
     os.rename(made / "data", root / "data")
-    sync(root)
+    fsync(root)
     volume.write(str(root), marker.FILE, marker.serialise(order.marker))
     shutil.rmtree(made)
     journal.conclude(f"{order.settings.member} has the data of the backup")
@@ -40,8 +40,8 @@ def finish(order: Order, root: Path, journal: Journal) -> None:
 def _sync_all(folder: Path) -> None:
     for path, _, files in os.walk(folder, onerror=_fail):
         for name in files:
-            sync(Path(path) / name)
-        sync(Path(path))
+            fsync(Path(path) / name)
+        fsync(Path(path))
 
 
 def _fail(error: OSError) -> NoReturn:

@@ -1,5 +1,5 @@
-"""The init container `start`: the I/O around `etcd_stateful.start`. Standard library only.
+"""What runs in the init container `start` of every member: the I/O around `etcd_stateful.start`.
 
-Every start of a pod waits for this package, so it imports little: no logging, asyncio, argparse or
-http, and threads only once a ticket was taken.
+Standard library only. Every start of a pod waits for this package, so it imports little: no
+logging, asyncio, argparse or http, and threads only once a ticket was taken.
 """

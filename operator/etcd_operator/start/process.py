@@ -116,10 +116,10 @@ class Start:
         """Wait for the pod's own name, and go on answering: the receipt may have been lost."""
         host, address = self._settings.host, self._settings.pod_ip
         # Late, because nobody waits for it earlier: it brings in threads.
-        from etcd_operator.start import names  # noqa: PLC0415
+        from etcd_operator.start import dns  # noqa: PLC0415
 
         began = time.monotonic()
-        lines.watch(names.watch(host, address, self._asked or began))
+        lines.watch(dns.watch(host, address, self._asked or began))
         while time.monotonic() < began + self._settings.dns_timeout:
             if lines.serve(began + self._settings.dns_timeout):
                 took = time.monotonic() - began

@@ -27,6 +27,8 @@ STALLED_SECONDS = 15.0
 
 @dataclass
 class Health:
+    """When the last resync and the last beat of the event loop were."""
+
     resync_seconds: float
     clock: Callable[[], float] = time.monotonic
     ready: Callable[[], list[str]] = list
@@ -56,10 +58,12 @@ class Health:
             lag = max(0.0, self.beaten - before - BEAT_SECONDS)
             metrics.loop_lag.observe(lag)
             if lag > LATE_SECONDS:
-                log.warning("the event loop was late by %.1f s", lag)
+                log.warning("the event loop was late by %.1f s: is there too little CPU?", lag)
 
 
 def health_app(health: Health) -> web.Application:
+    """`/healthz` and `/readyz`: 200, or 503 with one problem on each line."""
+
     def page(path: str, problems: Callable[[Health], list[str]]) -> None:
         async def answer(_: web.Request) -> web.Response:
             found = problems(health)

@@ -16,6 +16,8 @@ asked_at: ContextVar[float | None] = ContextVar("asked_at", default=None)
 
 
 class StepDelay:
+    """The histogram, and the moments that it counts from."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self._delays = Histogram(
             "etcd_operator_step_delay_seconds",

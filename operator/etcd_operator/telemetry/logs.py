@@ -36,6 +36,7 @@ def about(**fields: str) -> Iterator[None]:
 
 
 def setup(level: str, form: str, stream: TextIO | None = None) -> None:
+    """Has the root logger write to `stream`, or standard error; `form` is `text` or `json`."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(_json() if form == "json" else _Text())
     handler.addFilter(_add_context)
@@ -59,9 +60,9 @@ def _json() -> logging.Formatter:
 
 
 class _Seldom(logging.Filter):
-    """Of kopf's "Request attempt #7 failed; will retry: GET ...", for each watch, one now and then.
+    """Lets kopf's "Request attempt #7 failed; will retry: GET ..." through once in SELDOM_SECONDS.
 
-    While the API server is away they would drown everything else.
+    While the API server is away, every watch logs them, and they would drown everything else.
     """
 
     def __init__(self) -> None:
@@ -85,6 +86,7 @@ def _add_context(record: logging.LogRecord) -> bool:
 
 
 def time_of(record: logging.LogRecord) -> str:
+    """In RFC 3339, UTC, with milliseconds."""
     at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

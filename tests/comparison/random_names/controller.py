@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from harness.api import PODS, SERVICES, ApiError, Json, Kind
 from urllib3.exceptions import HTTPError
 
-from etcd_operator.etcd.client import Endpoint, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
 from etcd_stateful.membership.observation import EtcdView
 from random_names import manifests
 from random_names.decide import (

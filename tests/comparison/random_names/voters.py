@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from aetcd import rpc
 
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd
+from etcd_operator.etcd.api import Endpoint
+from etcd_operator.etcd.client import GrpcEtcd
 from etcd_stateful.membership.observation import EtcdView, Member
 
 CALL_SECONDS: Final = 5.0

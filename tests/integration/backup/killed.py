@@ -18,7 +18,7 @@ import obstore
 
 from etcd_operator.backup import __main__ as entry
 from etcd_operator.backup import progress, sink
-from etcd_operator.leaving import leave
+from etcd_operator.job_exit import exit_at_once
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
 
@@ -80,4 +80,4 @@ def main(secret: str, root: str, part: str, effect: str) -> int:
 
 
 if __name__ == "__main__":
-    leave(main(*sys.argv[1:]))
+    exit_at_once(main(*sys.argv[1:]))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from etcd_live import Cluster, Member, fill
 from faulty import proxied
 from minors import NEWEST, OLDEST, differing
 
-from etcd_operator.backup import pruning, surveying
+from etcd_operator.backup import clients, pruning, surveying
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
@@ -142,12 +143,12 @@ async def test_a_large_one_goes_up_in_parts_within_little_memory(
         "import os, sys\n"
         "from pathlib import Path\n"
         "from etcd_operator.backup import __main__ as entry\n"
-        "from etcd_operator.leaving import leave\n"
+        "from etcd_operator.job_exit import exit_at_once\n"
         "entry.orders.STORE_FOLDER = entry.back_up.__kwdefaults__['secret'] = sys.argv[1]\n"
         "code = entry.main(os.environ)\n"
         # Not `ru_maxrss`, which begins with that of the process that started this one.
         "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"
-        "leave(code)\n"
+        "exit_at_once(code)\n"
     )
     order = orders.serialise(told(one, at_s3(s3, bucket[0])))
     environment = {**os.environ, "BACKUP": order, "TERMINATION_LOG": str(tmp_path / "end")}
@@ -461,9 +462,9 @@ class TestTheStoreFails:
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sinks, "PART", 5 * 1024 * 1024)
-        backoff = {"init_backoff": sinks.timedelta(milliseconds=20)}
-        patience = {"max_retries": 3, "retry_timeout": sinks.timedelta(seconds=60)}
-        monkeypatch.setattr(sinks, "_PATIENT", {**patience, "backoff": backoff})
+        backoff = {"init_backoff": timedelta(milliseconds=20)}
+        patience = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+        monkeypatch.setattr(clients, "_PATIENT", {**patience, "backoff": backoff})
 
     @pytest.mark.parametrize(
         "fault", [500, pytest.param(503, marks=pytest.mark.verify), "reset", "lost"]
@@ -561,10 +562,10 @@ class TestTheStoreFails:
             assert isinstance(await back_up(order, secret=secret), Stored)
             requests = len(proxy.seen)
             assert requests >= 5, proxy.seen
-            monkeypatch.setattr(sinks, "SILENT_SECONDS", 1.0)
-            monkeypatch.setattr(sinks, "_WRITING", sinks._CLIENT)
-            monkeypatch.setattr(sinks, "_STUBBORN", {})
-            monkeypatch.setattr(sinks, "_PATIENT", {"max_retries": 3})
+            monkeypatch.setattr(clients, "SILENT_SECONDS", 1.0)
+            monkeypatch.setattr(clients, "_WRITING", clients._CLIENT)
+            monkeypatch.setattr(clients, "_STUBBORN", {})
+            monkeypatch.setattr(clients, "_PATIENT", {"max_retries": 3})
             for at in range(requests):
                 proxy.seen.clear()
                 proxy.judge = lambda number, _, at=at: "slow" if number >= at else None
@@ -581,8 +582,8 @@ class TestTheStoreFails:
         """A deadline for the whole of an answer would be one for the size of a backup."""
         store = at_s3(s3, bucket[0])
         assert isinstance(await back_up(told(full, store), secret=secret), Stored)
-        short = sinks._CLIENT | {"timeout": sinks.timedelta(seconds=1)}
-        monkeypatch.setattr(sinks, "_CLIENT", short)
+        short = clients._CLIENT | {"timeout": timedelta(seconds=1)}
+        monkeypatch.setattr(clients, "_CLIENT", short)
         async with proxied(s3.endpoint) as proxy:
             proxy.judge = lambda *_: "drip"
             sink = sinks.Sink(replace(store, endpoint=proxy.endpoint), sinks.read_secret(secret))

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from etcd_live import Cluster
 from test_backup_live import told
 from test_restore_live import Target
 
+from etcd_operator.backup import clients
 from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
@@ -59,11 +61,11 @@ async def cloud(
             made = clouds.alibaba(oss, name)
     async with made as found:
         for client in ("_CLIENT", "_READING", "_WRITING"):
-            monkeypatch.setattr(sinks, client, {**getattr(sinks, client), **found.client})
+            monkeypatch.setattr(clients, client, {**getattr(clients, client), **found.client})
         monkeypatch.setattr(sinks, "PART", 5 * 1024 * 1024)
-        backoff = {"init_backoff": sinks.timedelta(milliseconds=20)}
-        patience = {"max_retries": 3, "retry_timeout": sinks.timedelta(seconds=60)}
-        monkeypatch.setattr(sinks, "_PATIENT", {**patience, "backoff": backoff})
+        backoff = {"init_backoff": timedelta(milliseconds=20)}
+        patience = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+        monkeypatch.setattr(clients, "_PATIENT", {**patience, "backoff": backoff})
         yield found
 
 
@@ -207,7 +209,7 @@ async def test_an_answer_that_is_cut_short_is_never_taken_for_the_whole(
     assert read.hexdigest() == done.sha256
 
     cloud.proxy.judge = lambda *_: "cut"
-    with pytest.raises(sinks.StoreFailed) as failed:
+    with pytest.raises(clients.StoreFailed) as failed:
         async for _ in sink.read("a/etcd.backup"):
             pass
     assert f"spec.{cloud.store.section}" in str(failed.value)

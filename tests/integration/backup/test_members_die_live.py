@@ -19,7 +19,7 @@ from etcd_operator.backup import sink as sinks
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
 from etcd_operator.backup.source import Source
-from etcd_operator.backups.jobs import ask_progress
+from etcd_operator.backup_controllers.jobs import ask_progress
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Failure, Stored

@@ -40,12 +40,12 @@ SETTINGS = {"clusterUID": "uid-new", "epoch": 1, "domain": "new.ns.svc", "client
 FETCH = """
 import os, sys
 from pathlib import Path
-from etcd_operator.leaving import leave
+from etcd_operator.job_exit import exit_at_once
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start.journal import Journal
 from etcd_stateful.restore import parse_order
 order, journal = parse_order(os.environ), Journal("/dev/stderr", "restore")
-leave(run("fetch", order, Path(sys.argv[1]), journal, secret=sys.argv[2]))
+exit_at_once(run("fetch", order, Path(sys.argv[1]), journal, secret=sys.argv[2]))
 """
 
 

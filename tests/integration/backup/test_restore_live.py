@@ -218,14 +218,14 @@ async def test_killed_at_every_effect_it_is_done_by_the_next_pod(
 FETCH = """
 import os, sys
 from pathlib import Path
-from etcd_operator.leaving import leave
+from etcd_operator.job_exit import exit_at_once
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start.journal import Journal
 from etcd_stateful.restore import parse_order
 order, journal = parse_order(os.environ), Journal("/dev/stderr", "restore")
 code = run("fetch", order, Path(sys.argv[2]), journal, stores=sys.argv[1])
 print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
-leave(code)
+exit_at_once(code)
 """
 
 

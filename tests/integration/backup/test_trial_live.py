@@ -20,7 +20,7 @@ from test_restore_live import lived
 from etcd_operator.backup import source as sources
 from etcd_operator.backup.__main__ import back_up
 from etcd_operator.backup.sink import Sink
-from etcd_operator.backup.trying import bring, prove
+from etcd_operator.backup.trial_restore import bring, prove
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest, trial
 from etcd_stateful.backup.order import Order

@@ -10,7 +10,8 @@ from addresses import own_address
 from etcd_live import Cluster, eventually
 
 from etcd_operator.credentials import signing
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, Identity
+from etcd_operator.etcd.api import Endpoint, Identity
+from etcd_operator.etcd.client import GrpcEtcd
 from etcd_stateful.certificates import (
     AUTHORITY_FILES,
     OPERATOR_FILES,

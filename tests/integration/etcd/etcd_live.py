@@ -16,7 +16,8 @@ import pytest
 from addresses import own_address
 from aetcd import rpc
 
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
+from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
+from etcd_operator.etcd.client import GrpcEtcd, plaintext
 from etcd_stateful import identity
 from etcd_stateful.naming import CLIENT_PORT, PEER_PORT
 from localkube.server import free_port

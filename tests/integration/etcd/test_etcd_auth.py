@@ -12,7 +12,8 @@ from worlds import World, body, drive
 
 from etcd_operator.etcd import auth_look
 from etcd_operator.etcd.accounts import GrpcAccounts
-from etcd_operator.etcd.client import Denied, Refused, open_channel
+from etcd_operator.etcd.api import Denied, Refused
+from etcd_operator.etcd.client import open_channel
 from etcd_operator.recover.gateway import Gateway, Undone
 from etcd_stateful.membership import authentication
 from etcd_stateful.membership.accounts import (

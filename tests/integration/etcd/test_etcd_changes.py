@@ -11,10 +11,11 @@ from aetcd import rpc
 from etcd_live import Cluster, binary, compact, eventually, put, raise_alarm
 from minors import NEWEST, differing
 
-from etcd_operator.applied import Declined, Done, Outdated, Uncertain
 from etcd_operator.etcd import corruption
+from etcd_operator.etcd.api import NoAnswer, Refused
 from etcd_operator.etcd.changes import change
-from etcd_operator.etcd.client import GrpcEtcd, NoAnswer, Refused
+from etcd_operator.etcd.client import GrpcEtcd
+from etcd_operator.step_result import Declined, Done, Outdated, Uncertain
 from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.steps import (
     CancelDowngrade,

@@ -13,7 +13,8 @@ from etcd_live import eventually, raise_alarm
 from minors import NEWEST, OLDEST, differing
 
 from etcd_operator.etcd import client
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, Stranger
+from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused, Stranger
+from etcd_operator.etcd.client import GrpcEtcd
 from etcd_stateful.membership.observation import Alarm
 
 pytestmark = pytest.mark.integration

@@ -16,9 +16,9 @@ from addresses import own_address
 from etcd_live import PATIENCE, Cluster, Member, eventually
 from gate import PORT, Gate
 
-from etcd_operator.applied import Declined, Done
 from etcd_operator.etcd.changes import CUT_OFF, change
 from etcd_operator.etcd.client import GrpcEtcd
+from etcd_operator.step_result import Declined, Done
 from etcd_stateful.membership.steps import EtcdChange, Leader, MemberAddLearner, MemberRemove, Voter
 
 pytestmark = pytest.mark.integration

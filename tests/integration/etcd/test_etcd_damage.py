@@ -20,7 +20,7 @@ import pytest
 from etcd_live import Cluster, Member, eventually, put, put_all
 from minors import NEWEST, OLDEST, differing
 
-from etcd_operator.objects.last_words import recognise
+from etcd_operator.objects.termination_message import recognise
 
 pytestmark = pytest.mark.integration
 

@@ -12,9 +12,10 @@ from aetcd import rpc
 from etcd_live import Cluster, Member, eventually
 from minors import NEWEST, differing
 
-from etcd_operator.applied import Done
+from etcd_operator.etcd.api import Endpoint
 from etcd_operator.etcd.changes import change
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, plaintext
+from etcd_operator.etcd.client import GrpcEtcd, plaintext
+from etcd_operator.step_result import Done
 from etcd_stateful.membership.steps import Leader, MemberAddLearner, MemberRemove
 
 pytestmark = pytest.mark.integration

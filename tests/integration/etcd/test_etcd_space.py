@@ -11,9 +11,10 @@ import pytest
 from aetcd import rpc
 from etcd_live import Cluster, Member, compact, eventually, put, put_all, raise_alarm
 
-from etcd_operator.applied import Done, Uncertain
+from etcd_operator.etcd.api import Endpoint, NoAnswer
 from etcd_operator.etcd.changes import change
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, plaintext
+from etcd_operator.etcd.client import GrpcEtcd, plaintext
+from etcd_operator.step_result import Done, Uncertain
 from etcd_stateful.membership import space
 from etcd_stateful.membership.observation import Alarm, MemberStatus
 from etcd_stateful.membership.space import MIB

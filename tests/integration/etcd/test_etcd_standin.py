@@ -12,7 +12,8 @@ from addresses import own_address
 from etcd_live import eventually
 from minors import NEWEST, OLDEST, differing
 
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
+from etcd_operator.etcd.client import GrpcEtcd
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 

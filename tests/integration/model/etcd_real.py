@@ -22,9 +22,10 @@ from compared import NO_ANSWER, Looks
 from start_helpers import listening
 from start_pods import Pod, World, binary
 
-from etcd_operator.applied import Declined, Done
+from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
 from etcd_operator.etcd.changes import change
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused, plaintext
+from etcd_operator.etcd.client import GrpcEtcd, plaintext
+from etcd_operator.step_result import Declined, Done
 from etcd_stateful import ticket
 from etcd_stateful.membership import steps
 from etcd_stateful.membership.observation import EtcdView, MemberStatus

@@ -20,7 +20,6 @@ import kube_words
 from compared import PATIENCE, Looks
 from kube_modelled import MEMBER, NAME, OUTDATED, VERSION, changed, record
 
-from etcd_operator.applied import Done, Outdated
 from etcd_operator.cluster.apply import Applier
 from etcd_operator.kube.api import (
     CLAIMS,
@@ -36,6 +35,7 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.client import Client
 from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
+from etcd_operator.step_result import Done, Outdated
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.statefulset import stateful_set

@@ -13,7 +13,7 @@ from datetime import datetime
 
 import pytest
 
-from etcd_operator.backups.schedule import AGAIN_SECONDS, Schedules
+from etcd_operator.backup_controllers.schedule import AGAIN_SECONDS, Schedules
 from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_SCHEDULES, Rejected
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from etcd_operator.backups.restore import Restores
+from etcd_operator.backup_controllers.restore import Restores
 from etcd_operator.kube.api import ETCD_CLUSTERS, ETCD_RESTORES, Rejected, Resource
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import write_status

@@ -14,7 +14,7 @@ from typing import Any
 from worlds import body
 
 from etcd_operator.credentials import signing
-from etcd_operator.etcd.client import Identity
+from etcd_operator.etcd.api import Identity
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.certificates import Need, managed

@@ -20,7 +20,8 @@ import pytest
 from start_pods import PATIENCE, NoReply, Pod, World, eventually
 from start_tls import Tls
 
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, NoAnswer, Refused
+from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
+from etcd_operator.etcd.client import GrpcEtcd
 from etcd_stateful import identity
 from etcd_stateful.membership.observation import EtcdView
 

@@ -14,7 +14,8 @@ from start_pods import PATIENCE, NoReply, Pod, World, eventually
 from start_tls import CLUSTER, NEEDS, Tls
 from unhurried import make_unhurried
 
-from etcd_operator.etcd.client import Endpoint, GrpcEtcd, Identity, NoAnswer
+from etcd_operator.etcd.api import Endpoint, Identity, NoAnswer
+from etcd_operator.etcd.client import GrpcEtcd
 from etcd_stateful import identity, naming
 from etcd_stateful.manifests import tls as manifests
 

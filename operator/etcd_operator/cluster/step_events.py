@@ -1,4 +1,4 @@
-"""Which steps a user would want to read of in `kubectl describe`."""
+"""Which steps get an Event, for whoever reads `kubectl describe`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from etcd_stateful.membership.steps import (
 )
 from etcd_stateful.records import Bootstrap
 
-News = tuple[Literal["Normal", "Warning"], str, str]
+StepEvent = tuple[Literal["Normal", "Warning"], str, str]
 """Kind, reason and message of an Event."""
 
 _REASONS: Final[Mapping[type[Write], str]] = {
@@ -74,13 +74,13 @@ _LATER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy", "PersistentVo
 a restore in place alone."""
 
 
-def news_of(
+def event_of(
     before: Step | None, step: Step, seen: Observation, *, created: bool = False
-) -> News | None:
-    """The event for a step.
+) -> StepEvent | None:
+    """The Event for a step; None where it is worth none.
 
     Args:
-        before: the last pass's step. A pass that comes to the same as the last one is no news.
+        before: the last pass's step. A pass that comes to the same step again has no Event.
         created: the write made an object that was not there.
     """
     if before == step:
@@ -98,7 +98,7 @@ def news_of(
             return _of_write(step, seen, created=created)
 
 
-def _of_write(step: Write, seen: Observation, *, created: bool) -> News | None:
+def _of_write(step: Write, seen: Observation, *, created: bool) -> StepEvent | None:
     if isinstance(step, ApplyChild):
         return _of_child(step, seen, created=created)
     reason = _of_record(step, seen) if isinstance(step, WriteBootstrap) else _of_step(step, seen)
@@ -141,7 +141,7 @@ def _of_replacement(before: Bootstrap, after: Bootstrap) -> str | None:
     return "BackupRestored" if after.successor.claim else "RestoreBegun"
 
 
-def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> News:
+def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> StepEvent:
     """A child that is made while the cluster forms is new; the client Service comes right after."""
     first = not is_latched(seen) or seen.client_service is None
     later = step.kind in _LATER
@@ -154,7 +154,7 @@ def _of_child(step: ApplyChild, seen: Observation, *, created: bool) -> News:
     return _put_back(step)
 
 
-def _of_budget(step: ApplyChild, live: Live) -> News:
+def _of_budget(step: ApplyChild, live: Live) -> StepEvent:
     """What the number of members asks for is no repair."""
     wanted: dict[str, Any] = {**step.manifest}
     before, now = least_of(dict(live)), least_of(wanted)
@@ -164,7 +164,7 @@ def _of_budget(step: ApplyChild, live: Live) -> News:
     return "Normal", "BudgetChanged", words
 
 
-def _of_stateful_set(step: ApplyChild, seen: Observation, live: Live) -> News:
+def _of_stateful_set(step: ApplyChild, seen: Observation, live: Live) -> StepEvent:
     """What the cluster's size or spec asks for is no repair."""
     wanted: dict[str, Any] = {**step.manifest}
     replicas = wanted["spec"]["replicas"]
@@ -180,7 +180,7 @@ def _spec_hash(stateful_set: Live) -> object:
     return (metadata.get("annotations") or {}).get(naming.SPEC_HASH)
 
 
-def _put_back(step: ApplyChild) -> News:
+def _put_back(step: ApplyChild) -> StepEvent:
     return "Normal", "PutBack", f"put back {step.kind} {step.name}: {step.reason}"
 
 

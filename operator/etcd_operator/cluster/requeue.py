@@ -1,4 +1,4 @@
-"""When to look at a cluster again: what one pass leaves to the next, only for patience.
+"""When to look at a cluster again, and what one pass leaves to the next to decide that.
 
 Any of it may be lost at any moment.
 """
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from etcd_operator.cluster.brake import Brake
 from etcd_operator.cluster.observe import Seen
+from etcd_operator.cluster.rate_limit import RateLimit
 from etcd_operator.credentials.provided import MENDED_SECONDS
 from etcd_stateful.membership import authentication, going_back, issued
 from etcd_stateful.membership.certificates import UNUSABLE
@@ -65,7 +65,7 @@ class Memory:
     still_until: float = float("-inf")
     """Until then nothing is looked at: its namespace ends."""
 
-    brake: Brake = field(default_factory=Brake)
+    rate_limit: RateLimit = field(default_factory=RateLimit)
 
     @property
     def quiet(self) -> bool:
@@ -108,13 +108,16 @@ class Memory:
         return delay
 
 
-def why_braked(memory: Memory, step: Write) -> str:
+def why_limited(memory: Memory, step: Write) -> str:
+    """Why a write has to wait that was repeated too often, for the status."""
     if memory.refusal and memory.step == step:
         return memory.refusal
-    return f"{step.reason}; done several times, and each time someone else undoes it"
+    words = f"{step.reason}; done several times, and each time someone else undoes it: "
+    return f"{words}`kubectl get --show-managed-fields` tells who"
 
 
-def patience(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float | None:
+def requeue_after(memory: Memory, seen: Seen, step: Wait | Hold | Settled) -> float | None:
+    """Seconds until the next pass if nothing happens before; None: only an event brings it."""
     match step:
         case Hold(reason="Paused"):
             return None

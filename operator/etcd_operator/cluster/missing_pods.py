@@ -32,7 +32,7 @@ class _Stall:
     due: float
 
 
-class Stalls:
+class MissingPods:
     """Of each cluster. It may be lost at any moment: then the first wait begins anew."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""Which members were asked to defragment their databases a moment ago."""
+"""Which members were asked to defragment a moment ago, and until when they are not asked again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Asked:
         return self.at + self.pause
 
 
-class Pauses:
+class DefragBackoff:
     """Of each cluster. It may be lost at any moment: then members may be asked again at once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -24,9 +24,11 @@ _LONGEST_PAUSE: Final = 1.0
 def watch(host: str, address: str, asked: float) -> int:
     """Look `host` up in the background until it leads to `address`; returns at once.
 
-    `asked`: when the operator first did, by `time.monotonic`. The file descriptor becomes readable
-    when the name leads there. The thread is a daemon: a look-up that hangs does not hold the
-    process back.
+    The file descriptor becomes readable when the name leads there. The thread is a daemon: a
+    look-up that hangs does not hold the process back.
+
+    Args:
+        asked: when the operator first asked this pod, by `time.monotonic`.
     """
     reader, writer = os.pipe()
     arguments = (host, address, asked + FIRST_LOOKUP, writer)

@@ -1,4 +1,4 @@
-"""What a Job has written, for good: whoever is told that it is done must find it after a crash."""
+"""Makes what a Job has written durable, before anybody is told that it is done."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 
-def sync(path: Path) -> None:
-    """A file's content, or the names in a folder; raises OSError."""
+def fsync(path: Path) -> None:
+    """A file's content, or the entries of a folder; raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

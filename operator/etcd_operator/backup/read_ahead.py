@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 
-async def ahead(pieces: Iterator[bytes], stop: Callable[[], object]) -> AsyncGenerator[bytes, None]:
+async def read_ahead(
+    pieces: Iterator[bytes], stop: Callable[[], object]
+) -> AsyncGenerator[bytes, None]:
     """While one is hashed and sent, the next is received; whoever is slower waits for the other.
 
     Args:

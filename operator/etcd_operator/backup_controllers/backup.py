@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from etcd_operator.backups.cluster import recorded_of, target_of
-from etcd_operator.backups.jobs import AskProgress, BackupJobs, ask_progress
+from etcd_operator.backup_controllers.jobs import AskProgress, BackupJobs, ask_progress
+from etcd_operator.backup_controllers.target import recorded_of, target_of
 from etcd_operator.kube.api import (
     CLAIMS,
     ETCD_BACKUPS,
@@ -34,7 +34,7 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import write_news
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
-from etcd_operator.moments import created, rfc3339, seconds
+from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
@@ -64,6 +64,8 @@ Write = CreateJob | CreateTrial | DeleteJob | CreateDeletion | SetFinalizers
 
 
 class Backups:
+    """The passes over EtcdBackups."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -7,8 +7,8 @@ import sys
 from typing import NoReturn
 
 
-def leave(code: int) -> NoReturn:
-    """At once, without an end of the interpreter.
+def exit_at_once(code: int) -> NoReturn:
+    """Ends the process without finalizing the interpreter.
 
     obstore's threads outlive its answers. One that wants the interpreter while that ends has the
     process aborted, silently (PyO3/pyo3-async-runtimes#40; seen in one of eight on a busy machine):

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from etcd_operator.kube.api import ETCD_BACKUPS, ETCD_RESTORES, JOBS, PODS, Json, Kubernetes
 from etcd_operator.kube.store import Owner, Store
-from etcd_operator.moments import created, seconds_since
 from etcd_operator.objects import jobs, reading
 from etcd_operator.objects.trouble import last_end, podless, trouble, unstopped
+from etcd_operator.timestamps import created, seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.restore import EtcdRestore
@@ -50,6 +50,8 @@ async def ask_progress(address: str) -> Progress | None:
 
 
 class BackupJobs:
+    """The Jobs of EtcdBackups and EtcdRestores: found, read and deleted."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from etcd_operator.backups.cron import Calendar, calendar_of
+from etcd_operator.backup_controllers.cron import Calendar, calendar_of
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_SCHEDULES,
@@ -30,8 +30,8 @@ from etcd_operator.kube.events import Events
 from etcd_operator.kube.statuses import write_news
 from etcd_operator.kube.store import Owner, Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
-from etcd_operator.moments import created, rfc3339, seconds
 from etcd_operator.telemetry.metrics import Metrics
+from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import schedule_status, schedules
@@ -46,6 +46,8 @@ AGAIN_SECONDS: Final = 1.0
 
 
 class Schedules:
+    """The passes over EtcdBackupSchedules."""
+
     def __init__(
         self,
         kube: Kubernetes,

@@ -16,6 +16,10 @@ from etcd_stateful.manifests.statefulset import levels_in, links_of
 
 
 def target_of(store: Store, backup: EtcdBackup) -> Target | None:
+    """How to reach the cluster that `spec.clusterRef` names.
+
+    None where none is named, where it is not there, and where its spec is refused.
+    """
     if not backup.cluster:
         return None
     body = store.get(ETCD_CLUSTERS, backup.namespace, backup.cluster)

@@ -8,7 +8,7 @@ import pytest
 from fakes import cluster_body
 
 from etcd_operator.cluster.observe import Seen
-from etcd_operator.cluster.patience import (
+from etcd_operator.cluster.requeue import (
     DECLINED_SECONDS,
     DECLINED_TRIES,
     FIRST_POLL,
@@ -16,7 +16,7 @@ from etcd_operator.cluster.patience import (
     MANY_POLLS,
     WAIT_SECONDS,
     Memory,
-    patience,
+    requeue_after,
 )
 from etcd_stateful import records
 from etcd_stateful.api.cluster import parse_cluster
@@ -49,7 +49,7 @@ def pod(*, in_start=False, deleting=False):
 
 def delays(step, looked_at, times=12):
     memory = Memory("uid-a")
-    return [patience(memory, looked_at, step) for _ in range(times)]
+    return [requeue_after(memory, looked_at, step) for _ in range(times)]
 
 
 def test_what_may_end_without_an_event_is_polled():

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 from fakes import cluster_body
 
-from etcd_operator.cluster import news
-from etcd_operator.cluster.news import news_of
+from etcd_operator.cluster import step_events
+from etcd_operator.cluster.step_events import event_of
 from etcd_stateful import naming, records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.membership.observation import Alarm, Observation, Secret
@@ -70,7 +70,7 @@ def test_a_kind_of_step_is_an_event_or_said_to_be_none():
     """As docs/operations.md lists them: what only leads to a step that is one."""
     by_what_they_do = {ApplyChild, ChangeAuth, CreateJob, WriteBootstrap}
 
-    silent = {*get_args(Write)} - by_what_they_do - news._REASONS.keys()
+    silent = {*get_args(Write)} - by_what_they_do - step_events._REASONS.keys()
 
     assert silent == {CreateSecret, RecordMember, DeleteJob}
 
@@ -96,7 +96,7 @@ def test_a_kind_of_step_is_an_event_or_said_to_be_none():
     ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_each_step_of_the_membership_is_one(step, reason):
-    assert news_of(None, step, seen()) == ("Normal", reason, "why")
+    assert event_of(None, step, seen()) == ("Normal", reason, "why")
 
 
 @pytest.mark.parametrize(
@@ -110,17 +110,17 @@ def test_each_step_of_the_membership_is_one(step, reason):
     ids=lambda one: type(one).__name__,
 )
 def test_what_only_leads_to_one_is_none(step):
-    assert news_of(None, step, seen()) is None
+    assert event_of(None, step, seen()) is None
 
 
 def test_the_latch_is_the_birth():
     step = WriteBootstrap("a-start", "1", LATCHED, "why")
-    assert news_of(None, step, seen(secret=Secret("1", BOOTSTRAP))) == ("Normal", "Formed", "why")
+    assert event_of(None, step, seen(secret=Secret("1", BOOTSTRAP))) == ("Normal", "Formed", "why")
 
 
 def test_the_same_step_again_is_no_news():
     step = MemberPromote(LEADER, 1, "why")
-    assert news_of(step, step, seen()) is None
+    assert event_of(step, step, seen()) is None
 
 
 @pytest.mark.parametrize(
@@ -135,18 +135,18 @@ def test_the_same_step_again_is_no_news():
     ],
 )
 def test_what_the_spec_asks_for_is_no_repair(wanted, news):
-    assert news_of(None, ApplyChild("StatefulSet", "a", wanted, "x"), seen()) == news
+    assert event_of(None, ApplyChild("StatefulSet", "a", wanted, "x"), seen()) == news
 
 
 def test_a_stateful_set_made_again_is_put_back():
     step = ApplyChild("StatefulSet", "a", stateful_set(), "x")
-    found = news_of(None, step, seen(stateful_set=None), created=True)
+    found = event_of(None, step, seen(stateful_set=None), created=True)
     assert found == ("Normal", "PutBack", "put back StatefulSet a: x")
 
 
 def test_a_claim_that_a_restore_in_place_needs_was_never_there_before() -> None:
     step = ApplyChild("PersistentVolumeClaim", "data-a-3", {}, "x")
-    found = news_of(None, step, seen(), created=True)
+    found = event_of(None, step, seen(), created=True)
     assert found == ("Normal", "Created", "created PersistentVolumeClaim data-a-3")
 
 
@@ -167,5 +167,5 @@ def budget(least):
 )
 def test_a_budget_that_follows_the_members_is_no_repair(live, news):
     step = ApplyChild("PodDisruptionBudget", "a", budget(3), "x")
-    told = news_of(None, step, seen(disruption_budget=live), created=live is None)
+    told = event_of(None, step, seen(disruption_budget=live), created=live is None)
     assert told == ("Normal", *news)

@@ -1,4 +1,4 @@
-"""Moments as Kubernetes writes them (RFC 3339, UTC), and in seconds since 1970."""
+"""Timestamps as Kubernetes writes them (RFC 3339, UTC), and in seconds since 1970."""
 
 from __future__ import annotations
 

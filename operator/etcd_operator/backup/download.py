@@ -1,4 +1,4 @@
-"""A stored backup on its way into a file."""
+"""Downloads a stored backup into a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class BrokenOff(Exception):
     """The store has ended it early, and called that no error."""
 
 
-async def save(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Checked:
+async def download(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Checked:
     """All of it, written and seen by the check; raises StoreFailed, BrokenOff and OSError.
 
     Both are the work of threads, in which Python does not hold them up, while the next pieces come.

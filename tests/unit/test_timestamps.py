@@ -1,10 +1,10 @@
-"""Moments as Kubernetes writes them."""
+"""Timestamps as Kubernetes writes them."""
 
 from __future__ import annotations
 
 import pytest
 
-from etcd_operator.moments import rfc3339, seconds, seconds_since
+from etcd_operator.timestamps import rfc3339, seconds, seconds_since
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 

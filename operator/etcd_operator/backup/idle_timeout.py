@@ -1,4 +1,4 @@
-"""A stream that says nothing any more is ended: its other end hangs, or can be reached no more.
+"""Ends a stream on which nothing comes any more: its other end hangs, or cannot be reached.
 
 TCP alone would not tell for a quarter of an hour, and gRPC not at all: pings would need a thread
 that reads while nobody wants anything.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from typing import Any, Final
 
 SILENT_SECONDS: Final = 20.0
@@ -19,9 +18,11 @@ A third of the time that a backup has unless more is given: another member can s
 LOOK_SECONDS: Final = 1.0
 
 
-class Attended:
-    """What a call answers, read by a thread. The time counts while that one waits, not while it is
-    held up itself."""
+class WithIdleTimeout:
+    """The replies to a gRPC call, read by a thread, until none has come for some seconds.
+
+    Only the time counts for which the thread waits for a reply, not what it does in between.
+    """
 
     def __init__(self, call: Any, seconds: float) -> None:
         self._call = call
@@ -42,7 +43,7 @@ class Attended:
             self._since = None
 
     def end(self) -> None:
-        """Whatever it still waits for. Not by the thread that reads."""
+        """Cancels the call, whatever it waits for. Not to be called by the thread that reads."""
         self._timer.cancel()
         self._call.cancel()
 
@@ -54,13 +55,3 @@ class Attended:
         else:
             again = min(self._seconds, LOOK_SECONDS)
             self._timer = self._loop.call_later(again, self._look)
-
-
-async def aside(work: Callable[[], None]) -> None:
-    """Does what may block, while a time that was given can still come to its end. By a thread that
-    nobody waits for then: what a volume holds up may never come back."""
-    thread = ThreadPoolExecutor(1)
-    try:
-        await asyncio.get_running_loop().run_in_executor(thread, work)
-    finally:
-        thread.shutdown(wait=False)

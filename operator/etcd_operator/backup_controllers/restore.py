@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from etcd_operator.backups.jobs import BackupJobs
+from etcd_operator.backup_controllers.jobs import BackupJobs
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_CLUSTERS,
@@ -31,8 +31,8 @@ from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.statuses import write_news
 from etcd_operator.kube.store import Store, key_of
 from etcd_operator.kube.unanswered import REASON, Unanswered, in_words
-from etcd_operator.moments import rfc3339, seconds_since
 from etcd_operator.objects import reading
+from etcd_operator.timestamps import rfc3339, seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
@@ -51,6 +51,8 @@ log = logging.getLogger(__name__)
 
 
 class Restores:
+    """The passes over EtcdRestores."""
+
     def __init__(
         self,
         kube: Kubernetes,
@@ -135,6 +137,7 @@ class Restores:
                 case CreateDescription(store=store, pod=pod):
                     manifest = description_job(restore, store, operator_image=image, pod=pod)
                     await self._kube.create(JOBS, manifest)
+                    log.info("created Job %s", manifest["metadata"]["name"])
                 case CreateCluster(manifest=manifest):
                     await self._kube.create(ETCD_CLUSTERS, manifest)
                     log.info("created EtcdCluster %s", restore.name)

@@ -16,11 +16,12 @@ from typing import Any, Final
 from aetcd import rpc
 from grpc import ssl_channel_credentials
 
-from etcd_operator.backup.beside import bytes_beside
 from etcd_operator.backup.channel import Silent, asked, secured
+from etcd_operator.backup.clients import StoreFailed
+from etcd_operator.backup.download import BrokenOff, download
 from etcd_operator.backup.measuring import measure, patience
-from etcd_operator.backup.saving import BrokenOff, save
-from etcd_operator.backup.sink import Sink, StoreFailed
+from etcd_operator.backup.sink import Sink
+from etcd_operator.backup.stored_manifest import read_manifest_bytes
 from etcd_operator.credentials import signing
 from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import measurement, names, trial
@@ -43,11 +44,11 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
     # A kubelet may run a pod's first containers once more.
     shutil.rmtree(root / trial.DATA, ignore_errors=True)
     try:
-        beside = await bytes_beside(sink, key)
-        if beside is None:
+        manifest = await read_manifest_bytes(sink, key)
+        if manifest is None:
             return _wrong(order, f"there is no {names.manifest_of(key)!r} any more")
         checked = await _saved(order, sink, root / trial.SNAPSHOT)
-        sha256, said = checked.finish(), manifests.parse(beside)
+        sha256, said = checked.finish(), manifests.parse(manifest)
     except StoreFailed as error:
         return error.failure
     except (Damaged, BadManifest) as error:
@@ -58,7 +59,7 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
         words = f"{key} has SHA-256 {sha256}, its manifest says {said.sha256}, and what was stored "
         return _wrong(order, f"{words}had {order.expected}")
     _write_certificates(root / trial.TLS)
-    (root / trial.MANIFEST).write_bytes(beside)
+    (root / trial.MANIFEST).write_bytes(manifest)
     return Brought(checked.size)
 
 
@@ -67,7 +68,7 @@ async def _saved(order: Order, sink: Sink, path: Path) -> Checked:
     size = await sink.size(order.store.key)
     try:
         with path.open("wb") as file:
-            return await save(sink, order.store.key, file, size)
+            return await download(sink, order.store.key, file, size)
     except BrokenOff as error:
         words = f"{order.store.path_field}: {error}"
         raise StoreFailed(Failure("StoreUnreachable", words)) from error

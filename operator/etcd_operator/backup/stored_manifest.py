@@ -1,4 +1,4 @@
-"""Reads the manifest that lies beside a backup: whose it is, and what it is of."""
+"""Reads the manifest that is stored with a backup: whose it is, and what it is of."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ UNREADABLE: Final = "unreadable"
 """No object's UID: a backup that nobody may touch by what its manifest says."""
 
 
-async def manifest_beside(sink: Sink, key: str) -> Manifest | None:
-    """None where there is none. Raises StoreFailed, and BadManifest where it cannot be read."""
-    data = await bytes_beside(sink, key)
+async def read_manifest(sink: Sink, key: str) -> Manifest | None:
+    """The manifest of the backup `key`; None where it has none.
+
+    Raises StoreFailed; Undecided for one of a backup that did not come to its end; BadManifest
+    for what cannot be read.
+    """
+    data = await read_manifest_bytes(sink, key)
     return manifest.parse(data) if data is not None else None
 
 
-async def bytes_beside(sink: Sink, key: str) -> bytes | None:
-    """As `manifest_beside`, before anything is read off it."""
+async def read_manifest_bytes(sink: Sink, key: str) -> bytes | None:
+    """The manifest as it is stored, not parsed; raises StoreFailed, BadManifest if too large."""
     try:
         return await sink.get(names.manifest_of(key), manifest.MAX_BYTES)
     except TooLarge as error:
@@ -41,22 +45,22 @@ class Whose:
 
 
 async def owner_of(sink: Sink, key: str) -> str | None:
-    """The UID of whoever has made it, as `whose` tells it; raises StoreFailed."""
+    """The UID in what `whose` tells; raises StoreFailed."""
     return (await whose(sink, key)).owner_uid
 
 
 async def whose(sink: Sink, key: str, *, undecided: bool = True) -> Whose:
-    """Raises StoreFailed.
+    """Who has made the backup `key`, by its manifest. Raises StoreFailed.
 
     Args:
-        undecided: whether a manifest counts whose backup did not come to its end.
+        undecided: whether the manifest of a backup that did not come to its end counts.
     """
     try:
-        told = await manifest_beside(sink, key)
+        told = await read_manifest(sink, key)
     except Undecided as error:
         owner = error.owner_uid if undecided else None
         return Whose(owner if error.owner_uid else UNREADABLE, error.cluster_id)
     except BadManifest as error:
-        log.warning("%s is left alone: %s", key, error)
+        log.warning("the backup %s is left alone: %s", key, error)
         return Whose(UNREADABLE)
     return Whose(told.owner_uid, told.cluster_id) if told else Whose(None)

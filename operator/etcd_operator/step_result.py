@@ -35,10 +35,10 @@ class Declined:
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
-    """`start` said no to a genuine ticket. The same ticket gets the same answer."""
+class TicketRefused:
+    """`start` refused a genuine ticket, and would refuse it again."""
 
     why: str
 
 
-Applied = Done | Outdated | Uncertain | Declined | Turned
+StepResult = Done | Outdated | Uncertain | Declined | TicketRefused

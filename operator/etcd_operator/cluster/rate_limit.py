@@ -17,7 +17,9 @@ BURST: Final = 5.0
 SECONDS_PER_WRITE: Final = 10.0
 
 
-class Brake:
+class RateLimit:
+    """A token bucket for each write of one cluster."""
+
     def __init__(self) -> None:
         self._spent: dict[str, tuple[float, float]] = {}
         """By write: what is spent of the burst, and as of when."""

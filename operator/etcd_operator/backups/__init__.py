@@ -1,1 +1,0 @@
-"""One pass over an EtcdBackup, EtcdBackupSchedule or EtcdRestore. Their Jobs are elsewhere."""

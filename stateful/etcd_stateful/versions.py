@@ -17,6 +17,8 @@ _HEAD: Final = re.compile(_FORM.pattern + r"(?!\d)", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
+    """A version of etcd; compares as etcd's numbers do."""
+
     major: int
     minor: int
     patch: int
@@ -59,6 +61,7 @@ def made_for(template_hash: str, image: str) -> Version | None:
 
 
 def is_supported(version: Version) -> bool:
+    """Whether it is a floor or a newer patch of the same minor."""
     return any(
         version.major == floor.major and version.minor == floor.minor and version >= floor
         for floor in FLOORS

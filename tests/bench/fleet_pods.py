@@ -30,7 +30,8 @@ from etcd_standin import StandIn, serve  # noqa: E402
 
 from etcd_operator.kube.api import CLAIMS, PODS, SECRETS, KubeError, Resource  # noqa: E402
 from etcd_operator.kube.client import Client  # noqa: E402
-from etcd_stateful import naming, ticket  # noqa: E402
+from etcd_stateful import naming  # noqa: E402
+from etcd_stateful.start import ticket  # noqa: E402
 
 Json = dict[str, Any]
 

@@ -32,7 +32,7 @@ def main(what: str, root: str) -> int:
     else:
         from etcd_operator.restore.__main__ import run
         from etcd_operator.start.journal import Journal
-        from etcd_stateful.restore import parse_order
+        from etcd_stateful.jobs.restore import parse_order
 
         journal = Journal(os.devnull, "restore")
         code = run(what, parse_order(os.environ), Path(root), journal, secret=secret)

@@ -17,12 +17,13 @@ from pathlib import Path
 import aws_cli
 from throughput_job import SECRET
 
-from etcd_stateful import identity, naming, restore
+from etcd_stateful import identity, naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
+from etcd_stateful.jobs import restore
 from etcd_stateful.manifests.backup_job import RECEIVING
-from etcd_stateful.manifests.common import REUSING
+from etcd_stateful.manifests.jobs import REUSING
 from localkube.s3 import S3Server, free_port
 from localkube.versions import etcd_versions
 

@@ -185,7 +185,7 @@ def copy(source: Path, target: Path) -> None:
 FORGER = textwrap.dedent(
     """
     import dataclasses, json, os, socket, sys
-    from etcd_stateful import ticket
+    from etcd_stateful.start import ticket
 
     known = json.loads(sys.argv[1])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful.membership.finality import is_final
+from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.steps import Step, WriteBootstrap
 from model.lives import Interruption, Life
 from model.workloads import WORKLOADS

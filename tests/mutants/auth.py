@@ -50,7 +50,7 @@ MUTANTS: Final = [
         "accounts are made that nobody will know are ours",
     ),
     Mutant(
-        "membership/finality.py",
+        "membership/irreversible.py",
         "    steps.ChangeAuth,\n",
         "",
         "everybody is let in on the word of an old spec",

@@ -10,22 +10,22 @@ _BOOTSTRAP = "membership/bootstrap.py"
 _CHOICE = "backup/choice.py"
 _CREDENTIALS = "backup/credentials.py"
 _DELETION = "backup/deletion.py"
+_FILLING = "membership/filling.py"
 _INTEGRITY = "backup/integrity.py"
 _JOB = "manifests/backup_job.py"
+_JOBS = "manifests/jobs.py"
 _NAMES = "backup/names.py"
+_ORDER_OF_RESTORE = "jobs/restore.py"
 _PLAN = "backup/plan.py"
 _PRUNING = "operator/etcd_operator/backup/pruning.py"
-_RECORDS = "records.py"
-_FILLING = "membership/filling.py"
+_RECORDS = "records/bootstrap.py"
 _RESTORE = "membership/restore.py"
-_ORDER_OF_RESTORE = "restore.py"
 _RESTORES = "backup/restores.py"
 _RESTORE_JOB = "manifests/restore_job.py"
 _STATUS = "backup/status.py"
 _STORES = "api/stores.py"
 _SURVIVOR = "membership/survivor.py"
 _UNTRUSTED = "untrusted.py"
-_COMMON = "manifests/common.py"
 
 MUTANTS: Final = [
     # What others say.
@@ -42,19 +42,19 @@ MUTANTS: Final = [
         "`1e999` in a manifest goes into the EtcdCluster that is made of it",
     ),
     Mutant(
-        _COMMON,
+        _JOBS,
         r'return text.replace("$", "\\u0024")',
         "return text",
         "a backup lies elsewhere than its path says: the kubelet expands variables in it",
     ),
     Mutant(
-        _COMMON,
+        _JOBS,
         ', {"action": "Ignore", "onPodConditions": evicted}]',
         "]",
         "a long restore fails because nodes are drained",
     ),
     Mutant(
-        _COMMON,
+        _JOBS,
         '        "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],\n',
         "",
         "the private key beside a store's authority is in the pod",
@@ -196,7 +196,7 @@ MUTANTS: Final = [
         "a cluster that is restored every night is replaced by one that cannot run",
     ),
     Mutant(
-        "successor.py",
+        "records/successor.py",
         "0 < revision <= live",
         "revision",
         "clients of a cluster that was restored see revisions again that they had seen",
@@ -467,7 +467,7 @@ MUTANTS: Final = [
         "a backup restored twice gives revisions out again",
     ),
     Mutant(
-        _RECORDS,
+        "records/bootstrap_json.py",
         'restoring=truth(raw.get("restoring", False)),',
         "restoring=False,",
         "an operator that restarts forgets that nothing may run yet",
@@ -628,7 +628,7 @@ MUTANTS: Final = [
         "a container that needs no credentials has them",
     ),
     Mutant(
-        "restore.py",
+        "jobs/restore.py",
         "    if size <= quota:\n",
         "    if True:\n",
         "the volumes of before go for a cluster that takes no write",
@@ -640,13 +640,13 @@ MUTANTS: Final = [
         "the volumes of before go for a cluster that takes no write",
     ),
     Mutant(
-        "restore.py",
+        "jobs/restore.py",
         '        "--mark-compacted",\n',
         "",
         "watchers miss what was lost, and are not told",
     ),
     Mutant(
-        "restore.py",
+        "jobs/restore.py",
         '        f"--bump-revision={bump}",\n',
         "",
         "revisions go back in time",

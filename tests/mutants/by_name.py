@@ -6,9 +6,8 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_NAMED = "backup/named.py"
-_ORIGIN = "membership/origin.py"
-_RECORDS = "records.py"
+_BOOTSTRAP_SOURCE = "membership/bootstrap_source.py"
+_NAMED = "backup/reference.py"
 _RESTORES = "backup/restores.py"
 _SOURCE = "api/source.py"
 _STORES = "api/stores.py"
@@ -72,37 +71,37 @@ MUTANTS: Final = [
     ),
     # Once.
     Mutant(
-        _ORIGIN,
+        _BOOTSTRAP_SOURCE,
         "return found, Chosen(source.name, found)",
         "return found, None",
         "what it was is not written down: another backup is taken in the middle",
     ),
     Mutant(
-        _ORIGIN,
+        _BOOTSTRAP_SOURCE,
         "return chosen is not None and chosen.backup == asked.name",
         "return chosen is not None",
         "a spec that names another backup is not heard",
     ),
     Mutant(
-        _ORIGIN,
+        _BOOTSTRAP_SOURCE,
         "if record is None or record.latched or _is_chosen(record.chosen, asked):",
         "if record is None or _is_chosen(record.chosen, asked):",
         "a cluster that was born looks its backup up for ever",
     ),
     Mutant(
-        _ORIGIN,
+        _BOOTSTRAP_SOURCE,
         "if record is None or record.latched or _is_chosen(record.chosen, asked):",
         "if record is None or record.latched:",
         "what is on record is asked for again",
     ),
     Mutant(
-        _ORIGIN,
+        _BOOTSTRAP_SOURCE,
         "if not found.stuck:",
         "if False:",
         "a human is called to a backup that is being made",
     ),
     Mutant(
-        _RECORDS,
+        "records/bootstrap_json.py",
         'chosen=load_chosen(raw["chosen"]) if "chosen" in raw else None,',
         "chosen=None,",
         "an operator that restarts takes another backup",
@@ -127,8 +126,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/observe.py",
-        "if not (name := origin.sought(base) or inplace.sought(base)):",
-        "if not (name := inplace.sought(base)):",
+        "if not (name := bootstrap_source.sought(base) or in_place_request.sought(base)):",
+        "if not (name := in_place_request.sought(base)):",
         "the EtcdBackup is never looked up",
     ),
 ]

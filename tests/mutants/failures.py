@@ -11,31 +11,33 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _BOOTSTRAP = "membership/bootstrap.py"
-_REPLICAS = "membership/replicas.py"
 _LEARNER = "membership/learner.py"
 _LEFTOVERS = "membership/leftovers.py"
 _LOSS = "membership/loss.py"
+_POD = "manifests/pod.py"
 _REPLACE = "membership/replace.py"
+_REPLICAS = "membership/replicas.py"
 _ROLL = "membership/roll.py"
 _ROSTER = "membership/roster.py"
 _SHRINK = "membership/shrink.py"
 _STATEFUL_SET = "manifests/statefulset.py"
+_TICKETS = "membership/tickets.py"
 
 MUTANTS: Final = [
     Mutant(
-        "start_config.py",
+        "start/configuration.py",
         '            "initial-cluster-state": "existing",\n',
         '            "initial-cluster-state": "new",\n',
         "F1: a container that restarts on an emptied volume begins a second cluster",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         'state: ClusterState = "existing" if bootstrap.latched else "new"',
         'state: ClusterState = "new"',
         "F1: an empty volume of a formed cluster is started as `new` (I4)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "_initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
         'f"{pod.name}={seen.cluster.peer_url(pod.ordinal)}"',
         "F2: each member is told of itself alone, and they form as many clusters",
@@ -47,7 +49,7 @@ MUTANTS: Final = [
         "F2: a second cluster goes unnoticed and is latched (I7)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "_initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
         "bootstrap.initial_cluster",
         "F3: who joins later is given the initial cluster of the first day",
@@ -59,7 +61,7 @@ MUTANTS: Final = [
         "F3: a learner that cannot start is never removed, and nothing behind it goes on",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):",
         "if recorded(seen).challenge(member_id) is not None:",
         "F4: with the ledger lost, an emptied volume comes back under its old ID (I3)",
@@ -169,7 +171,7 @@ MUTANTS: Final = [
         "F12: each pod that stops costs its member the place",
     ),
     Mutant(
-        "membership/beginning.py",
+        "membership/attempts.py",
         "    if bootstrap.latched or seen.etcd is not None:\n        return None",
         "    if seen.etcd is not None:\n        return None",
         "F13: after the loss of all volumes an empty cluster is begun (I4, I11)",
@@ -187,13 +189,13 @@ MUTANTS: Final = [
         "F14: a quorum that is lost for good is waited for without a word",
     ),
     Mutant(
-        "conditions.py",
+        "status/conditions.py",
         'return Condition("Available", "False", "NoQuorum", away or "no member is ready")',
         'return Condition("Available", "True", "NoQuorum", away or "no member is ready")',
         "F14: available without a quorum",
     ),
     Mutant(
-        "records.py",
+        "records/bootstrap.py",
         "return replace(record, epoch=record.epoch + 1, survivor=survivor)",
         "return replace(record, survivor=survivor)",
         "F15: what was recovered goes on beside volumes of before it",
@@ -217,7 +219,7 @@ MUTANTS: Final = [
         "F21: an edit of etcd's options is passed over in silence",
     ),
     Mutant(
-        "member_status.py",
+        "status/member_status.py",
         "own = status if status and status.member_id == member.member_id else None",
         "own = status",
         "F22: the status of one member is told as another's",
@@ -241,15 +243,15 @@ MUTANTS: Final = [
         "F25: a learner is waited for to be Ready, which it never is",
     ),
     Mutant(
-        _STATEFUL_SET,
+        _POD,
         '"livenessProbe": _probe("/livez", period=10',
         '"livenessProbe": _probe("/readyz", period=10',
         "F25: a lost quorum restarts every member",
     ),
     Mutant(
-        _STATEFUL_SET,
-        "PATIENCE: Final = 1800",
-        "PATIENCE: Final = 30",
+        _POD,
+        "LIVENESS_DELAY: Final = 1800",
+        "LIVENESS_DELAY: Final = 30",
         "F25: a member with a large database is killed while it opens it",
     ),
     Mutant(

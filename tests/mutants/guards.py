@@ -6,11 +6,11 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_CHILDREN = "membership/children.py"
 _ACCESS = "api/access.py"
 _BUDGET = "membership/budget.py"
+_CHILDREN = "membership/children.py"
+_DISRUPTIONS = "status/disruptions.py"
 _DISRUPTION_BUDGET = "manifests/disruption_budget.py"
-_DISRUPTIONS = "disruptions.py"
 _DRIFT = "manifests/drift.py"
 _NETWORK_POLICY = "manifests/network_policy.py"
 _PLANNER = "membership/planner.py"

@@ -6,50 +6,50 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_IN_PLACE = "membership/inplace.py"
-_REPLACEMENT = "membership/replacement.py"
-_SUCCESSOR = "successor.py"
+_IN_PLACE = "membership/in_place.py"
+_REQUEST = "membership/in_place_request.py"
+_SUCCESSOR = "records/successor.py"
 _TAKEOVER = "membership/takeover.py"
 
 MUTANTS: Final = [
     Mutant(
-        _IN_PLACE,
+        _REQUEST,
         "return restore if restore.replaces == recorded(seen).cluster_id else None",
         "return restore",
         "a cluster is replaced by a word that names another",
     ),
     Mutant(
-        _IN_PLACE,
+        _REQUEST,
         "return bool(claim and taking.claim == claim.uid and is_successors(seen, claim))",
         "return bool(claim and is_successors(seen, claim))",
         "members are stopped while the volume of their successor is still empty",
     ),
     Mutant(
-        _IN_PLACE,
+        _REQUEST,
         "    if not seen.cluster.durable:\n",
         "    if False:\n",
         "pods that alone hold the data are stopped for what is to replace it",
     ),
     Mutant(
-        _REPLACEMENT,
+        _IN_PLACE,
         "    if stopping or seen.occupants:\n",
         "    if False:\n",
         "a cluster is replaced while its members still run",
     ),
     Mutant(
-        _REPLACEMENT,
+        _IN_PLACE,
         "        return authentication.denied(seen) or _until_it_serves(seen)\n",
         "        pass\n",
         "the volumes of before are deleted before what replaces them serves",
     ),
     Mutant(
-        _REPLACEMENT,
+        _IN_PLACE,
         "        and held.cluster_id in record.retired\n",
         "",
         "a claim of a cluster that nobody replaced is deleted",
     ),
     Mutant(
-        _REPLACEMENT,
+        _IN_PLACE,
         "    if restore is None or (taking and taking.restore != restore.uid):\n",
         "    if restore is None and taking is None:\n",
         "a restore that was deleted in the middle goes on",
@@ -127,25 +127,26 @@ MUTANTS: Final = [
         "pods are not stopped for what has been restored, as a version waits for them",
     ),
     Mutant(
-        "membership/replacement.py",
+        "membership/in_place.py",
         "    if (recovery := survivor.accepted(seen)) is not None:",
         "    if (recovery := survivor.accepted(seen)) is not None and False:",
         "a restore in place wins over a recovery that was asked for after it",
     ),
     Mutant(
-        "membership/replacement.py",
-        "    waits = isinstance(step, Wait) and not inplace.halted(seen)",
-        "    waits = isinstance(step, Wait) and seen.etcd is not None and not inplace.halted(seen)",
+        "membership/in_place.py",
+        "    waits = isinstance(step, Wait) and not in_place_request.halted(seen)",
+        "    waits = isinstance(step, Wait) and seen.etcd is not None"
+        " and not in_place_request.halted(seen)",
         "a restore's Job that cannot run keeps all else from a cluster without a quorum",
     ),
     Mutant(
-        "membership/replacement.py",
-        "    if claim.record is None and inplace.is_strange(seen, claim):",
+        "membership/in_place.py",
+        "    if claim.record is None and in_place_request.is_strange(seen, claim):",
         "    if False:",
         "a claim of somebody else is filled with a backup",
     ),
     Mutant(
-        "membership/inplace.py",
+        "membership/in_place_request.py",
         " or is_strange(seen, claim))",
         ")",
         "a restore in place is to fill a claim that is not the cluster's, for ever",
@@ -157,7 +158,7 @@ MUTANTS: Final = [
         "a claim without our labels is asked for again and again",
     ),
     Mutant(
-        "membership/bootstrap.py",
+        "membership/tickets.py",
         "        and held.epoch == finding.epoch == recorded(seen).epoch",
         "        and held.epoch == recorded(seen).epoch",
         "data of a recovery that was not recorded is adopted beside the others'",

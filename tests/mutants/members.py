@@ -8,7 +8,6 @@ from mutants.mutant import Mutant
 
 _ALARMS = "membership/alarms.py"
 _BOOTSTRAP = "membership/bootstrap.py"
-_REPLICAS = "membership/replicas.py"
 _CHANGES = "membership/changes.py"
 _GROW = "membership/grow.py"
 _LEARNER = "membership/learner.py"
@@ -16,6 +15,7 @@ _LEFTOVERS = "membership/leftovers.py"
 _LOSS = "membership/loss.py"
 _PLANNER = "membership/planner.py"
 _REPLACE = "membership/replace.py"
+_REPLICAS = "membership/replicas.py"
 _ROSTER = "membership/roster.py"
 _SHRINK = "membership/shrink.py"
 
@@ -40,9 +40,9 @@ MUTANTS: Final = [
         "a learner is counted on for the quorum (I1)",
     ),
     Mutant(
-        _ROSTER,
-        "if pod is None or pod.deleting or not pod.in_start or pod.answer is None:",
-        "if pod is None or pod.answer is None:",
+        "observed/pods.py",
+        "if self.deleting or not self.in_start or self.answer is None:",
+        "if self.answer is None:",
         "what `start` said before etcd ran is taken for what is on the volume now",
     ),
     Mutant(
@@ -132,8 +132,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LOSS,
-        "if pod is None or not pod.etcd_started or pod.in_start or seat.answers:",
-        "if pod is None or not pod.etcd_started or pod.in_start:",
+        "if pod is None or not pod.runs_etcd or seat.answers:",
+        "if pod is None or not pod.runs_etcd:",
         "a member that runs is called lost for what is on record of its claim",
     ),
     # Learners.

@@ -6,13 +6,14 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_CHILDREN = "membership/children.py"
+_AWAITED = "membership/awaited.py"
 _BLOCKED = "membership/blocked.py"
+_CHILDREN = "membership/children.py"
 _LEDGER = "membership/ledger.py"
 _LEFTOVERS = "membership/leftovers.py"
-_AWAITED = "membership/awaited.py"
+_MEMBER = "records/member.py"
 _PLANNER = "membership/planner.py"
-_RECORDS = "records.py"
+_RECORDS = "records/bootstrap.py"
 _UNTRUSTED = "untrusted.py"
 
 MUTANTS: Final = [
@@ -141,8 +142,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    bootstrap.latch,\n    recovery.decline,\n    _Starts(bootstrap.tickets),\n",
-        "    _Starts(bootstrap.tickets),\n    bootstrap.latch,\n    recovery.decline,\n",
+        "    bootstrap.latch,\n    recovery.decline,\n    _Starts(tickets.hand_out),\n",
+        "    _Starts(tickets.hand_out),\n    bootstrap.latch,\n    recovery.decline,\n",
         "tickets before the latch: `new` although a quorum answers (I4)",
     ),
     Mutant(
@@ -195,7 +196,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _AWAITED,
-        "if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting",
+        "if (pod := seen.pod(ordinal)) is None or not pod.takes_traffic",
         "if (pod := seen.pod(ordinal)) is None or not pod.ready",
         "settled with a pod on its way out",
     ),
@@ -249,7 +250,7 @@ MUTANTS: Final = [
         "every attempt has the same member IDs (I3)",
     ),
     Mutant(
-        _RECORDS,
+        "records/bootstrap_json.py",
         "    if written > FORMAT:\n",
         "    if False:\n",
         "an operator that is put back by a version erases what the later one wrote",
@@ -261,13 +262,13 @@ MUTANTS: Final = [
         "a latch that was edited reads as something else than it says",
     ),
     Mutant(
-        _RECORDS,
+        _MEMBER,
         "    if not annotations[key]:\n",
         "    if False:\n",
         "a blank UID in a record equals one that nobody has set (I6)",
     ),
     Mutant(
-        _RECORDS,
+        _MEMBER,
         "if not {naming.CLAIM_UID, naming.MEMBER_ID, naming.CLUSTER_ID} & annotations.keys():",
         "if naming.MEMBER_ID not in annotations:",
         "a record whose member was edited away reads as none",

@@ -6,16 +6,15 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_BOOTSTRAP = "membership/bootstrap.py"
-_REMEMBERED = "membership/remembered.py"
-_REPLICAS = "membership/replicas.py"
-_JOB = "manifests/recovery_job.py"
 _GATEWAY = "operator/etcd_operator/recover/gateway.py"
 _QUORUM = "membership/quorum.py"
-_RECORDS = "records.py"
-_RECOVER = "recover.py"
+_RECORDS = "records/bootstrap.py"
+_RECOVER = "jobs/recover.py"
 _RECOVERY = "membership/recovery.py"
+_REMEMBERED = "membership/remembered.py"
+_REPLICAS = "membership/replicas.py"
 _SURVIVOR = "membership/survivor.py"
+_TICKETS = "membership/tickets.py"
 
 MUTANTS: Final = [
     # When it may begin.
@@ -194,13 +193,13 @@ MUTANTS: Final = [
         "a Job that is done is done again",
     ),
     Mutant(
-        "manifests/common.py",
+        "manifests/jobs.py",
         '"podReplacementPolicy": "Failed",',
         "",
         "two pods on the volume",
     ),
     Mutant(
-        _JOB,
+        "manifests/volume_job.py",
         "naming.LABEL_NAME: LABEL,",
         'naming.LABEL_NAME: "etcd",',
         "clients are led to the Job, and its pod may be taken for a member",
@@ -249,7 +248,7 @@ MUTANTS: Final = [
         "the ledger forgets tickets that were given (I3)",
     ),
     Mutant(
-        _BOOTSTRAP,
+        _TICKETS,
         "        epoch=bootstrap.epoch,\n        peer_scheme",
         "        epoch=1,\n        peer_scheme",
         "claims of members that join are of an epoch that is over",
@@ -285,9 +284,9 @@ MUTANTS: Final = [
         "a pod of the epoch before waits for ever",
     ),
     Mutant(
-        _BOOTSTRAP,
-        " and not pod.deleting and not is_of_before(seen, pod)\n",
-        " and not pod.deleting\n",
+        _TICKETS,
+        "if pod.finding and not is_of_before(seen, pod)",
+        "if pod.finding",
         "a ticket is sent again and again to a pod of the epoch before",
     ),
     # What the Job does to the volume.

@@ -6,17 +6,17 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_CHILDREN = "membership/children.py"
 _APPLY = "operator/etcd_operator/cluster/apply.py"
 _AWAITED = "membership/awaited.py"
+_CHILDREN = "membership/children.py"
 _GOING_BACK = "membership/going_back.py"
+_IRREVERSIBLE = "membership/irreversible.py"
 _OBSERVE = "operator/etcd_operator/cluster/observe.py"
 _PLANNER = "membership/planner.py"
 _QUORUM = "membership/quorum.py"
 _RECONCILE = "operator/etcd_operator/cluster/reconcile.py"
 _REMEMBERED = "membership/remembered.py"
 _ROLL = "membership/roll.py"
-_FINALITY = "membership/finality.py"
 _UPGRADE = "membership/upgrade.py"
 
 MUTANTS: Final = [
@@ -161,7 +161,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "    awaited.every_pod_serves,\n    blocked.unformed,\n    switch.addresses,\n",
+        "    awaited.every_pod_serves,\n    blocked.unformed,\n",
         "    blocked.unformed,\n    _Starts(roll.next_pod),\n    awaited.every_pod_serves,\n",
         "the next pod is restarted before the last one serves",
     ),
@@ -481,25 +481,25 @@ MUTANTS: Final = [
     ),
     # The second look at what nothing undoes.
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         "    steps.DeleteClaim,\n    steps.DeletePod,",
         "    steps.DeletePod,",
         "a claim is deleted on the word of an old view (I6)",
     ),
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         "    steps.DeletePod,\n",
         "",
         "a pod is deleted on the word of an old view (I1)",
     ),
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         "    steps.MemberRemove,\n",
         "",
         "a member is removed on the word of an old view (I1)",
     ),
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         "            steps.ApplyChild(final=final)\n            | steps.Write",
         "            steps.Write",
         "replicas are lowered on the word of an old view (I5)",
@@ -553,7 +553,7 @@ MUTANTS: Final = [
         "the second look sees pods of before",
     ),
     Mutant(
-        _FINALITY,
+        _IRREVERSIBLE,
         'return isinstance(step, steps.ApplyChild) and step.kind in {"Service", "NetworkPolicy"}',
         "return isinstance(step, steps.ApplyChild)",
         "replicas and budgets go by what members said before (I5)",

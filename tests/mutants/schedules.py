@@ -7,15 +7,15 @@ from typing import Final
 from mutants.mutant import Mutant
 
 _CRON = "operator/etcd_operator/backup_controllers/cron.py"
-_MADE = "backup/made.py"
-_OTHERS = "backup/others.py"
+_MADE = "backup/scheduled.py"
+_OTHERS = "backup/foreign_files.py"
 _OUTCOME = "backup/outcome.py"
 _RETENTION = "backup/retention.py"
 _SCHEDULE = "api/schedule.py"
 _SCHEDULES = "backup/schedules.py"
 _SHELL = "operator/etcd_operator/backup_controllers/schedule.py"
-_UNANSWERED = "operator/etcd_operator/kube/unanswered.py"
 _STORE = "operator/etcd_operator/kube/store.py"
+_UNANSWERED = "operator/etcd_operator/kube/unanswered.py"
 
 MUTANTS: Final = [
     # When.

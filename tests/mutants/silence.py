@@ -68,7 +68,7 @@ MUTANTS: Final = [
         "a busy operator hears of none whose pods are young",
     ),
     Mutant(
-        "membership/observation.py",
+        "observed/pods.py",
         "return bool(self.trouble) and not self.tried_again",
         "return bool(self.trouble)",
         "a voter that the quorum hangs by is restarted in the moment in which it is tried again",

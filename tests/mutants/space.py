@@ -6,8 +6,8 @@ from typing import Final
 
 from mutants.mutant import Mutant
 
-_SPACE = "membership/space.py"
 _PAUSES = "operator/etcd_operator/cluster/defrag_backoff.py"
+_SPACE = "membership/space.py"
 
 MUTANTS: Final = [
     Mutant(

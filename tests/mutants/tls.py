@@ -32,7 +32,7 @@ MUTANTS: Final = [
         "a cluster from before TLS that lost its records locks its clients out",
     ),
     Mutant(
-        "backup/recorded.py",
+        "backup/recorded_cluster.py",
         " if not (wish or link.is_encrypted)}\n",
         " if False}\n",
         "a plaintext cluster that is made again locks its clients out",
@@ -44,7 +44,7 @@ MUTANTS: Final = [
         "etcdctl in a pod without certificates is told to use some",
     ),
     Mutant(
-        "conditions.py",
+        "status/conditions.py",
         "        if level is not Level.TLS:\n",
         "        if False:\n",
         "nobody is told that traffic is in plaintext",
@@ -182,13 +182,13 @@ MUTANTS: Final = [
         "whoever comes is let in",
     ),
     Mutant(
-        "manifests/statefulset.py",
+        "manifests/start_settings.py",
         '        "peerScheme": cluster.links.levels.peer_scheme,\n',
         '        "peerScheme": "http",\n',
         "members are told another URL than is on record",
     ),
     Mutant(
-        "recover.py",
+        "jobs/recover.py",
         '        content[key] = content[key].replace("https://", "http://")\n',
         "        pass\n",
         "the survivor's etcd looks for certificates that the Job does not mount",
@@ -236,7 +236,7 @@ MUTANTS: Final = [
         "who joins half-way is not found once it restarts",
     ),
     Mutant(
-        "start_config.py",
+        "start/configuration.py",
         "_own_urls(settings, taken.initial_cluster),\n",
         "_peer_url(settings),\n",
         "who joins half-way is refused by its own etcd",
@@ -284,7 +284,7 @@ MUTANTS: Final = [
         "claims go on saying https once TLS is off",
     ),
     Mutant(
-        "conditions.py",
+        "status/conditions.py",
         "        if level is not Level.TLS:\n",
         "        if level is Level.PLAINTEXT:\n",
         "traffic is said to be encrypted while some of it is not",

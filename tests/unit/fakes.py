@@ -36,15 +36,10 @@ from etcd_operator.kube.api import (
 from etcd_operator.kube.store import Store
 from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests.statefulset import levels_in
-from etcd_stateful.membership.observation import (
-    Alarm,
-    EtcdView,
-    Member,
-    MemberStatus,
-    Observation,
-)
-from etcd_stateful.ticket import Answer, Finding, Receipt, Ticket
+from etcd_stateful.manifests.start_settings import levels_in
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
+from etcd_stateful.start.ticket import Answer, Finding, Receipt, Ticket
 
 Name = tuple[Resource, str, str]
 

@@ -19,13 +19,15 @@ from worlds import body, drive, is_write
 
 from etcd_stateful import identity, naming
 from etcd_stateful.backup import restores
-from etcd_stateful.backup.named import stored_last
-from etcd_stateful.manifests.recovery_job import SURVIVOR
-from etcd_stateful.membership import inplace
-from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.backup.reference import stored_last
+from etcd_stateful.manifests.volume_job import SURVIVOR
+from etcd_stateful.membership import in_place_request
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteClaim, PushTicket, Settled
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Job
+from etcd_stateful.records.bootstrap import Bootstrap
 
 SOURCE = {"backupStorageType": "S3", "s3": RESTORE["s3"]}
 BACKUP_INDEX = 77
@@ -57,7 +59,7 @@ class InPlaceWorld(RestoreWorld):
             ordinal: replace(one, revision=self.revision) for ordinal, one in seen.statuses.items()
         }
         seen = replace(seen, restore=restores.replacing(self.restore), statuses=said)
-        if not (name := inplace.sought(seen)):
+        if not (name := in_place_request.sought(seen)):
             return seen
         return replace(seen, backup=stored_last(name, self.backups.get(name)))
 

@@ -18,9 +18,9 @@ from world_rules import rule
 from worlds import Conflict, World, body, drive
 
 from etcd_stateful import identity, naming
-from etcd_stateful.manifests.recovery_job import SURVIVOR
+from etcd_stateful.manifests.volume_job import SURVIVOR
 from etcd_stateful.membership import survivor
-from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
@@ -31,7 +31,9 @@ from etcd_stateful.membership.steps import (
     Settled,
     Step,
 )
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Job
+from etcd_stateful.records.bootstrap import Bootstrap
 
 JOB = "c-recovery"
 

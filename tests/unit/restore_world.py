@@ -13,11 +13,13 @@ from worlds import body
 
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.named import stored_last
-from etcd_stateful.manifests.recovery_job import SURVIVOR
-from etcd_stateful.membership import origin
-from etcd_stateful.membership.observation import Job, Member, Observation
+from etcd_stateful.backup.reference import stored_last
+from etcd_stateful.manifests.volume_job import SURVIVOR
+from etcd_stateful.membership import bootstrap_source
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, PushTicket
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Job
 
 RESTORE = {"storageType": "S3", "s3": {"path": "mybucket/etcd.backup", "awsSecret": "aws"}}
 BACKUP_INDEX = 77
@@ -39,7 +41,7 @@ class RestoreWorld(RecoveryWorld):
 
     def observe(self) -> Observation:
         seen = replace(super().observe(), made=self.made)
-        if not (name := origin.sought(seen)):
+        if not (name := bootstrap_source.sought(seen)):
             return seen
         return replace(seen, backup=stored_last(name, self.backups.get(name)))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from worlds import World, formed
 
-from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.space import MIB
+from etcd_stateful.observed.members import Alarm
 
 QUOTA = 2048 * MIB
 """etcd's own, which a spec that does not speak of it leaves."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
-from etcd_stateful import marker, ticket
-from etcd_stateful.start_config import Settings
+from etcd_stateful.start import marker, ticket
+from etcd_stateful.start.configuration import Settings
 
 KEY = bytes(range(32))
 NONCE = "0123456789abcdef0123456789abcdef"

@@ -9,8 +9,9 @@ import pytest
 import yaml
 from worlds import UID, body
 
-from etcd_stateful.api.cluster import EtcdCluster, PodPolicy, RetainedClaims, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RetainedClaims, parse_cluster
 from etcd_stateful.api.options import EtcdOptions
+from etcd_stateful.api.pod import PodPolicy
 from etcd_stateful.versions import Version
 
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}

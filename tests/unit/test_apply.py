@@ -23,12 +23,11 @@ from etcd_operator.kube.finder import Finder
 from etcd_operator.kube.store import Store
 from etcd_operator.objects import reading
 from etcd_operator.step_result import Declined, Done, Outdated, TicketRefused, Uncertain
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
-from etcd_stateful.membership.observation import Alarm, Member
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -50,11 +49,14 @@ from etcd_stateful.membership.steps import (
     Voter,
     WriteBootstrap,
 )
-from etcd_stateful.ticket import Ticket
+from etcd_stateful.observed.members import Alarm, Member
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord, load_member
+from etcd_stateful.start.ticket import Ticket
 
 ADDRESS = "10.0.0.1"
 BOOTSTRAP = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3")
-MEMBER = records.MemberRecord("uid-a", "uid-claim", 0xABC, BOOTSTRAP.cluster_id)
+MEMBER = MemberRecord("uid-a", "uid-claim", 0xABC, BOOTSTRAP.cluster_id)
 
 
 def make_cluster():
@@ -334,7 +336,7 @@ class TestRecord:
         )
         assert isinstance(await world.apply(step), Done)
         notes = world.kube.live(PODS, "a-0")["metadata"]["annotations"]
-        assert records.load_member(notes) == MEMBER
+        assert load_member(notes) == MEMBER
 
 
 class TestTicket:

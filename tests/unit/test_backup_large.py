@@ -27,12 +27,12 @@ from etcd_operator.backup.trial_restore import bring
 from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import manifest, names, outcome, packing, recorded
+from etcd_stateful.backup import manifest, names, outcome, packing, recorded_cluster
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import Brought, Failure, Removed, Said
-from etcd_stateful.manifests.common import unexpanded
+from etcd_stateful.manifests.jobs import unexpanded
 
 KEY = "etcd"
 STORE = Store("Volume", "claim", KEY)
@@ -61,7 +61,7 @@ def snapshot() -> bytes:
 
 def described(uid: str, cluster: dict[str, Any] | None, owner: str = "ns/b") -> bytes:
     data = snapshot()
-    of = recorded.record("c", cluster) if cluster else None
+    of = recorded_cluster.record("c", cluster) if cluster else None
     sha256 = hashlib.sha256(data).hexdigest()
     made = "2026-01-01T00:00:00Z"
     told = Manifest("0a", 5, "3.7.3", len(data), sha256, made, owner, uid, cluster=of)
@@ -199,7 +199,7 @@ def noise(length: int) -> str:
 
 
 def ordered(cluster: dict[str, Any]) -> Order:
-    return replace(ORDER, cluster=recorded.record("c", cluster))
+    return replace(ORDER, cluster=recorded_cluster.record("c", cluster))
 
 
 class TestTheOrder:

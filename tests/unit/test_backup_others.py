@@ -10,10 +10,10 @@ import pytest
 from etcd_stateful import naming
 from etcd_stateful.api.backup import parse_backup
 from etcd_stateful.backup import order, outcome, schedule_status, status
-from etcd_stateful.backup.made import Made
-from etcd_stateful.backup.others import MOST_LISTED, File, Found, Others, others
+from etcd_stateful.backup.foreign_files import MOST_LISTED, File, Found, Others, others
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.backup.plan import Run, Tell
+from etcd_stateful.backup.scheduled import Made
 from etcd_stateful.manifests.backup_job import backup_job
 
 MINE = "daily/etcd_2026-11-21-03:00_0123abcd"

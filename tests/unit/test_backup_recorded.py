@@ -10,7 +10,7 @@ from worlds import body as cluster_body
 
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Link, Links
-from etcd_stateful.backup import recorded
+from etcd_stateful.backup import recorded_cluster
 
 OLD = {"size": 3, "version": "3.7.3", "pod": {"labels": {"team": "a"}}}
 
@@ -18,13 +18,13 @@ OLD = {"size": 3, "version": "3.7.3", "pod": {"labels": {"team": "a"}}}
 def test_a_life_is_not_recorded_with_its_spec() -> None:
     one_life = {"paused": True, "recovery": {}, "retainedClaims": {}, "bootstrap": {}}
 
-    assert recorded.record("c", OLD | one_life) == {"name": "c", "spec": OLD}
+    assert recorded_cluster.record("c", OLD | one_life) == {"name": "c", "spec": OLD}
 
 
 def test_tls_is_kept_as_it_is_said_and_its_absence_where_it_is_not() -> None:
     def kept(links: Links, **spec: Any) -> Any:
         cluster = replace(parse_cluster(cluster_body(3, **spec)), links=links)
-        return recorded.record("c", spec, cluster)["spec"].get("TLS")
+        return recorded_cluster.record("c", spec, cluster)["spec"].get("TLS")
 
     assert kept(Links(MANAGED, MANAGED)) is None
     assert kept(NO_TLS) == {"peer": "Plaintext", "client": "Plaintext"}
@@ -36,8 +36,8 @@ def test_tls_is_kept_as_it_is_said_and_its_absence_where_it_is_not() -> None:
 
 @pytest.mark.parametrize("spec", [{}, {"pod": None}, {"pod": {"imagePullSecrets": None}}])
 def test_a_cluster_of_a_public_registry_has_no_credentials_for_it(spec: Any) -> None:
-    assert recorded.pull_secrets(None) == []
-    assert recorded.pull_secrets(recorded.record("c", spec)) == []
+    assert recorded_cluster.pull_secrets(None) == []
+    assert recorded_cluster.pull_secrets(recorded_cluster.record("c", spec)) == []
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_a_cluster_of_a_public_registry_has_no_credentials_for_it(spec: Any) -> 
     ],
 )
 def test_a_cluster_is_found_by_its_endpoints(endpoint: str, names: list[str]) -> None:
-    assert recorded.possible_names([endpoint], "ns") == names
+    assert recorded_cluster.possible_names([endpoint], "ns") == names

@@ -12,8 +12,8 @@ from etcd_operator.backup import __main__ as job
 from etcd_stateful.api.stores import LONGEST_KEY, Store
 from etcd_stateful.backup import names, outcome
 from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.foreign_files import Found, Others
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.others import Found, Others
 from etcd_stateful.backup.outcome import Failure, Stored
 
 STORE = Store("S3", "bucket", "key", "aws", "http://minio:9000", path_style=True)

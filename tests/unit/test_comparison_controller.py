@@ -16,7 +16,7 @@ from random_names.controller import GRACE_SECONDS, LOOP_SECONDS, Controller
 from random_names.decide import Spec
 
 from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
-from etcd_stateful.membership.observation import EtcdView, Member
+from etcd_stateful.observed.members import EtcdView, Member
 
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u", "controller": True}
 HOME = manifests.Home("ns", "c", OWNER, "helper:1", {})

@@ -10,12 +10,12 @@ import pytest
 from worlds import World, body, drive, formed, is_write
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
-from etcd_stateful.conditions import all_conditions, as_stored
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeletePod, EtcdChange, Hold, Settled
-from etcd_stateful.outcome import Condition, Outcome
+from etcd_stateful.status.conditions import all_conditions, as_stored
+from etcd_stateful.status.outcome import Condition, Outcome
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 

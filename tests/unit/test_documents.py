@@ -21,8 +21,8 @@ from etcd_stateful.api.cluster import DEFAULT_STORAGE, parse_cluster
 from etcd_stateful.api.quantity import parse_quantity
 from etcd_stateful.api.restore import parse_restore
 from etcd_stateful.api.schedule import parse_schedule
+from etcd_stateful.jobs.restore import too_small
 from etcd_stateful.manifests.statefulset import stateful_set
-from etcd_stateful.restore import too_small
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/**/README.md")})
@@ -124,7 +124,7 @@ def test_every_reason_of_a_condition_is_explained() -> None:
     section = OPERATIONS.partition("## Reasons of conditions")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|([^|]*)\|(.*)\|$", section, re.MULTILINE)
     explained = {one for _, cell in rows for one in re.findall(r"`([A-Z][A-Za-z]+)`", cell)}
-    modules = ("conditions.py", "changing.py", "disruptions.py")
+    modules = ("status/conditions.py", "status/transitions.py", "status/disruptions.py")
     found = {one for module in modules for one in words_in(module)}
 
     table = OPERATIONS.partition("| condition | True means")[2].partition("\n\n")[0]

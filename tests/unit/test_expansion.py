@@ -14,7 +14,8 @@ from etcd_operator.cluster.expansion import ASK_SECONDS, LESS_SECONDS, Expansion
 from etcd_operator.kube.api import CLAIMS, Conflict, Rejected, Unavailable
 from etcd_operator.objects.reading import claim as read_claim
 from etcd_stateful import naming
-from etcd_stateful.membership.observation import Claim, Observation
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.objects import Claim
 
 TRIAL = "patch PersistentVolumeClaim as a trial"
 REFUSAL = "the storageclass that provisions the pvc must support resize"

@@ -21,20 +21,26 @@ from etcd_operator.etcd import fields as etcd_fields
 from etcd_operator.kube import tables
 from etcd_operator.kube.api import KubeError
 from etcd_operator.objects import termination_message, trouble
-from etcd_stateful import identity, marker, records, restore, start_config, ticket, wal
+from etcd_stateful import identity
 from etcd_stateful.api.backup import RefusedBackup, parse_backup
+from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.schedule import RefusedSchedule, parse_schedule
 from etcd_stateful.api.stores import Store
-from etcd_stateful.api.tls import Issuer, Link, Links
+from etcd_stateful.api.tls import Link, Links
 from etcd_stateful.backup import credentials, manifest, order, outcome
+from etcd_stateful.backup.foreign_files import Found, Others
 from etcd_stateful.backup.measurement import NEVER, Hash, Measured
-from etcd_stateful.backup.named import Chosen
-from etcd_stateful.backup.others import Found, Others
-from etcd_stateful.made import Accounts
-from etcd_stateful.recover import parse_order
-from etcd_stateful.successor import Successor
-from etcd_stateful.ticket import NotGenuine
+from etcd_stateful.backup.reference import Chosen
+from etcd_stateful.jobs import restore
+from etcd_stateful.jobs.recover import parse_order
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.accounts import Accounts
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.successor import Successor
+from etcd_stateful.start import configuration, marker, ticket, wal
+from etcd_stateful.start.ticket import NotGenuine
 
 KEY = b"k" * 32
 DEEP = "[" * 3_000
@@ -174,11 +180,11 @@ def varint(value: int) -> bytes:
 
 
 @given(TEXTS)
-@example(records.dump_bootstrap(records.first_attempt("u", {"a-0": "http://a-0:2380"}, "3.7.3")))
+@example(dump_bootstrap(records.first_attempt("u", {"a-0": "http://a-0:2380"}, "3.7.3")))
 def test_the_bootstrap_record(text: str) -> None:
     try:
-        found = records.load_bootstrap(text)
-    except records.BadRecord:
+        found = load_bootstrap(text)
+    except BadRecord:
         return
     assert found.cluster_id
 
@@ -200,10 +206,10 @@ def test_an_id_in_the_status(text: str) -> None:
     )
 )
 def test_the_environment_of_start_and_recover(environment: dict[str, str]) -> None:
-    for parse in (start_config.parse_settings, parse_order):
+    for parse in (configuration.parse_settings, parse_order):
         try:
             parse(environment)
-        except start_config.BadSettings:
+        except configuration.BadSettings:
             continue
 
 
@@ -308,15 +314,15 @@ DOCUMENTS = {
     "restore's order": Document(
         json.loads(restore.serialise(1, 2, STORE, "3.7.3")),
         lambda text: restore.parse_order(POD | {"RESTORE": text}),
-        (start_config.BadSettings,),
+        (configuration.BadSettings,),
     ),
     "recovery's order": Document(
         {"memberID": "1", "clusterID": "2"},
         lambda text: parse_order(POD | {"RECOVERY": text}),
-        (start_config.BadSettings,),
+        (configuration.BadSettings,),
     ),
     "bootstrap record": Document(
-        json.loads(records.dump_bootstrap(RECORD)), records.load_bootstrap, (records.BadRecord,)
+        json.loads(dump_bootstrap(RECORD)), load_bootstrap, (BadRecord,)
     ),
     "row": Document(
         {"type": "ADDED", "object": ROW},

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import World, drive, labels
 
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.options import _READERS
 from etcd_stateful.certificates import issued, peer_secret, server_secret
@@ -23,8 +23,9 @@ from etcd_stateful.manifests.recovery_job import recovery_job
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership.steps import EtcdChange, PushTicket, Settled
-from etcd_stateful.start_config import own_entry, parse_settings, run_config, ticket_config
-from etcd_stateful.ticket import Ticket
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.start.configuration import own_entry, parse_settings, run_config, ticket_config
+from etcd_stateful.start.ticket import Ticket
 
 IMAGE = "operator:1"
 OPERATOR = OperatorPods("operators", {"app": "etcd-operator"})

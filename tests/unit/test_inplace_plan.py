@@ -17,8 +17,8 @@ from restore_world import FIRST, backup, place
 from worlds import UID, Data, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import inplace, replicas
-from etcd_stateful.membership.observation import Job
+from etcd_stateful.jobs.restore import BUMP
+from etcd_stateful.membership import in_place_request, replicas
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -29,10 +29,11 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
 )
-from etcd_stateful.progress import restoring
-from etcd_stateful.records import BadRecord, dump_bootstrap, load_bootstrap
-from etcd_stateful.restore import BUMP
-from etcd_stateful.successor import bump, raised_by
+from etcd_stateful.observed.objects import Job
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.successor import bump, raised_by
+from etcd_stateful.status.restore_progress import restoring
 
 MOST = 600
 
@@ -612,7 +613,7 @@ class TestWhatIsRefused:
         assert seen.secret is not None
         busy = replace(seen.secret, bootstrap=replace(world.record, survivor="c-1"))
 
-        assert "recovery" in inplace.why_not(replace(seen, secret=busy))
+        assert "recovery" in in_place_request.why_not(replace(seen, secret=busy))
 
     def test_a_claim_of_another_cluster_is_never_deleted(self) -> None:
         """At the ordinal that the successor was to have."""

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from worlds import body, with_defaults
 
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.certificates import issued
 from etcd_stateful.manifests.certificate import certificate
@@ -23,7 +23,9 @@ from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.secret import start_secret
 from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
-from etcd_stateful.start_config import own_entry, parse_settings
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap_json import load_bootstrap
+from etcd_stateful.start.configuration import own_entry, parse_settings
 from etcd_stateful.versions import Version
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -222,7 +224,7 @@ def test_start_in_every_pod_understands_its_settings_and_knows_its_place_in_the_
     """etcd refuses an initial cluster that does not name the member as it advertises itself."""
     cluster = parse_cluster(CASES[case])
     secret, _, manifest, _ = rendered(cluster)
-    record = records.load_bootstrap(secret["stringData"]["bootstrap"])
+    record = load_bootstrap(secret["stringData"]["bootstrap"])
     for ordinal in range(cluster.size):
         settings = parse_settings(
             {

@@ -12,13 +12,13 @@ from worlds import World, body, drive, formed, labels, with_defaults
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
-from etcd_stateful.manifests import recovery_job
+from etcd_stateful.manifests import volume_job
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import OperatorPods, network_policy
-from etcd_stateful.membership.observation import Foreign
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled
+from etcd_stateful.observed.objects import Foreign
 
 OPERATOR = OperatorPods("operators", {"app.kubernetes.io/name": "etcd-operator"})
 IS_OPERATOR = {"app.kubernetes.io/name": "etcd-operator", "more": "labels"}
@@ -34,12 +34,12 @@ BACKUP_JOB = naming.selector("c") | {naming.LABEL_NAME: "etcd-backup"}
 SOURCES = {
     "member": MEMBER,
     "operator": Peer("operators", IS_OPERATOR),
-    "recovery job": Peer("ns", recovery_job.labels("c")),
+    "recovery job": Peer("ns", volume_job.labels("c")),
     "another job of the cluster": Peer("ns", BACKUP_JOB),
     "application": Peer("ns", {"app": "web"}),
     "application elsewhere": Peer("apps", {"app": "web"}),
     "member of another cluster": Peer("ns", naming.labels("d")),
-    "job of another cluster": Peer("ns", recovery_job.labels("d")),
+    "job of another cluster": Peer("ns", volume_job.labels("d")),
     "same name in another namespace": Peer("other", naming.labels("c")),
     "operator's labels elsewhere": Peer("other", IS_OPERATOR),
     "operator's labels beside the cluster": Peer("ns", IS_OPERATOR),

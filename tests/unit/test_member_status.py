@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from worlds import World, body, drive, formed
 
-from etcd_stateful.member_status import member_status
-from etcd_stateful.membership.observation import Member, MemberStatus, Observation
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import Member, MemberStatus
+from etcd_stateful.status.member_status import member_status
 
 FIGURES = {"term", "appliedIndex", "dbSize"}
 SEEN = formed(3).observe()

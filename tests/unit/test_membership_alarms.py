@@ -13,9 +13,9 @@ from views import seat, without_status
 from worlds import World, drive, formed, labels
 
 from etcd_stateful.membership import alarms
-from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DisarmAlarm, Hold, Settled, Wait
+from etcd_stateful.observed.members import Alarm
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 

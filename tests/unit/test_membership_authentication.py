@@ -9,7 +9,6 @@ from fake_accounts import FakeAccounts
 from worlds import World, body, drive
 
 from etcd_stateful.api.auth import Permission
-from etcd_stateful.conditions import LONGEST
 from etcd_stateful.membership import authentication
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -23,9 +22,11 @@ from etcd_stateful.membership.accounts import (
     SetPassword,
 )
 from etcd_stateful.membership.certificates import needed_of_users
-from etcd_stateful.membership.observation import Certificate, Certificates, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
+from etcd_stateful.observed.certificates import Certificate, Certificates
+from etcd_stateful.status.conditions import LONGEST
 
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}

@@ -10,8 +10,8 @@ from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful.api.tls import Link
 from etcd_stateful.certificates import provided
-from etcd_stateful.membership import beginning, certificates
-from etcd_stateful.membership.observation import Certificates, recorded
+from etcd_stateful.membership import attempts, certificates
+from etcd_stateful.membership.observation import recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -23,7 +23,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.observed.certificates import Certificates
+from etcd_stateful.records.member import MemberRecord
 
 WRONG, RIGHT = "3.7.99", "3.7.3"
 STORAGE = pytest.mark.parametrize(
@@ -129,7 +130,7 @@ class TestNothingWasHandedOut:
         world.turn()
         world.edit(size=1)
 
-        assert beginning.as_edited(world.observe()) is None
+        assert attempts.as_edited(world.observe()) is None
         assert drive(world) == Settled()
 
     @pytest.mark.parametrize("what", ["ledger", "claim", "pod", "status"])
@@ -139,7 +140,7 @@ class TestNothingWasHandedOut:
         world.turn()
         world.edit(version="3.6.14")
         seen = world.observe()
-        assert beginning.as_edited(seen) is not None
+        assert attempts.as_edited(seen) is not None
         record = MemberRecord(seen.cluster.uid, "v1", 5, 6)
         assert seen.secret is not None
         assert seen.secret.bootstrap is not None
@@ -151,7 +152,7 @@ class TestNothingWasHandedOut:
             "status": replace(seen, statuses=formed(3).observe().statuses),
         }
 
-        assert beginning.as_edited(traces[what]) is None
+        assert attempts.as_edited(traces[what]) is None
 
 
 class TestTicketsWereSpent:
@@ -189,17 +190,17 @@ class TestTicketsWereSpent:
         world = without_images()
         world.edit(version=RIGHT)
         seen = world.observe()
-        assert isinstance(beginning.look_again(seen), DeletePod)
+        assert isinstance(attempts.look_again(seen), DeletePod)
 
         for sign in ("etcd_started", "has_data"):
-            assert beginning.look_again(with_pod(seen, 1, **{sign: True})) is None
+            assert attempts.look_again(with_pod(seen, 1, **{sign: True})) is None
 
     def test_only_pods_that_lack_their_image_are_made_again(self) -> None:
         world = without_images()
         world.edit(version=RIGHT)
         seen = with_pod(world.observe(), 0, deleting=True)
 
-        step = beginning.look_again(with_pod(seen, 1, image_missing=False))
+        step = attempts.look_again(with_pod(seen, 1, image_missing=False))
 
         assert isinstance(step, DeletePod)
         assert step.name == "c-2"
@@ -285,7 +286,7 @@ class TestTooLate:
         seen = self.half().observe()
         aged = replace(seen, pods=tuple(replace(pod, age=300.0) for pod in seen.pods))
 
-        assert beginning.not_taken(aged if old else seen) is None
+        assert attempts.not_taken(aged if old else seen) is None
 
     def test_of_certificates_that_are_missing_the_edit_is_told_as_well(self) -> None:
         world = World(body(1, TLS={"static": {"member": {"peerSecret": "old"}}}))
@@ -342,10 +343,10 @@ def test_a_formed_cluster_is_none_of_this_module_s_business() -> None:
     edited = replace(seen.cluster, size=1, wished_links=replace(seen.cluster.wished_links))
     asked = replace(seen, cluster=edited, etcd=None, statuses={})
 
-    assert beginning.as_edited(asked) is None
-    assert beginning.another_attempt(asked) is None
-    assert beginning.look_again(asked) is None
-    assert beginning.in_words(asked) == ""
+    assert attempts.as_edited(asked) is None
+    assert attempts.another_attempt(asked) is None
+    assert attempts.look_again(asked) is None
+    assert attempts.in_words(asked) == ""
 
 
 def test_a_run_that_may_still_have_its_ticket_has_not_spent_it() -> None:
@@ -357,4 +358,4 @@ def test_a_run_that_may_still_have_its_ticket_has_not_spent_it() -> None:
 
     assert pod is not None
     assert recorded(seen).issued
-    assert not beginning.has_spent_ticket(seen, pod)
+    assert not attempts.has_spent_ticket(seen, pod)

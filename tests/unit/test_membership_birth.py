@@ -27,7 +27,6 @@ from worlds import (
 
 from etcd_stateful import identity
 from etcd_stateful.membership import blocked
-from etcd_stateful.membership.observation import StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -40,7 +39,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.ticket import Finding
+from etcd_stateful.observed.pods import StartAnswer
+from etcd_stateful.start.ticket import Finding
 
 SIZES = range(1, 8)
 STORAGE = pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from test_membership_shrink import shrunk
 from worlds import World, body, drive, formed, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.manifests import recovery_job
+from etcd_stateful.manifests import volume_job
 from etcd_stateful.membership import budget
-from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import EtcdView, Foreign, Observation
+from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled
+from etcd_stateful.observed.members import EtcdView
+from etcd_stateful.observed.objects import Foreign
 
 LABEL = "PodDisruptionBudget c"
 
@@ -154,7 +156,7 @@ def test_only_pods_of_members_count() -> None:
     selector = budget.manifest(seen)["spec"]["selector"]["matchLabels"]
 
     assert selector.items() <= naming.labels("c").items()
-    assert not selector.items() <= recovery_job.labels("c").items()
+    assert not selector.items() <= volume_job.labels("c").items()
     assert not selector.items() <= naming.labels("d").items()
 
 

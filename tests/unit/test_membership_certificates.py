@@ -10,10 +10,11 @@ from worlds import World, body, drive, is_write, labels, until
 
 from etcd_stateful.membership import planner
 from etcd_stateful.membership.certificates import needed_of_users, starts_pods, unusable
-from etcd_stateful.membership.observation import Certificate, Certificates, Observation, recorded
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.space import MIB
 from etcd_stateful.membership.steps import Hold, Settled, Step, WriteBootstrap
+from etcd_stateful.observed.certificates import Certificate, Certificates
 
 STATIC = {"static": {"member": {"peerSecret": "p", "serverSecret": "s"}, "operatorSecret": "o"}}
 

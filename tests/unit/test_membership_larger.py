@@ -9,11 +9,12 @@ import pytest
 from worlds import World, body, drive, is_write, labels
 
 from etcd_stateful.api.quantity import is_less
-from etcd_stateful.conditions import at_rest
 from etcd_stateful.membership import larger
-from etcd_stateful.membership.observation import Claim, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ExpandClaim, Hold, MemberAddLearner, Settled, Step, Wait
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.status.conditions import at_rest
 
 REFUSAL = 'persistentvolumeclaims "data-c-0" is forbidden: the storageclass must support resize'
 GROWS = Wait(

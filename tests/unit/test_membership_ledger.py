@@ -9,12 +9,13 @@ from views import with_claim, with_pod
 from worlds import Conflict, drive, formed, labels, until
 
 from etcd_stateful.membership import ledger
-from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Observation, StartAnswer
+from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Settled, WriteBootstrap
-from etcd_stateful.records import MemberRecord
-from etcd_stateful.ticket import Finding
+from etcd_stateful.observed.pods import StartAnswer
+from etcd_stateful.records.member import MemberRecord
+from etcd_stateful.start.ticket import Finding
 
 GONE = 0xA0
 """A member that was removed."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from worlds import OLD, UID, World, body, drive, formed
 
-from etcd_stateful import records
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.api.tls import (
@@ -25,7 +24,9 @@ from etcd_stateful.api.tls import (
 from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled
-from etcd_stateful.records import BadRecord
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.errors import BadRecord
 
 BOTH = Links(MANAGED, MANAGED)
 HALF = Link("Managed", between=True)
@@ -130,15 +131,15 @@ def test_a_stateful_set_whose_annotation_cannot_be_read_says_nothing(text: str) 
 
 def test_a_record_keeps_the_links_and_an_old_one_has_none() -> None:
     record = records.first_attempt("u", {"c-0": "https://c-0:2380"}, "3.7.3", links=STATIC)
-    text = records.dump_bootstrap(record)
-    assert records.load_bootstrap(text) == record
+    text = dump_bootstrap(record)
+    assert load_bootstrap(text) == record
     again = records.next_attempt(record, {"c-0": "https://c-0:2380"}, "3.7.3", BOTH)
     assert again.links == BOTH, "the spec may have been edited"
     old = records.first_attempt("u", {"c-0": "http://c-0:2380"}, "3.7.3")
-    assert "links" not in records.dump_bootstrap(old), "plaintext is as it was"
-    assert records.load_bootstrap(records.dump_bootstrap(old)).links == Links()
+    assert "links" not in dump_bootstrap(old), "plaintext is as it was"
+    assert load_bootstrap(dump_bootstrap(old)).links == Links()
     with pytest.raises(BadRecord):
-        records.load_bootstrap(text.replace('"Static"', '"Open"'))
+        load_bootstrap(text.replace('"Static"', '"Open"'))
 
 
 @pytest.mark.parametrize("bad", [{}, {"peer": {}}, {"peer": {"mode": "x"}, "client": {"mode": 1}}])

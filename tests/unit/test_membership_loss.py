@@ -9,11 +9,13 @@ from views import TRIED_AGAIN, seat, with_claim, with_members, with_pod, with_st
 from worlds import World, drive, formed, until
 
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.replace import lost_voter
 from etcd_stateful.membership.steps import MemberRemove, Settled, Wait
-from etcd_stateful.records import Bootstrap
-from etcd_stateful.ticket import Finding
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.pods import StartAnswer
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.start.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 

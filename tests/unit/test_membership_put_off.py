@@ -18,9 +18,10 @@ from etcd_stateful import naming
 from etcd_stateful.manifests.network_policy import OperatorPods
 from etcd_stateful.manifests.put_off import PutOff
 from etcd_stateful.membership import children
-from etcd_stateful.membership.observation import Foreign, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, Defragment, Hold, Settled, Step, Wait
+from etcd_stateful.observed.objects import Foreign
 
 POLICY, BUDGET, STATEFUL_SET = "NetworkPolicy", "PodDisruptionBudget", "StatefulSet"
 

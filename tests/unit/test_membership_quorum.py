@@ -11,7 +11,7 @@ from worlds import World, body, drive, formed, is_write, labels, until
 from etcd_stateful.membership import quorum, survivor
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
-from etcd_stateful.ticket import Finding
+from etcd_stateful.start.ticket import Finding
 from etcd_stateful.versions import Version
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}

@@ -11,8 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etcd_stateful import naming, records
-from etcd_stateful.records import BadRecord, Bootstrap, MemberRecord, NewerRecord
+from etcd_stateful import naming
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.bootstrap_json import FORMAT, dump_bootstrap, load_bootstrap
+from etcd_stateful.records.errors import BadRecord, NewerRecord
+from etcd_stateful.records.member import MemberRecord, load_member, member_annotations
 
 PEERS = {f"c-{ordinal}": f"http://c-{ordinal}.c.ns.svc:2380" for ordinal in range(3)}
 FIRST = records.first_attempt("uid", PEERS, "3.7.3")
@@ -52,13 +56,13 @@ class TestBootstrap:
         assert record.attempt == 0
         assert record.version == "3.7.3"
         assert record.size == 5
-        assert records.load_bootstrap(records.dump_bootstrap(record)) == record
+        assert load_bootstrap(dump_bootstrap(record)) == record
 
     def test_that_a_version_is_untried_is_kept_and_of_others_nothing_is_said(self) -> None:
         record = replace(records.adopted("uid", 0xBB, "3.7.3", 5), untried=True)
 
-        assert records.load_bootstrap(records.dump_bootstrap(record)) == record
-        assert "untried" not in records.dump_bootstrap(FIRST)
+        assert load_bootstrap(dump_bootstrap(record)) == record
+        assert "untried" not in dump_bootstrap(FIRST)
 
     def test_members_are_found_by_name(self) -> None:
         assert FIRST.member("c-1") == FIRST.members[1]
@@ -69,12 +73,12 @@ class TestBootstrap:
         record = replace(records.first_attempt("uid", peers, "3.7.3"), latched=latched)
         record = records.issue(record, {one.member_id: "run" for one in record.members[:2]})
 
-        assert records.load_bootstrap(records.dump_bootstrap(record)) == record
+        assert load_bootstrap(dump_bootstrap(record)) == record
 
     def test_the_text_is_stable(self) -> None:
-        once = records.dump_bootstrap(FIRST)
+        once = dump_bootstrap(FIRST)
 
-        assert records.dump_bootstrap(records.load_bootstrap(once)) == once
+        assert dump_bootstrap(load_bootstrap(once)) == once
 
 
 class TestLedger:
@@ -107,7 +111,7 @@ class TestLedger:
 
 
 def broken(**changes: Any) -> str:
-    raw = json.loads(records.dump_bootstrap(FIRST))
+    raw = json.loads(dump_bootstrap(FIRST))
     return json.dumps({key: value for key, value in (raw | changes).items() if value is not ...})
 
 
@@ -161,20 +165,20 @@ def broken(**changes: Any) -> str:
 )
 def test_a_record_that_was_tampered_with_is_bad_and_nothing_else(text: str) -> None:
     with pytest.raises(BadRecord, match="the bootstrap record cannot be read"):
-        records.load_bootstrap(text)
+        load_bootstrap(text)
 
 
 class TestFormat:
     def test_a_record_of_before_there_were_formats_is_read(self) -> None:
-        assert records.load_bootstrap(broken(format=...)) == FIRST
+        assert load_bootstrap(broken(format=...)) == FIRST
 
     def test_what_is_written_says_its_format(self) -> None:
-        assert json.loads(records.dump_bootstrap(FIRST))["format"] == records.FORMAT == 1
+        assert json.loads(dump_bootstrap(FIRST))["format"] == FORMAT == 1
 
     @pytest.mark.parametrize("more", [{}, {"quorum": 2}, {"members": "others"}, {"size": ...}])
     def test_an_older_operator_refuses_what_it_would_erase(self, more: dict[str, Any]) -> None:
         with pytest.raises(NewerRecord, match="of format 2, as a newer operator has written it"):
-            records.load_bootstrap(broken(format=2, **more))
+            load_bootstrap(broken(format=2, **more))
 
 
 @given(
@@ -183,7 +187,7 @@ class TestFormat:
 )
 def test_any_text_is_a_record_or_bad(text: str) -> None:
     with pytest.raises(BadRecord):
-        records.load_bootstrap(text)
+        load_bootstrap(text)
 
 
 @given(
@@ -197,7 +201,7 @@ def test_any_text_is_a_record_or_bad(text: str) -> None:
 )
 def test_any_value_in_a_record_is_read_or_bad(key: str, value: Any) -> None:
     with contextlib.suppress(BadRecord):
-        assert isinstance(records.load_bootstrap(broken(**{key: value})), Bootstrap)
+        assert isinstance(load_bootstrap(broken(**{key: value})), Bootstrap)
 
 
 class TestMemberRecord:
@@ -205,21 +209,21 @@ class TestMemberRecord:
     def test_what_is_written_comes_back(self, member: int, cluster: int) -> None:
         record = MemberRecord("uid", "claim-uid", member, cluster)
 
-        assert records.load_member(records.member_annotations(record)) == record
+        assert load_member(member_annotations(record)) == record
 
     def test_a_claim_that_was_only_made_has_none(self) -> None:
-        assert records.load_member({}) is None
-        assert records.load_member({naming.CLUSTER_UID: "uid", "other": "x"}) is None
+        assert load_member({}) is None
+        assert load_member({naming.CLUSTER_UID: "uid", "other": "x"}) is None
 
     @pytest.mark.parametrize(
         "missing", [naming.MEMBER_ID, naming.CLUSTER_ID, naming.CLAIM_UID, naming.CLUSTER_UID]
     )
     def test_half_of_one_is_bad(self, missing: str) -> None:
-        annotations = records.member_annotations(MEMBER)
+        annotations = member_annotations(MEMBER)
         del annotations[missing]
 
         with pytest.raises(BadRecord, match="the member record on the claim cannot be read"):
-            records.load_member(annotations)
+            load_member(annotations)
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -236,4 +240,4 @@ class TestMemberRecord:
     )
     def test_garbage_in_it_is_bad(self, key: str, value: str) -> None:
         with pytest.raises(BadRecord):
-            records.load_member(records.member_annotations(MEMBER) | {key: value})
+            load_member(member_annotations(MEMBER) | {key: value})

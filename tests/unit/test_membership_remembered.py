@@ -12,7 +12,7 @@ from etcd_stateful.membership import upgrade
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import CreateSecret, Hold, Settled
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.versions import Version
 
 OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"

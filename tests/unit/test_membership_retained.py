@@ -11,7 +11,7 @@ import pytest
 from worlds import OLDER, UID, World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
-from etcd_stateful.membership import bootstrap
+from etcd_stateful.membership import tickets
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -225,8 +225,8 @@ class TestAdopt:
         assert pod.answer is not None
         finding = pod.answer.finding
 
-        assert bootstrap.may_adopt(seen, pod, finding)
-        assert not bootstrap.may_adopt(seen, pod, replace(finding, epoch=2))
+        assert tickets.may_adopt(seen, pod, finding)
+        assert not tickets.may_adopt(seen, pod, replace(finding, epoch=2))
 
     @pytest.mark.parametrize("what", ["member_id", "cluster_id", "member", "cluster_uid"])
     def test_a_log_that_disagrees_with_the_claim_is_not_adopted(self, what: str) -> None:

@@ -11,10 +11,11 @@ from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership import changes, roll
-from etcd_stateful.membership.observation import Member, StartAnswer
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeletePod, Hold, MoveLeader, Settled, Step, Wait
-from etcd_stateful.ticket import Finding
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.pods import StartAnswer
+from etcd_stateful.start.ticket import Finding
 
 EMPTY_DIR = {"emptyDir": {}}
 LABEL = {"pod": {"labels": {"team": "a"}}}

@@ -9,9 +9,10 @@ from views import seat, with_claim, with_members, with_pod, with_status, without
 from worlds import World, body, drive, formed, until
 
 from etcd_stateful.membership import links, roster
-from etcd_stateful.membership.observation import EtcdView, Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, Hold, Wait
+from etcd_stateful.observed.members import EtcdView, Member
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 

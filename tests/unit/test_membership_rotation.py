@@ -13,9 +13,8 @@ from world_certificates import OVERLAP, TURN, Authority, CertificateWorld
 from worlds import Conflict, drive, is_write, labels
 
 from etcd_stateful.certificates import AUTHORITY_SECONDS, DAY
-from etcd_stateful.conditions import all_conditions
-from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Alarm, Observation
+from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.rotation import KUBELET_SECONDS
 from etcd_stateful.membership.steps import (
@@ -26,7 +25,9 @@ from etcd_stateful.membership.steps import (
     Settled,
     Step,
 )
-from etcd_stateful.outcome import Outcome
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.status.conditions import all_conditions
+from etcd_stateful.status.outcome import Outcome
 
 TURNS = ["begin", "take over", "end"]
 LONG = int((KUBELET_SECONDS + OVERLAP) / TURN) + 2

@@ -25,14 +25,8 @@ from worlds import (
     until,
 )
 
-from etcd_stateful import naming, records
-from etcd_stateful.membership import beginning, bootstrap, replicas
-from etcd_stateful.membership.observation import (
-    EtcdView,
-    Foreign,
-    Member,
-    MemberStatus,
-)
+from etcd_stateful import naming
+from etcd_stateful.membership import attempts, bootstrap, replicas, tickets
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -45,6 +39,10 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import EtcdView, Member, MemberStatus
+from etcd_stateful.observed.objects import Foreign
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 
@@ -128,9 +126,9 @@ class TestI3OneTicketForOneMember:
         while not isinstance(step := decide(world.observe()), PushTicket):
             world.apply(step) if is_write(step) else world.turn()
         seen = world.observe()
-        assert isinstance(bootstrap.tickets(with_pod(seen, 1, epoch=1)), PushTicket)
+        assert isinstance(tickets.hand_out(with_pod(seen, 1, epoch=1)), PushTicket)
 
-        assert bootstrap.tickets(with_pod(seen, 1, epoch=0)) is None
+        assert tickets.hand_out(with_pod(seen, 1, epoch=0)) is None
 
     def test_a_ticket_is_never_pushed_without_its_record_on_the_claim(self) -> None:
         world = before(World(body(1)), "push c-0 new")
@@ -322,8 +320,8 @@ class TestAnotherAttempt:
         world.turn()
         view = EtcdView(world.record.cluster_id, ())
 
-        assert beginning.another_attempt(world.observe()) is not None
-        assert beginning.another_attempt(replace(world.observe(), etcd=view)) is None
+        assert attempts.another_attempt(world.observe()) is not None
+        assert attempts.another_attempt(replace(world.observe(), etcd=view)) is None
 
     @pytest.mark.parametrize(("edited", "expected"), [(1, 3), (5, 5)])
     def test_a_size_edited_meanwhile_only_adds_members(self, edited: int, expected: int) -> None:
@@ -491,7 +489,7 @@ class TestI5ReplicasAreNotLowered:
         world.cut_off = True
         world.delete_stateful_set()
         seen = world.observe()
-        record = records.MemberRecord(UID, "v-4", 5, world.record.cluster_id)
+        record = MemberRecord(UID, "v-4", 5, world.record.cluster_id)
         claim = replace(seen.claims[0], ordinal=4, name="data-c-4", uid="v-4", record=record)
 
         step = decide(replace(seen, claims=(*seen.claims, claim)))

@@ -9,7 +9,7 @@ from views import seat, with_pod, with_status, without_status
 from worlds import World, drive, formed, is_write, labels, until
 
 from etcd_stateful.membership import replicas
-from etcd_stateful.membership.finality import is_final
+from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ApplyChild, MemberRemove, MoveLeader, Settled, Step, Wait
 

@@ -10,7 +10,8 @@ from views import seat, without_status
 from worlds import Conflict, World, body, drive, labels
 
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.manifests.statefulset import quota_in, stateful_set
+from etcd_stateful.manifests.start_settings import quota_in
+from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership import space
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.space import MIB

@@ -18,8 +18,8 @@ from etcd_stateful.api.auth import Auth
 from etcd_stateful.api.tls import MANAGED, NO_TLS, PLAINTEXT, Level, Levels, Link, Links
 from etcd_stateful.membership import switch
 from etcd_stateful.membership.accounts import AuthView
-from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Alarm, Certificate, Observation
+from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     DeletePod,
@@ -33,6 +33,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.certificates import Certificate
+from etcd_stateful.observed.members import Alarm
 
 WITH_TLS = Links(MANAGED, MANAGED)
 HALF = Link("Managed", between=True)

@@ -10,7 +10,7 @@ from worlds import World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
 from etcd_stateful.membership import going_back, upgrade
-from etcd_stateful.membership.observation import Alarm, Observation, StartAnswer
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -25,7 +25,9 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.ticket import Finding
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.pods import StartAnswer
+from etcd_stateful.start.ticket import Finding
 
 EMPTY_DIR = {"pod": {"emptyDir": {}}}
 OLD, MIDDLE, NEW = "3.5.33", "3.6.14", "3.7.3"

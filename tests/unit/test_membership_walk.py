@@ -17,12 +17,13 @@ import pytest
 from worlds import Conflict, World, body, drive, is_write
 
 from etcd_stateful.membership import ledger
-from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Alarm, Observation
+from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
-from etcd_stateful.outcome import Outcome
-from etcd_stateful.status import render
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.rendering import render
 
 WAITS = re.compile("a quorum|its volume cannot be read|to serve, so that")
 """What may last when all faults but lost volumes are over."""

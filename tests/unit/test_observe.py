@@ -24,11 +24,11 @@ from etcd_operator.kube.finder import ABSENT_SECONDS, Finder
 from etcd_operator.kube.store import Store
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.manifests import recovery_job
+from etcd_stateful.manifests import volume_job
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
+from etcd_stateful.observed.members import Alarm
 
 
 class World:
@@ -330,7 +330,7 @@ class TestOwners:
         pod["metadata"] = {
             "name": "a-restore-x",
             "namespace": "default",
-            "labels": recovery_job.labels("a"),
+            "labels": volume_job.labels("a"),
             "ownerReferences": [job],
         }
         settled.kube.put(PODS, pod)
@@ -421,7 +421,7 @@ class TestConfirmed:
         """They use the same volumes; what is not listed counts as gone."""
         settled.kube.watching = False
         for name in ("a-recovery-x7k2p", "a-recovery-9zq4t"):
-            metadata = {"name": name, "namespace": "default", "labels": recovery_job.labels("a")}
+            metadata = {"name": name, "namespace": "default", "labels": volume_job.labels("a")}
             settled.kube.put(PODS, {"metadata": metadata})
         settled.store.put(PODS, settled.kube.live(PODS, "a-recovery-x7k2p"))
         await self.see(settled)

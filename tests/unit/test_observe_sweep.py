@@ -13,19 +13,17 @@ from etcd_operator.cluster.endpoints import YOUNG_PATIENCE, endpoints
 from etcd_operator.cluster.sweep import AGAIN_SECONDS, LIST_TRIES, Network
 from etcd_operator.etcd.api import READ_SECONDS, Hash, Identity, NoAnswer
 from etcd_operator.etcd.corruption import SECONDS_BETWEEN
-from etcd_stateful import identity, records
+from etcd_stateful import identity
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.tls import Level, Levels
-from etcd_stateful.membership.observation import (
-    Alarm,
-    Claim,
-    Member,
-    Observation,
-    Pod,
-    Secret,
-)
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold
+from etcd_stateful.observed.members import Alarm, Member
+from etcd_stateful.observed.objects import Claim, Secret
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 
 KEY = b"k" * 32
 PEERS = {f"a-{n}": f"http://a-{n}.a.default.svc:2380" for n in range(3)}
@@ -55,7 +53,7 @@ def pod(ordinal, **changes):
 
 
 def claim(ordinal, cluster_id=BOOTSTRAP.cluster_id):
-    record = records.MemberRecord("uid-a", f"claim-{ordinal}", IDS[ordinal], cluster_id)
+    record = MemberRecord("uid-a", f"claim-{ordinal}", IDS[ordinal], cluster_id)
     return Claim(ordinal, f"data-a-{ordinal}", f"claim-{ordinal}", "1", "uid-a", record)
 
 

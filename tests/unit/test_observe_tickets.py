@@ -13,7 +13,7 @@ import pytest
 
 from etcd_operator.cluster import tickets
 from etcd_operator.cluster.tickets import NoAnswer, TcpStart
-from etcd_stateful.ticket import (
+from etcd_stateful.start.ticket import (
     MAX_LINE,
     Answer,
     Finding,

@@ -11,13 +11,16 @@ from fakes import cluster_body, running
 
 from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.start import FOUND_DATA
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap_json import dump_bootstrap
+from etcd_stateful.records.member import MemberRecord, member_annotations
+from etcd_stateful.start.rules import FOUND_DATA
 from etcd_stateful.versions import Version
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
-RECORD = records.MemberRecord("uid-a", "uid-claim", 0xABC, 0xDEF)
+RECORD = MemberRecord("uid-a", "uid-claim", 0xABC, 0xDEF)
 
 
 def cluster(**spec):
@@ -107,7 +110,7 @@ class TestPod:
         assert reading.pod(cluster(), pod(name), None, NOW) is None
 
     def test_a_record_counts_only_where_the_pod_holds_the_data(self):
-        raw = pod(annotations=records.member_annotations(RECORD))
+        raw = pod(annotations=member_annotations(RECORD))
         assert reading.pod(cluster(), raw, None, NOW).record is None
         assert reading.pod(cluster(pod={"emptyDir": {}}), raw, None, NOW).record == RECORD
 
@@ -366,7 +369,7 @@ class TestOwnPod:
 
 class TestClaim:
     def test_with_its_record(self):
-        raw = claim(annotations=records.member_annotations(RECORD))
+        raw = claim(annotations=member_annotations(RECORD))
         seen = reading.claim("a", raw)
         assert (seen.ordinal, seen.record, seen.cluster_uid) == (1, RECORD, "uid-a")
         assert (seen.phase, seen.deleting, seen.labelled, seen.damage) == ("Bound", False, True, "")
@@ -379,8 +382,8 @@ class TestClaim:
         "annotations",
         [
             {naming.MEMBER_ID: "abc"},
-            {**records.member_annotations(RECORD), naming.MEMBER_ID: "xyz"},
-            {**records.member_annotations(RECORD), naming.CLUSTER_ID: "1" * 17},
+            {**member_annotations(RECORD), naming.MEMBER_ID: "xyz"},
+            {**member_annotations(RECORD), naming.CLUSTER_ID: "1" * 17},
         ],
     )
     def test_half_a_record_is_damage(self, annotations):
@@ -403,7 +406,7 @@ class TestSecret:
     def test_a_sound_one(self):
         data = {
             "key": coded(b"k" * 32),
-            "bootstrap": coded(records.dump_bootstrap(self.RECORD).encode()),
+            "bootstrap": coded(dump_bootstrap(self.RECORD).encode()),
         }
         seen = reading.secret(secret(data))
         assert (seen.bootstrap, seen.damage, seen.resource_version) == (self.RECORD, "", "5")
@@ -430,7 +433,7 @@ class TestSecret:
         assert not seen.newer
 
     def test_one_of_a_newer_operator_is_told_apart_from_a_damaged_one(self):
-        raw = json.loads(records.dump_bootstrap(self.RECORD)) | {"format": 2}
+        raw = json.loads(dump_bootstrap(self.RECORD)) | {"format": 2}
         data = {"key": coded(b"k" * 32), "bootstrap": coded(json.dumps(raw).encode())}
         seen = reading.secret(secret(data))
         assert (seen.bootstrap, seen.newer) == (None, True)

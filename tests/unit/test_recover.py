@@ -26,8 +26,8 @@ from etcd_operator.recover import files, finish, prepare
 from etcd_operator.recover.finish import Finish, processes
 from etcd_operator.recover.gateway import Gateway, Silent, Undone
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker, recover, start
-from etcd_stateful.recover import (
+from etcd_stateful.jobs import recover
+from etcd_stateful.jobs.recover import (
     ASIDE,
     CONFIG,
     REFUSED_EXIT,
@@ -42,7 +42,8 @@ from etcd_stateful.recover import (
     left_over,
     parse_order,
 )
-from etcd_stateful.start_config import BadSettings
+from etcd_stateful.start import marker, rules
+from etcd_stateful.start.configuration import BadSettings
 
 ORDER = Order(replace(SETTINGS, epoch=4), MEMBER_ID, CLUSTER_ID)
 BEFORE = marker.serialise(MARKER)
@@ -50,8 +51,8 @@ AFTER = marker.serialise(ORDER.marker)
 LOG = (FIRST_SEGMENT,)
 
 
-def facts(text: bytes | None = BEFORE, heads: tuple[bytes, ...] = LOG) -> start.VolumeFacts:
-    return start.VolumeFacts(heads=heads, marker=text)
+def facts(text: bytes | None = BEFORE, heads: tuple[bytes, ...] = LOG) -> rules.VolumeFacts:
+    return rules.VolumeFacts(heads=heads, marker=text)
 
 
 class TestHowFarAVolumeHasCome:
@@ -123,7 +124,7 @@ class TestHowFarAVolumeHasCome:
         assert f"the log is of member {MEMBER_ID:016x}" in verdict.why
 
     def test_a_volume_that_cannot_be_read_may_be_tried_again(self) -> None:
-        assert inspect(ORDER, start.VolumeFacts(problem="stale"), None) == Unreadable("stale")
+        assert inspect(ORDER, rules.VolumeFacts(problem="stale"), None) == Unreadable("stale")
 
 
 class TestTheOrder:
@@ -295,8 +296,8 @@ class TestTheJob:
 
         assert not (root / marker.FILE).exists()
         for epoch in (3, 4):
-            verdict = start.inspect(replace(SETTINGS, epoch=epoch), volume_facts(root))
-            assert isinstance(verdict, start.Wait)
+            verdict = rules.inspect(replace(SETTINGS, epoch=epoch), volume_facts(root))
+            assert isinstance(verdict, rules.Wait)
 
     def test_a_second_run_does_not_force_anything(self, root: Path, etcd: Etcd) -> None:
         run(root, etcd)
@@ -468,7 +469,7 @@ def dying(real: Any, counted: Iterator[int], point: int, after: bool) -> Any:
     return effect
 
 
-def volume_facts(root: Path) -> start.VolumeFacts:
+def volume_facts(root: Path) -> rules.VolumeFacts:
     return finish.volume.look(str(root))
 
 

@@ -9,12 +9,13 @@ import pytest
 from recovery_world import RecoveryWorld, formed, lost
 from worlds import drive, is_write
 
-from etcd_stateful.manifests.statefulset import epoch_in
+from etcd_stateful.manifests.start_settings import epoch_in
 from etcd_stateful.membership import budget, quorum, survivor
-from etcd_stateful.membership.observation import Observation, StartAnswer
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Settled, Wait
-from etcd_stateful.ticket import Finding
+from etcd_stateful.observed.pods import StartAnswer
+from etcd_stateful.start.ticket import Finding
 
 
 def recovered() -> RecoveryWorld:

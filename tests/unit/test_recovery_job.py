@@ -16,14 +16,15 @@ from etcd_operator.cluster.recovery import JOB_NAME, Recoveries
 from etcd_operator.kube.api import JOBS, PODS, Unavailable
 from etcd_operator.kube.store import Store
 from etcd_operator.step_result import Done, Outdated
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.jobs.recover import parse_order
 from etcd_stateful.manifests.recovery_job import recovery_job
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
-from etcd_stateful.recover import parse_order
-from etcd_stateful.start_config import Settings
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.start.configuration import Settings
 
 RESOURCES = {"requests": {"cpu": "2", "memory": "8Gi"}}
 RECORD = replace(

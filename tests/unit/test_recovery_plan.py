@@ -10,11 +10,10 @@ import pytest
 from recovery_world import JOB, RecoveryWorld, formed, lost
 from worlds import UID, Conflict, drive, is_write, labels
 
-from etcd_stateful import identity, naming, records
-from etcd_stateful.conditions import LONGEST, all_conditions
+from etcd_stateful import identity, naming
 from etcd_stateful.membership import survivor
-from etcd_stateful.membership.finality import is_final
-from etcd_stateful.membership.observation import Claim, MemberStatus, Observation, StartAnswer
+from etcd_stateful.membership.irreversible import is_final
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -30,9 +29,17 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.outcome import Outcome
-from etcd_stateful.status import render
-from etcd_stateful.ticket import Finding
+from etcd_stateful.observed.members import MemberStatus
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import StartAnswer
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.member import MemberRecord, load_member, member_annotations
+from etcd_stateful.start.ticket import Finding
+from etcd_stateful.status.conditions import LONGEST, all_conditions
+from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.rendering import render
 
 
 def hold(step: Step, reason: str, *words: str) -> Hold:
@@ -589,7 +596,7 @@ def with_claim(seen: Observation, ordinal: int, **change: Any) -> Observation:
     return replace(seen, claims=claims)
 
 
-def other_record(seen: Observation, **change: Any) -> records.MemberRecord:
+def other_record(seen: Observation, **change: Any) -> MemberRecord:
     claim = seen.claim(0)
     assert claim is not None
     assert claim.record is not None
@@ -916,37 +923,37 @@ class TestAdoption:
 
 def test_records_of_before_are_read_as_the_first_epoch() -> None:
     record = records.first_attempt("u", {"c-0": "http://c-0:2380"}, "3.7.3")
-    text = json.loads(records.dump_bootstrap(record))
+    text = json.loads(dump_bootstrap(record))
     for key in ("epoch", "survivor", "declined"):
         del text[key]
 
-    assert records.load_bootstrap(json.dumps(text)) == record
+    assert load_bootstrap(json.dumps(text)) == record
 
 
 @pytest.mark.parametrize("epoch", [0, -1, True, "2", 1.5, None, [], 2.0])
 def test_an_epoch_that_is_none_is_a_damaged_record(epoch: object) -> None:
     record = records.first_attempt("u", {"c-0": "http://c-0:2380"}, "3.7.3")
-    text = json.loads(records.dump_bootstrap(record)) | {"epoch": epoch}
+    text = json.loads(dump_bootstrap(record)) | {"epoch": epoch}
 
-    with pytest.raises(records.BadRecord):
-        records.load_bootstrap(json.dumps(text))
+    with pytest.raises(BadRecord):
+        load_bootstrap(json.dumps(text))
 
 
 @pytest.mark.parametrize("text", ["0", "", "x", "-1", "1.0", "٣", "1" * 10])
 def test_an_epoch_on_a_claim_that_is_none_is_a_damaged_record(text: str) -> None:
-    notes = records.member_annotations(records.MemberRecord("u", "c", 1, 2))
+    notes = member_annotations(MemberRecord("u", "c", 1, 2))
 
-    with pytest.raises(records.BadRecord):
-        records.load_member(notes | {naming.EPOCH: text})
+    with pytest.raises(BadRecord):
+        load_member(notes | {naming.EPOCH: text})
 
 
 def test_a_claim_remembers_its_epoch() -> None:
-    record = records.MemberRecord("u", "c", 1, 2, epoch=7)
+    record = MemberRecord("u", "c", 1, 2, epoch=7)
 
-    assert records.load_member(records.member_annotations(record)) == record
-    notes = records.member_annotations(record)
+    assert load_member(member_annotations(record)) == record
+    notes = member_annotations(record)
     del notes[naming.EPOCH]
-    assert records.load_member(notes) == replace(record, epoch=1)
+    assert load_member(notes) == replace(record, epoch=1)
 
 
 def test_the_ids_are_told_as_status_shows_them() -> None:

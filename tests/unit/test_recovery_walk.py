@@ -11,7 +11,7 @@ import pytest
 from recovery_world import RecoveryWorld, formed
 from worlds import Conflict, drive, is_write
 
-from etcd_stateful.membership.finality import is_final
+from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, Settled, Wait
 

@@ -18,10 +18,13 @@ from etcd_operator.cluster.requeue import (
     Memory,
     requeue_after,
 )
-from etcd_stateful import records
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.membership.observation import EtcdView, Observation, Pod, Secret
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Leader, MemberPromote, Wait
+from etcd_stateful.observed.members import EtcdView
+from etcd_stateful.observed.objects import Secret
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records import bootstrap as records
 
 FORMED = records.latch(records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.7.3"))
 

@@ -9,8 +9,8 @@ import pytest
 from restore_world import FIRST, LATER, RESTORE, RestoreWorld, backup, named, place
 from worlds import body, drive, labels, until
 
-from etcd_stateful.backup.named import Chosen
-from etcd_stateful.membership import beginning, origin
+from etcd_stateful.backup.reference import Chosen
+from etcd_stateful.membership import attempts, bootstrap_source
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Hold, PushTicket, Settled, Wait, WriteBootstrap
 
@@ -89,7 +89,7 @@ class TestNothingWasHandedOut:
         assert world.record.chosen == Chosen("b", place(FIRST))
         world.backups["b"] = backup(LATER)
         assert drive(world, idle=3) == Settled()
-        assert origin.sought(world.observe()) == ""
+        assert bootstrap_source.sought(world.observe()) == ""
 
     def test_once_it_is_on_record_it_may_be_changed_and_not_be_taken_back(self) -> None:
         world = waiting()
@@ -161,7 +161,7 @@ class TestTooLate:
         world.apply(until(world, "push c-0 new"))
         world.edit(bootstrap=ASKED)
 
-        assert "spec.bootstrap.restore was added" in beginning.in_words(world.observe())
+        assert "spec.bootstrap.restore was added" in attempts.in_words(world.observe())
 
     def test_a_formed_cluster_goes_on(self) -> None:
         world = RestoreWorld(body(3))
@@ -170,4 +170,4 @@ class TestTooLate:
 
         assert drive(world, idle=3) == Settled()
         assert world.jobs == []
-        assert beginning.without_backup(world.observe()) is None
+        assert attempts.without_backup(world.observe()) is None

@@ -11,12 +11,13 @@ import pytest
 from restore_world import FIELD, FIRST, LATER, RESTORE, RestoreWorld, backup, named, place
 from worlds import body, drive, is_write, labels
 
-from etcd_stateful import records
-from etcd_stateful.backup.named import Chosen
-from etcd_stateful.membership import origin
+from etcd_stateful.backup.reference import Chosen
+from etcd_stateful.membership import bootstrap_source
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import CreateSecret, Hold, Settled, Step, Wait, WriteBootstrap
-from etcd_stateful.records import BadRecord, load_bootstrap
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.errors import BadRecord
 
 
 def born(size: int = 1, **backups: Any) -> RestoreWorld:
@@ -57,7 +58,7 @@ class TestOnce:
             if not self.goes_to(world, number):
                 return number
             happens(world)
-            assert origin.sought(world.observe()) == "", "it is on record"
+            assert bootstrap_source.sought(world.observe()) == "", "it is on record"
             assert drive(world, idle=3) == Settled(), number
             assert fetched(world) == [FIRST], number
         raise AssertionError("it never ends")
@@ -117,7 +118,7 @@ class TestOnce:
         world.edit(bootstrap=named("another"))
         world.backups.clear()
 
-        assert origin.sought(world.observe()) == ""
+        assert bootstrap_source.sought(world.observe()) == ""
         assert drive(world, idle=2) == Settled()
         assert len(world.jobs) == 1
 
@@ -245,15 +246,15 @@ class TestTheRecord:
             records.first_attempt("u", {"c-0": "http://c-0"}, "3.7.3"), size=3, chosen=chosen
         )
 
-        assert load_bootstrap(records.dump_bootstrap(record)) == record
+        assert load_bootstrap(dump_bootstrap(record)) == record
 
     def test_of_every_other_cluster_it_is_as_it_was(self) -> None:
         record = records.restoring(
             records.first_attempt("u", {"c-0": "http://c-0"}, "3.7.3"), size=3
         )
 
-        assert "chosen" not in records.dump_bootstrap(record)
-        assert "chosen" not in records.dump_bootstrap(records.restored(record, 3))
+        assert "chosen" not in dump_bootstrap(record)
+        assert "chosen" not in dump_bootstrap(records.restored(record, 3))
 
     @pytest.mark.parametrize("garbled", [None, {}, "b", {"backup": "b"}, {"backup": 1, "store": 2}])
     def test_half_a_record_is_not_taken_for_one(self, garbled: Any) -> None:
@@ -261,7 +262,7 @@ class TestTheRecord:
         record = records.restoring(
             records.first_attempt("u", {"c-0": "http://c-0"}, "3.7.3"), size=3
         )
-        text = json.dumps(json.loads(records.dump_bootstrap(record)) | {"chosen": garbled})
+        text = json.dumps(json.loads(dump_bootstrap(record)) | {"chosen": garbled})
 
         with pytest.raises(BadRecord):
             load_bootstrap(text)

@@ -21,16 +21,19 @@ from etcd_operator.restore.fetch import Refused, Undone, fetch
 from etcd_operator.restore.finish import NotMade, finish
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker, records, restore, start, start_config, successor, wal
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest as manifests
 from etcd_stateful.backup import names
 from etcd_stateful.backup.manifest import Manifest
+from etcd_stateful.jobs import restore
+from etcd_stateful.jobs.restore import BUMP, REFUSED_EXIT, Order, over_quota, parse_order
 from etcd_stateful.manifests.restore_job import restore_job
-from etcd_stateful.restore import BUMP, REFUSED_EXIT, Order, over_quota, parse_order
-from etcd_stateful.start_config import run_config
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records import successor
+from etcd_stateful.start import configuration, marker, rules, wal
+from etcd_stateful.start.configuration import run_config
 
 STORE = Store("Volume", "claim", "etcd.db")
 MIB = 2**20
@@ -170,14 +173,14 @@ async def test_a_job_that_was_made_late_put_the_backup_in_the_place_of_what_was_
 ) -> None:
     """An operator that stood still for a while, or a request that did, makes it after all is done:
     the name is free again, and the marker is the one that it is to write."""
-    verdict = start.inspect(ordered().settings, volume.look(str(restored)))
-    assert isinstance(verdict, start.Run)
+    verdict = rules.inspect(ordered().settings, volume.look(str(restored)))
+    assert isinstance(verdict, rules.Run)
     volume.write_config(str(restored), verdict.config)
 
     with pytest.raises(Refused, match="has run on this volume"):
         await again(stores, restored)
 
-    assert start.inspect(ordered().settings, volume.look(str(restored))) == verdict
+    assert rules.inspect(ordered().settings, volume.look(str(restored))) == verdict
     assert not (restored / restore.FOLDER).exists()
 
 
@@ -190,7 +193,7 @@ async def test_an_error_was_taken_for_a_volume_that_no_member_has_run_on(
     real = os.lstat
 
     def fails(path: Any, **rest: Any) -> os.stat_result:
-        if str(path).endswith(start_config.FILE):
+        if str(path).endswith(configuration.FILE):
             raise OSError(failure, os.strerror(failure), str(path))
         return real(path, **rest)
 

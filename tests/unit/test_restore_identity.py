@@ -21,7 +21,7 @@ from etcd_stateful.manifests.backup_job import backup_job, deletion_job, descrip
 from etcd_stateful.manifests.restore_job import made_of
 from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.membership.steps import Settled
-from etcd_stateful.records import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
 
 S3 = {"path": "mybucket/etcd"}
 POD = {"serviceAccountName": "reader"}

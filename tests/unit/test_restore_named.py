@@ -12,7 +12,7 @@ from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store, from_json, not_meant, to_json
-from etcd_stateful.backup.named import Awaited, stored_last
+from etcd_stateful.backup.reference import Awaited, stored_last
 
 S3 = {"path": "mybucket/a/b", "awsSecret": "aws", "endpoint": "http://minio:9000"}
 AT = Store("S3", "mybucket", "a/b", secret="aws", endpoint="http://minio:9000")

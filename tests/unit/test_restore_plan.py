@@ -10,9 +10,9 @@ from recovery_world import RecoveryWorld, formed
 from restore_world import RESTORE, RestoreWorld, born
 from worlds import body, drive, is_write, labels
 
-from etcd_stateful import records
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
-from etcd_stateful.manifests.common import REUSING
+from etcd_stateful.jobs.restore import BUMP
+from etcd_stateful.manifests.jobs import REUSING
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
 from etcd_stateful.membership import restore
@@ -26,8 +26,9 @@ from etcd_stateful.membership.steps import (
     Step,
     Wait,
 )
-from etcd_stateful.records import MemberRecord, load_bootstrap
-from etcd_stateful.restore import BUMP
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.member import MemberRecord
 
 
 def steps(world: RestoreWorld, most: int = 200) -> list[str]:
@@ -310,14 +311,14 @@ class TestTheRecord:
             records.first_attempt("uid", {"c-0": "http://c-0:2380"}, "3.7.3"), size=3
         )
 
-        assert load_bootstrap(records.dump_bootstrap(record)) == record
+        assert load_bootstrap(dump_bootstrap(record)) == record
         over = records.restored(record, 3)
-        assert load_bootstrap(records.dump_bootstrap(over)) == over
+        assert load_bootstrap(dump_bootstrap(over)) == over
 
     def test_of_every_other_cluster_it_is_as_it_was(self) -> None:
         record = records.first_attempt("uid", {"c-0": "http://c-0:2380"}, "3.7.3")
 
-        assert "restoring" not in records.dump_bootstrap(record)
+        assert "restoring" not in dump_bootstrap(record)
 
 
 class TestTheManifests:

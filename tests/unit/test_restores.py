@@ -23,14 +23,15 @@ from etcd_operator.kube.api import (
 )
 from etcd_operator.kube.events import Events
 from etcd_operator.kube.store import Store
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store as Place
 from etcd_stateful.backup import order, outcome
 from etcd_stateful.backup.outcome import Described, Failure
 from etcd_stateful.backup.restores import AWAIT_SECONDS, GIVE_UP_SECONDS, replacing
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap import Bootstrap
 
 KEY = ("default", "c")
 S3 = {"path": "mybucket/etcd.backup", "awsSecret": "aws", "endpoint": "http://minio:9000"}

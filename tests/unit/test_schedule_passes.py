@@ -10,11 +10,12 @@ from fakes import FakeClock, FakeKube
 from outages import WEBHOOK, fail
 from prometheus_client.exposition import generate_latest
 
-from etcd_operator.backup_controllers.schedule import AGAIN_SECONDS, REJECTED_SECONDS, Schedules
+from etcd_operator.backup_controllers.schedule import AGAIN_SECONDS, Schedules
 from etcd_operator.kube.api import (
     ETCD_BACKUPS,
     ETCD_SCHEDULES,
     EVENTS,
+    REJECTED_SECONDS,
     Conflict,
     Json,
     Rejected,

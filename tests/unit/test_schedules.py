@@ -10,9 +10,9 @@ import pytest
 from etcd_stateful.api.schedule import EtcdBackupSchedule, Retention
 from etcd_stateful.backup import retention, schedule_status, schedules
 from etcd_stateful.backup.deletion import FINALIZER
-from etcd_stateful.backup.made import Made, made_by
 from etcd_stateful.backup.plan import LONGEST_WAIT
 from etcd_stateful.backup.retention import FAILED_KEPT, MOST_LEAVING, LetGo
+from etcd_stateful.backup.scheduled import Made, made_by
 from etcd_stateful.backup.schedules import Create, Due, Record, Seen, Tell
 from etcd_stateful.naming import SCHEDULE_UID, scheduled_backup
 

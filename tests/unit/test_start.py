@@ -17,40 +17,40 @@ from start_helpers import (
     TICKET,
 )
 
-from etcd_stateful import marker, start, ticket
-from etcd_stateful.start_config import run_config, ticket_config
+from etcd_stateful.start import marker, rules, ticket
+from etcd_stateful.start.configuration import run_config, ticket_config
 
 MARKED = marker.serialise(MARKER)
-EMPTY = start.VolumeFacts()
-LEFT = start.VolumeFacts(leftovers=True)
-OURS = start.VolumeFacts(heads=(FIRST_SEGMENT,), marker=MARKED)
+EMPTY = rules.VolumeFacts()
+LEFT = rules.VolumeFacts(leftovers=True)
+OURS = rules.VolumeFacts(heads=(FIRST_SEGMENT,), marker=MARKED)
 UNMARKED = replace(OURS, marker=None)
 OURS_IN_WORDS = f"member {MEMBER_ID:016x} of etcd cluster {CLUSTER_ID:016x}"
 GARBLED = replace(OURS, heads=(b"noise" * 20,))
-BROKEN = start.VolumeFacts(problem="/var/etcd/data/member/wal: Permission denied")
+BROKEN = rules.VolumeFacts(problem="/var/etcd/data/member/wal: Permission denied")
 
 
-def marked(**changes: Any) -> start.VolumeFacts:
+def marked(**changes: Any) -> rules.VolumeFacts:
     """A log of MEMBER_ID beside a marker that differs from ours."""
     return replace(OURS, marker=marker.serialise(replace(MARKER, **changes)))
 
 
-def found(facts: start.VolumeFacts) -> ticket.Finding:
-    verdict = start.inspect(SETTINGS, facts)
-    assert isinstance(verdict, start.Wait)
+def found(facts: rules.VolumeFacts) -> ticket.Finding:
+    verdict = rules.inspect(SETTINGS, facts)
+    assert isinstance(verdict, rules.Wait)
     return verdict.finding
 
 
-def refused(facts: start.VolumeFacts, offered: ticket.Ticket) -> str:
-    decision = start.accept(SETTINGS, facts, CHALLENGE, offered)
-    assert isinstance(decision, start.Refusal)
+def refused(facts: rules.VolumeFacts, offered: ticket.Ticket) -> str:
+    decision = rules.accept(SETTINGS, facts, CHALLENGE, offered)
+    assert isinstance(decision, rules.Refusal)
     return decision.why
 
 
 @pytest.mark.parametrize("heads", [(FIRST_SEGMENT,), (LATER_SEGMENT, FIRST_SEGMENT)])
 def test_a_volume_with_this_member_s_data_just_runs(heads: tuple[bytes, ...]) -> None:
-    verdict = start.inspect(SETTINGS, replace(OURS, heads=heads))
-    assert verdict == start.Run(MARKER, run_config(SETTINGS))
+    verdict = rules.inspect(SETTINGS, replace(OURS, heads=heads))
+    assert verdict == rules.Run(MARKER, run_config(SETTINGS))
 
 
 def test_a_volume_that_its_storage_put_back_runs_as_nobody_can_tell() -> None:
@@ -58,7 +58,7 @@ def test_a_volume_that_its_storage_put_back_runs_as_nobody_can_tell() -> None:
     now = replace(OURS, heads=(LATER_SEGMENT, FIRST_SEGMENT))
     put_back = replace(now, heads=(FIRST_SEGMENT,))
 
-    assert start.inspect(SETTINGS, put_back) == start.inspect(SETTINGS, now)
+    assert rules.inspect(SETTINGS, put_back) == rules.inspect(SETTINGS, now)
 
 
 @pytest.mark.parametrize("left", [None, MARKED, b"noise"])
@@ -166,11 +166,11 @@ def test_a_volume_that_cannot_be_looked_at_is_unreadable() -> None:
 @pytest.mark.parametrize("state", ["new", "existing"])
 @pytest.mark.parametrize("facts", [EMPTY, LEFT, replace(EMPTY, marker=MARKED)])
 def test_an_empty_volume_takes_a_ticket(
-    facts: start.VolumeFacts, state: ticket.ClusterState
+    facts: rules.VolumeFacts, state: ticket.ClusterState
 ) -> None:
     offered = replace(TICKET, state=state)
-    plan = start.accept(SETTINGS, facts, CHALLENGE, offered)
-    assert plan == start.Plan(MARKED, run_config(SETTINGS), ticket_config(SETTINGS, offered))
+    plan = rules.accept(SETTINGS, facts, CHALLENGE, offered)
+    assert plan == rules.Plan(MARKED, run_config(SETTINGS), ticket_config(SETTINGS, offered))
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_an_empty_volume_takes_a_ticket(
         replace(OURS, marker=b"noise"),
     ],
 )
-def test_adopting_takes_the_log_s_ids_for_its_own(facts: start.VolumeFacts) -> None:
-    plan = start.accept(SETTINGS, facts, CHALLENGE, replace(TICKET, state="adopt"))
+def test_adopting_takes_the_log_s_ids_for_its_own(facts: rules.VolumeFacts) -> None:
+    plan = rules.accept(SETTINGS, facts, CHALLENGE, replace(TICKET, state="adopt"))
     # It cannot bootstrap: only the log may say who this is.
-    assert plan == start.Plan(MARKED, run_config(SETTINGS), first=None)
+    assert plan == rules.Plan(MARKED, run_config(SETTINGS), first=None)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_adopting_takes_the_log_s_ids_for_its_own(facts: start.VolumeFacts) -> N
 )
 @pytest.mark.parametrize(("facts", "state"), [(EMPTY, "new"), (EMPTY, "existing"), (OURS, "adopt")])
 def test_a_ticket_for_another_is_refused(
-    facts: start.VolumeFacts, state: ticket.ClusterState, changes: dict[str, Any], why: str
+    facts: rules.VolumeFacts, state: ticket.ClusterState, changes: dict[str, Any], why: str
 ) -> None:
     assert why in refused(facts, replace(TICKET, state=state, **changes))
 
@@ -225,7 +225,7 @@ def test_a_ticket_for_another_is_refused(
     ],
 )
 def test_a_volume_with_a_log_is_never_started_afresh(
-    facts: start.VolumeFacts, state: ticket.ClusterState, why: str
+    facts: rules.VolumeFacts, state: ticket.ClusterState, why: str
 ) -> None:
     assert why in refused(facts, replace(TICKET, state=state))
 
@@ -260,15 +260,15 @@ def test_a_ticket_that_etcd_would_refuse_is_not_spent(
     ],
 )
 def test_only_the_log_of_the_ticket_s_ids_is_adopted(
-    facts: start.VolumeFacts, changes: dict[str, Any], why: str
+    facts: rules.VolumeFacts, changes: dict[str, Any], why: str
 ) -> None:
     assert why in refused(facts, replace(TICKET, state="adopt", **changes))
 
 
 @pytest.mark.parametrize("facts", [EMPTY, OURS, BROKEN])
-def test_the_same_ticket_again_is_the_same_ticket(facts: start.VolumeFacts) -> None:
+def test_the_same_ticket_again_is_the_same_ticket(facts: rules.VolumeFacts) -> None:
     """The receipt was lost. By then the volume may show whatever the ticket made of it."""
-    assert start.accept(SETTINGS, facts, CHALLENGE, TICKET, taken=TICKET) == start.Again()
+    assert rules.accept(SETTINGS, facts, CHALLENGE, TICKET, taken=TICKET) == rules.Again()
 
 
 @pytest.mark.parametrize(
@@ -277,20 +277,20 @@ def test_the_same_ticket_again_is_the_same_ticket(facts: start.VolumeFacts) -> N
 )
 def test_one_run_takes_one_ticket(changes: dict[str, Any]) -> None:
     other = replace(TICKET, **changes)
-    decision = start.accept(SETTINGS, EMPTY, CHALLENGE, other, taken=TICKET)
-    assert decision == start.Refusal("this run has taken another ticket")
+    decision = rules.accept(SETTINGS, EMPTY, CHALLENGE, other, taken=TICKET)
+    assert decision == rules.Refusal("this run has taken another ticket")
 
 
 def test_a_taken_ticket_is_nothing_to_another_run() -> None:
     """A container that was restarted, a restored pod object, a re-imaged node."""
-    decision = start.accept(SETTINGS, EMPTY, "d" * 64, TICKET, taken=TICKET)
-    assert decision == start.Refusal("the ticket is for another run of start")
+    decision = rules.accept(SETTINGS, EMPTY, "d" * 64, TICKET, taken=TICKET)
+    assert decision == rules.Refusal("the ticket is for another run of start")
 
 
 def test_data_that_cannot_run_for_lack_of_a_configuration_is_known_by_its_ids() -> None:
-    run = start.inspect(SETTINGS, OURS)
-    assert isinstance(run, start.Run)
-    finding = start.stuck(run, "cannot write: No space left on device").finding
+    run = rules.inspect(SETTINGS, OURS)
+    assert isinstance(run, rules.Run)
+    finding = rules.stuck(run, "cannot write: No space left on device").finding
     assert finding.found == "unreadable"
     assert "No space left" in finding.detail
     assert (finding.cluster_uid, finding.epoch) == (SETTINGS.cluster_uid, 3)
@@ -314,9 +314,9 @@ def test_data_that_cannot_run_for_lack_of_a_configuration_is_known_by_its_ids() 
         (GARBLED, f"the data of {OURS_IN_WORDS} is damaged: log: not a frame of an etcd log"),
     ],
 )
-def test_a_finding_of_the_volume_in_words(facts: start.VolumeFacts, text: str) -> None:
-    assert start.describe(found(facts)) == text
+def test_a_finding_of_the_volume_in_words(facts: rules.VolumeFacts, text: str) -> None:
+    assert rules.describe(found(facts)) == text
 
 
 def test_a_taken_ticket_in_words() -> None:
-    assert start.describe(ticket.Finding("ticketed")) == "a ticket was taken"
+    assert rules.describe(ticket.Finding("ticketed")) == "a ticket was taken"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from start_helpers import SETTINGS, TICKET
 
-from etcd_stateful import naming, start_config
+from etcd_stateful import naming
+from etcd_stateful.start import configuration
 
 GIVEN = {
     "clusterUID": "uid",
@@ -28,7 +29,7 @@ def environment(given: object = GIVEN, **changes: str) -> dict[str, str]:
 
 
 def test_the_settings_of_a_pod() -> None:
-    assert start_config.parse_settings(environment()) == start_config.Settings(
+    assert configuration.parse_settings(environment()) == configuration.Settings(
         cluster_uid="uid",
         epoch=0,
         member="c-1",
@@ -45,14 +46,14 @@ def test_the_settings_of_a_pod() -> None:
 
 def test_what_is_left_out_has_defaults() -> None:
     given = {key: value for key, value in GIVEN.items() if key != "etcd"}
-    settings = start_config.parse_settings(environment(given | {"dnsTimeoutSeconds": 0}))
+    settings = configuration.parse_settings(environment(given | {"dnsTimeoutSeconds": 0}))
     assert settings.dns_timeout == 30
     assert settings.options == {}
 
 
 def test_ipv6_is_listened_on_where_the_pod_has_it() -> None:
-    settings = start_config.parse_settings(environment(POD_IP="fd00::7"))
-    config = json.loads(start_config.run_config(settings))
+    settings = configuration.parse_settings(environment(POD_IP="fd00::7"))
+    config = json.loads(configuration.run_config(settings))
     assert config["listen-client-urls"] == "http://[::]:2379"
     assert config["listen-peer-urls"] == "https://[::]:2380"
     assert config["listen-metrics-urls"] == "http://[::]:2381"
@@ -62,27 +63,27 @@ def test_ipv6_is_listened_on_where_the_pod_has_it() -> None:
 def test_a_variable_that_is_not_set_is_named(name: str) -> None:
     variables = environment()
     del variables[name]
-    with pytest.raises(start_config.BadSettings, match=name):
-        start_config.parse_settings(variables)
-    with pytest.raises(start_config.BadSettings, match=name):
-        start_config.parse_settings(variables | {name: ""})
+    with pytest.raises(configuration.BadSettings, match=name):
+        configuration.parse_settings(variables)
+    with pytest.raises(configuration.BadSettings, match=name):
+        configuration.parse_settings(variables | {name: ""})
 
 
 @pytest.mark.parametrize("text", ["noise", "[]", "null", "1"])
 def test_settings_that_are_no_object(text: str) -> None:
-    with pytest.raises(start_config.BadSettings, match="START_SETTINGS"):
-        start_config.parse_settings(environment(START_SETTINGS=text))
+    with pytest.raises(configuration.BadSettings, match="START_SETTINGS"):
+        configuration.parse_settings(environment(START_SETTINGS=text))
 
 
 @pytest.mark.parametrize("name", GIVEN)
 @pytest.mark.parametrize("value", [None, True, -1, 1.5, "", []])
 def test_a_setting_of_another_kind_is_named(name: str, value: object) -> None:
-    with pytest.raises(start_config.BadSettings, match=name):
-        start_config.parse_settings(environment(GIVEN | {name: value}))
+    with pytest.raises(configuration.BadSettings, match=name):
+        configuration.parse_settings(environment(GIVEN | {name: value}))
 
 
 def test_a_first_start_is_configured_by_the_ticket() -> None:
-    text = start_config.ticket_config(SETTINGS, replace(TICKET, state="existing"))
+    text = configuration.ticket_config(SETTINGS, replace(TICKET, state="existing"))
     assert json.loads(text) == {
         "advertise-client-urls": "http://c-1.c.ns.svc:2379",
         "data-dir": "/var/etcd/data",
@@ -98,7 +99,7 @@ def test_a_first_start_is_configured_by_the_ticket() -> None:
         "quota-backend-bytes": 8589934592,
         "strict-reconfig-check": True,
     }
-    assert text == start_config.ticket_config(SETTINGS, replace(TICKET, state="existing"))
+    assert text == configuration.ticket_config(SETTINGS, replace(TICKET, state="existing"))
 
 
 def test_who_joins_while_tls_is_turned_on_goes_by_every_url_that_the_list_has_of_it() -> None:
@@ -106,21 +107,21 @@ def test_who_joins_while_tls_is_turned_on_goes_by_every_url_that_the_list_has_of
     urls = [f"{scheme}://c-1.c.ns.svc:2380" for scheme in ("http", "https")]
     initial = ",".join([f"c-0={urls[0].replace('c-1', 'c-0')}", *(f"c-1={url}" for url in urls)])
     ticket = replace(TICKET, state="existing", initial_cluster=initial)
-    found = json.loads(start_config.ticket_config(SETTINGS, ticket))
+    found = json.loads(configuration.ticket_config(SETTINGS, ticket))
     assert found["initial-advertise-peer-urls"] == ",".join(urls)
     assert found["listen-peer-urls"] == "http://0.0.0.0:2380"
 
 
 def test_clients_are_served_with_and_without_tls_where_that_is_asked_for() -> None:
     both = replace(SETTINGS, client_scheme="https", plaintext_clients=True)
-    found = json.loads(start_config.run_config(both))
+    found = json.loads(configuration.run_config(both))
     assert found["listen-client-urls"] == "http://0.0.0.0:2379,https://0.0.0.0:2379"
     assert found["advertise-client-urls"] == ("http://c-1.c.ns.svc:2379,https://c-1.c.ns.svc:2379")
 
 
 def test_a_restart_is_configured_so_that_it_cannot_bootstrap() -> None:
-    first = json.loads(start_config.ticket_config(SETTINGS, TICKET))
-    config = json.loads(start_config.run_config(SETTINGS))
+    first = json.loads(configuration.ticket_config(SETTINGS, TICKET))
+    config = json.loads(configuration.run_config(SETTINGS))
     assert config == first | {
         "initial-cluster": "c-1=http://c-1.c.ns.svc:2380",
         "initial-cluster-state": "existing",
@@ -163,9 +164,9 @@ DISGUISED = [
 @pytest.mark.parametrize("key", OWNED + DANGEROUS + DISGUISED)
 def test_a_base_option_cannot_override_what_start_owns(key: str) -> None:
     settings = replace(SETTINGS, options=SETTINGS.options | {key: "mine"})  # type: ignore[operator]
-    assert start_config.ignored_options(settings) == (key,)
-    assert start_config.run_config(settings) == start_config.run_config(SETTINGS)
-    assert start_config.ticket_config(settings, TICKET) == start_config.ticket_config(
+    assert configuration.ignored_options(settings) == (key,)
+    assert configuration.run_config(settings) == configuration.run_config(SETTINGS)
+    assert configuration.ticket_config(settings, TICKET) == configuration.ticket_config(
         SETTINGS, TICKET
     )
 
@@ -178,12 +179,12 @@ def test_other_options_are_passed_on_as_they_are() -> None:
         "max-wals": 5,
     }
     settings = replace(SETTINGS, options=options)
-    assert start_config.ignored_options(settings) == ()
-    assert options.items() <= json.loads(start_config.run_config(settings)).items()
+    assert configuration.ignored_options(settings) == ()
+    assert options.items() <= json.loads(configuration.run_config(settings)).items()
 
 
 def test_the_configuration_lies_where_the_path_leads() -> None:
     before, _, name = naming.CONFIG_PATH.rpartition("/../../../")
     assert before == f"{naming.VOLUME_PATH}/data/member/wal"
-    assert name == start_config.FILE
+    assert name == configuration.FILE
     assert f"{naming.VOLUME_PATH}/data" == naming.DATA_DIRECTORY

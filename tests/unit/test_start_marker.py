@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from start_helpers import MARKER
 
-from etcd_stateful import marker
+from etcd_stateful.start import marker
 
 CONTENT: dict[str, Any] = json.loads(marker.serialise(MARKER))
 PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=253)

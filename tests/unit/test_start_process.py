@@ -35,8 +35,8 @@ from start_helpers import (
 
 from etcd_operator.start import dns, process, server, volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker, ticket
-from etcd_stateful.start_config import run_config, ticket_config
+from etcd_stateful.start import marker, ticket
+from etcd_stateful.start.configuration import run_config, ticket_config
 from localkube.server import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -755,7 +755,7 @@ def test_sigterm_ends_a_waiting_run_and_is_no_success(world: World) -> None:
     code = f"""
 from etcd_operator.start.process import Place, Start, exit_on_sigterm
 from etcd_operator.start.journal import Journal
-from etcd_stateful.start_config import Settings
+from etcd_stateful.start.configuration import Settings
 exit_on_sigterm()
 place = {world.place!r}
 raise SystemExit(Start({LOCAL!r}, place, Journal(place.termination_log)).run())

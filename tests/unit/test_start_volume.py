@@ -22,8 +22,8 @@ from start_helpers import (
 )
 
 from etcd_operator.start import volume
-from etcd_stateful import marker, start, start_config, wal
-from etcd_stateful.start_config import run_config
+from etcd_stateful.start import configuration, marker, rules, wal
+from etcd_stateful.start.configuration import run_config
 
 MARKED = marker.serialise(MARKER)
 FIRST_NAME = "0000000000000000-0000000000000000.wal"
@@ -33,21 +33,21 @@ EMPTIED = {"data/member/wal": b"", "first/data/member/wal": b""}
 """The log's folder before there is one, and what it leads to."""
 
 
-def plan(state: Any, root: Path) -> start.Plan:
-    decision = start.accept(
+def plan(state: Any, root: Path) -> rules.Plan:
+    decision = rules.accept(
         SETTINGS, volume.look(str(root)), CHALLENGE, replace(TICKET, state=state)
     )
-    assert isinstance(decision, start.Plan)
+    assert isinstance(decision, rules.Plan)
     return decision
 
 
-def verdict(root: Path) -> start.Run | start.Wait:
-    return start.inspect(SETTINGS, volume.look(str(root)))
+def verdict(root: Path) -> rules.Run | rules.Wait:
+    return rules.inspect(SETTINGS, volume.look(str(root)))
 
 
 def found(root: Path) -> str:
     seen = verdict(root)
-    assert isinstance(seen, start.Wait)
+    assert isinstance(seen, rules.Wait)
     return seen.finding.found
 
 
@@ -72,7 +72,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 def test_a_new_volume(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
-    assert volume.look(str(tmp_path)) == start.VolumeFacts()
+    assert volume.look(str(tmp_path)) == rules.VolumeFacts()
 
 
 def test_a_volume_with_data(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_volume_with_data(tmp_path: Path) -> None:
     assert facts.marker == MARKED
     assert [len(head) for head in facts.heads] == [wal.HEAD] * 2
     assert [head[:64] for head in facts.heads] == [LATER_SEGMENT, FIRST_SEGMENT[:64]]
-    assert isinstance(verdict(tmp_path), start.Run)
+    assert isinstance(verdict(tmp_path), rules.Run)
 
 
 @pytest.mark.parametrize("name", ["old.wal", "f" * 16 + ".wal", "g" * 16 + "-" + "0" * 16 + ".wal"])
@@ -92,7 +92,7 @@ def test_a_file_that_etcd_passes_over_cost_a_member_its_place(tmp_path: Path, na
     """It came first in the order of names, so the log counted as damaged, and its claim went."""
     put_log(tmp_path, **{FIRST_NAME: FIRST_SEGMENT, name: b"noise"})
     (tmp_path / marker.FILE).write_bytes(MARKED)
-    assert isinstance(verdict(tmp_path), start.Run)
+    assert isinstance(verdict(tmp_path), rules.Run)
 
 
 def test_a_file_that_is_all_there_is_of_a_log_is_still_none(tmp_path: Path) -> None:
@@ -121,27 +121,27 @@ def test_left_overs_are_no_log(tmp_path: Path, path: str) -> None:
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_bytes(b"x")
     facts = volume.look(str(tmp_path))
-    assert facts == start.VolumeFacts(leftovers=True)
+    assert facts == rules.VolumeFacts(leftovers=True)
 
 
 @pytest.mark.parametrize("path", ["data", "data/member", "first", "first/data/member/wal"])
 def test_the_folders_of_an_unused_ticket_are_nothing(tmp_path: Path, path: str) -> None:
     (tmp_path / path).mkdir(parents=True)
-    assert volume.look(str(tmp_path)) == start.VolumeFacts()
+    assert volume.look(str(tmp_path)) == rules.VolumeFacts()
 
 
 def test_a_folder_without_a_log_is_left_over(tmp_path: Path) -> None:
     """Somebody removed the log's files: etcd itself leaves no such thing."""
     (tmp_path / "data/member/wal").mkdir(parents=True)
-    assert volume.look(str(tmp_path)) == start.VolumeFacts(leftovers=True)
+    assert volume.look(str(tmp_path)) == rules.VolumeFacts(leftovers=True)
 
 
 @pytest.mark.parametrize("left", ["", "first", "first/data", "first/data/member/wal"])
 def test_our_own_link_is_nothing(tmp_path: Path, left: str) -> None:
     (tmp_path / left).mkdir(parents=True, exist_ok=True)
     (tmp_path / "data/member").mkdir(parents=True)
-    (tmp_path / "data/member/wal").symlink_to(start_config.LINK)
-    assert volume.look(str(tmp_path)) == start.VolumeFacts()
+    (tmp_path / "data/member/wal").symlink_to(configuration.LINK)
+    assert volume.look(str(tmp_path)) == rules.VolumeFacts()
 
 
 def test_a_log_behind_our_link_is_not_for_us_to_judge(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_what_lies_where_the_link_is_to_lead_moves_aside(tmp_path: Path) -> None
     (tmp_path / "first/data/member/wal" / FIRST_NAME).write_bytes(FIRST_SEGMENT)
     volume.carry_out(str(tmp_path), plan("new", tmp_path))
     assert (tmp_path / "aside-1/data/member/wal" / FIRST_NAME).read_bytes() == FIRST_SEGMENT
-    assert volume.look(str(tmp_path)) == start.VolumeFacts(marker=MARKED)
+    assert volume.look(str(tmp_path)) == rules.VolumeFacts(marker=MARKED)
 
 
 def test_the_path_leads_to_the_ticket_s_configuration_until_there_is_a_log(
@@ -305,7 +305,7 @@ def test_a_ticket_on_a_new_volume(tmp_path: Path, state: str) -> None:
     for folder in ("data", "data/member", "data/member/wal"):
         assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
     # etcd has no log yet: a restart of the pod waits for another ticket.
-    assert volume.look(str(tmp_path)) == start.VolumeFacts(marker=MARKED)
+    assert volume.look(str(tmp_path)) == rules.VolumeFacts(marker=MARKED)
 
 
 def test_left_overs_move_aside_and_nothing_is_deleted(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_adopting_moves_nothing(tmp_path: Path) -> None:
     volume.carry_out(str(tmp_path), plan("adopt", tmp_path))
     config = run_config(SETTINGS)
     assert files(tmp_path) == before | {marker.FILE: MARKED, "etcd.yaml": config}
-    assert isinstance(verdict(tmp_path), start.Run)
+    assert isinstance(verdict(tmp_path), rules.Run)
 
 
 class Crash(BaseException):
@@ -424,7 +424,7 @@ def test_a_crash_while_adopting_leaves_old_or_new(
                 break
         seen = verdict(root)
         adopted = (root / marker.FILE).read_bytes() == MARKED
-        assert isinstance(seen, start.Run) == adopted
+        assert isinstance(seen, rules.Run) == adopted
         assert adopted or found(root) == "foreign-data"
     assert number > 8
 

@@ -10,10 +10,10 @@ import pytest
 from worlds import UID, World, body, drive, formed, until
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
-from etcd_stateful.membership.observation import MemberStatus
 from etcd_stateful.membership.planner import decide
-from etcd_stateful.outcome import Outcome
-from etcd_stateful.status import render
+from etcd_stateful.observed.members import MemberStatus
+from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.rendering import render
 from etcd_stateful.versions import parse_version
 
 IDS = tuple(f"{member.member_id:016x}" for member in formed(3).record.members)

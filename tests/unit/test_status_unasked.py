@@ -12,7 +12,7 @@ import pytest
 from reconcile_bench import Bench
 
 from etcd_operator.kube.api import CLAIMS, ETCD_CLUSTERS, PODS, SECRETS, STATEFUL_SETS
-from etcd_stateful.membership.observation import Alarm
+from etcd_stateful.observed.members import Alarm
 
 SAID = "etcd refuses writes: alarm NOSPACE is raised"
 

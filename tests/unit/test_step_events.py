@@ -10,9 +10,9 @@ from fakes import cluster_body
 
 from etcd_operator.cluster import step_events
 from etcd_operator.cluster.step_events import event_of
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
-from etcd_stateful.membership.observation import Alarm, Observation, Secret
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -38,6 +38,10 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.objects import Secret
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 
 LEADER = Leader("10.0.0.1", 1, 2)
 BOOTSTRAP = records.first_attempt("uid-a", {"a-0": "http://a-0:2380"}, "3.6.16")
@@ -104,7 +108,7 @@ def test_each_step_of_the_membership_is_one(step, reason):
     [
         Wait("x"),
         Settled(),
-        RecordMember("Pod", "a-1", "u", "1", records.MemberRecord("u", "c", 1, 2), "why"),
+        RecordMember("Pod", "a-1", "u", "1", MemberRecord("u", "c", 1, 2), "why"),
         WriteBootstrap("a-start", "1", records.issue(LATCHED, {5: "run"}), "why"),
     ],
     ids=lambda one: type(one).__name__,

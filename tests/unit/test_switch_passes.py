@@ -11,7 +11,7 @@ from test_tls_passes import MANAGED, SECRET_NAMES, STATIC, edit, put_secret, use
 from etcd_operator.kube.api import CLAIMS, PODS, SECRETS, Unavailable
 from etcd_operator.objects.reading import secret as read_secret
 from etcd_stateful.api.tls import Level, Levels
-from etcd_stateful.manifests.statefulset import levels_in
+from etcd_stateful.manifests.start_settings import levels_in
 
 TLS = Levels(Level.TLS, Level.TLS)
 BOTH = {**MANAGED, "allowPlaintextClients": True}

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from start_helpers import CHALLENGE, KEY, NONCE, TICKET
 
-from etcd_stateful import ticket
+from etcd_stateful.start import ticket
 
 FINDING = ticket.Finding("foreign-data", "a log without a marker", member_id=1, cluster_id=2)
 ANSWER = ticket.Answer(NONCE, CHALLENGE, "pod-uid", FINDING)

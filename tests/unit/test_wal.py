@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from start_helpers import CLUSTER_ID, FIRST_SEGMENT, LATER_SEGMENT, MEMBER_ID
 
-from etcd_stateful import wal
+from etcd_stateful.start import wal
 
 REAL = wal.Identity(MEMBER_ID, CLUSTER_ID)
 UNWRITTEN = bytes(wal.HEAD)

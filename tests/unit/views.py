@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from etcd_stateful.membership import roster
-from etcd_stateful.membership.observation import Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
+from etcd_stateful.observed.members import Member
 
 
 def with_pod(seen: Observation, ordinal: int, **changes: Any) -> Observation:

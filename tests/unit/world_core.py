@@ -15,12 +15,12 @@ from world_api import UID, Json, PodState, Volume, body, with_defaults
 from world_etcd import Conflict, Data, Etcd, minor, refuse
 from world_rules import RuleBroken, rule
 
-from etcd_stateful import identity, naming, records
+from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.manifests.statefulset import levels_in, quota_in
+from etcd_stateful.manifests.start_settings import levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership.observation import Foreign, Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -46,7 +46,11 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.records import Bootstrap, MemberRecord
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Foreign
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
+from etcd_stateful.records.member import MemberRecord, load_member, member_annotations
 
 
 class World:
@@ -174,7 +178,7 @@ class World:
         return next((member for member in listed if rules.seat_of(member) == ordinal), None)
 
     def member_record(self, ordinal: int) -> MemberRecord | None:
-        return records.load_member(self._holder(ordinal).annotations)
+        return load_member(self._holder(ordinal).annotations)
 
     def data_of(self, uid: str) -> bool:
         return any(data.cluster_uid == uid for _, data in self.volumes())
@@ -304,7 +308,10 @@ class World:
 
     def _store(self, record: Bootstrap) -> None:
         """By way of the text in the Secret, as in the real world."""
-        self.secret = (self._next(), records.load_bootstrap(records.dump_bootstrap(record)))
+        self.secret = (
+            self._next(),
+            load_bootstrap(dump_bootstrap(record)),
+        )
         self.version = record.version or self.version
 
     def _record_member(self, step: RecordMember) -> None:
@@ -317,7 +324,7 @@ class World:
             raise Conflict("another resourceVersion")
         rule(step.record.claim_uid == step.uid, "record", "of another object than it is on")
         kept = {key: said for key, said in holder.annotations.items() if key != naming.PEER_SCHEME}
-        holder.annotations = kept | records.member_annotations(step.record)
+        holder.annotations = kept | member_annotations(step.record)
         holder.resource_version = self._next()
 
     def _push(self, step: PushTicket) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from etcd_stateful import identity
-from etcd_stateful.membership.observation import Alarm, Member
+from etcd_stateful.observed.members import Alarm, Member
 
 
 class Conflict(Exception):

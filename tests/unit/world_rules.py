@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from world_etcd import Etcd, minor
 
 from etcd_stateful import naming
-from etcd_stateful.membership.observation import Alarm, Member
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, PushTicket
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.observed.members import Alarm, Member
+from etcd_stateful.records.bootstrap import Bootstrap
 
 if TYPE_CHECKING:
     from worlds import World

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 from world_api import Json
 from world_etcd import Data, Etcd, minor
 
-from etcd_stateful import identity, naming, records
+from etcd_stateful import identity, naming
 from etcd_stateful.membership import authentication, links
 from etcd_stateful.membership.accounts import AuthView
-from etcd_stateful.membership.observation import (
-    Claim,
-    EtcdView,
-    MemberStatus,
-    Observation,
-    Pod,
-    Secret,
-    StartAnswer,
-)
-from etcd_stateful.ticket import Finding
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import EtcdView, MemberStatus
+from etcd_stateful.observed.objects import Claim, Secret
+from etcd_stateful.observed.pods import Pod, StartAnswer
+from etcd_stateful.records.errors import BadRecord
+from etcd_stateful.records.member import load_member
+from etcd_stateful.start.ticket import Finding
 from etcd_stateful.versions import parse_version
 
 if TYPE_CHECKING:
@@ -79,8 +76,8 @@ def _claim(world: World, ordinal: int) -> Claim:
     claim = world.claims[ordinal]
     record, damage = None, ""
     try:
-        record = records.load_member(claim.annotations)
-    except records.BadRecord as error:
+        record = load_member(claim.annotations)
+    except BadRecord as error:
         damage = str(error)
     return Claim(
         ordinal=ordinal,
@@ -112,7 +109,7 @@ def _pod(world: World, ordinal: int) -> Pod:
         etcd_started=pod.where == "etcd",
         trouble=pod.trouble or ("its image cannot be had" if pod.where == "image" or lacks else ""),
         answer=StartAnswer(pod.challenge, _finding(world, ordinal)) if answers else None,
-        record=records.load_member(pod.annotations) if pod.annotations else None,
+        record=load_member(pod.annotations) if pod.annotations else None,
         revision=pod.revision,
         age=pod.age,
         spec_hash=pod.spec_hash,

@@ -24,7 +24,7 @@ from etcd_operator.timestamps import rfc3339
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import names
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup.others import File
+from etcd_stateful.backup.foreign_files import File
 from etcd_stateful.backup.outcome import Failure
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Final
 from etcd_operator.backup.clients import StoreFailed
 from etcd_operator.backup.sink import Sink
 from etcd_stateful.backup import names
-from etcd_stateful.backup.others import MOST_LOOKED_AT, File, Others, others
+from etcd_stateful.backup.foreign_files import MOST_LOOKED_AT, File, Others, others
 
 log = logging.getLogger(__name__)
 

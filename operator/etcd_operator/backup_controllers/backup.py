@@ -39,7 +39,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.backup import EtcdBackup, RefusedBackup, parse_backup
 from etcd_stateful.api.cluster import DEFAULT_REPOSITORY
 from etcd_stateful.api.stores import VOLUME
-from etcd_stateful.backup import deletion, plan, recorded, status
+from etcd_stateful.backup import deletion, plan, recorded_cluster, status
 from etcd_stateful.backup.deletion import CreateDeletion, SetFinalizers
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.backup.plan import (
@@ -275,7 +275,7 @@ class Backups:
             stored,
             etcd_image=f"{repository}:v{stored.version}",
             operator_image=self._operator_image,
-            pull_secrets=recorded.pull_secrets(of),
+            pull_secrets=recorded_cluster.pull_secrets(of),
         )
 
     async def _note(self, body: Json, run: Run, job: str) -> None:

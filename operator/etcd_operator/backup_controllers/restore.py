@@ -36,7 +36,7 @@ from etcd_operator.timestamps import rfc3339, seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
-from etcd_stateful.backup import named, restores, status
+from etcd_stateful.backup import reference, restores, status
 from etcd_stateful.backup.plan import DeleteJob
 from etcd_stateful.backup.restores import (
     Born,
@@ -128,7 +128,7 @@ class Restores:
             return seen
         name = restore.source.name
         body = await self._finder.find(ETCD_BACKUPS, restore.namespace, name)
-        return replace(seen, backup=named.stored_last(name, body), pod=named.pod_of(body))
+        return replace(seen, backup=reference.stored_last(name, body), pod=reference.pod_of(body))
 
     async def _do(self, seen: Seen, step: CreateDescription | CreateCluster | DeleteJob) -> float:
         image, restore = self._operator_image, seen.restore

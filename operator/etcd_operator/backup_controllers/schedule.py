@@ -35,8 +35,8 @@ from etcd_operator.timestamps import created, rfc3339, seconds
 from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import schedule_status, schedules
-from etcd_stateful.backup.made import Made, made_by
 from etcd_stateful.backup.retention import LetGo
+from etcd_stateful.backup.scheduled import Made, made_by
 from etcd_stateful.backup.schedules import Create, Record, Seen, Tell
 from etcd_stateful.manifests.scheduled_backup import scheduled_backup
 

@@ -9,10 +9,11 @@ from etcd_operator.kube.store import Store
 from etcd_stateful import identity, naming
 from etcd_stateful.api.backup import EtcdBackup
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
-from etcd_stateful.backup import recorded
+from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.plan import Target
 from etcd_stateful.certificates import operator_secret
-from etcd_stateful.manifests.statefulset import levels_in, links_of
+from etcd_stateful.manifests.start_settings import levels_in
+from etcd_stateful.manifests.statefulset import links_of
 
 
 def target_of(store: Store, backup: EtcdBackup) -> Target | None:
@@ -39,11 +40,11 @@ def recorded_of(store: Store, backup: EtcdBackup) -> Json | None:
     names = (
         [backup.cluster]
         if backup.cluster
-        else recorded.possible_names(backup.endpoints, backup.namespace)
+        else recorded_cluster.possible_names(backup.endpoints, backup.namespace)
     )
     for name in names:
         if body := store.get(ETCD_CLUSTERS, backup.namespace, name):
-            return recorded.record(name, body["spec"], _parsed(store, body))
+            return recorded_cluster.record(name, body["spec"], _parsed(store, body))
     return None
 
 

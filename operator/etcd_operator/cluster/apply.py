@@ -44,8 +44,7 @@ from etcd_operator.timestamps import micro
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, start_secret
-from etcd_stateful.membership.finality import goes_by_objects
-from etcd_stateful.membership.observation import Pod
+from etcd_stateful.membership.irreversible import goes_by_objects
 from etcd_stateful.membership.steps import (
     ApplyChild,
     ChangeAuth,
@@ -65,7 +64,9 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
-from etcd_stateful.records import dump_bootstrap, member_annotations
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records.bootstrap_json import dump_bootstrap
+from etcd_stateful.records.member import member_annotations
 
 KEY_BYTES: Final = 32
 

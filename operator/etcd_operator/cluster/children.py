@@ -19,7 +19,7 @@ from etcd_operator.kube.finder import Finder
 from etcd_operator.objects import reading
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.membership.observation import Foreign
+from etcd_stateful.observed.objects import Foreign
 
 
 @dataclass(frozen=True, slots=True)

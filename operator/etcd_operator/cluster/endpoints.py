@@ -8,7 +8,8 @@ from typing import Final
 
 from etcd_operator.etcd.api import READ_SECONDS, Endpoint, Identity
 from etcd_stateful.membership import links
-from etcd_stateful.membership.observation import MemberStatus, Observation
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import MemberStatus
 
 YOUNG_SECONDS: Final = 30.0
 YOUNG_PATIENCE: Final = 0.25

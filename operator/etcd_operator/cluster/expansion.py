@@ -16,7 +16,8 @@ from typing import Final
 from etcd_operator.kube.api import CLAIMS, Conflict, Json, Kubernetes, Rejected, Unavailable
 from etcd_stateful import naming
 from etcd_stateful.membership import larger
-from etcd_stateful.membership.observation import Claim, Observation
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.objects import Claim
 
 ASK_SECONDS: Final = 60.0
 """How long an answer holds: it takes a request for each claim, and a volume minutes to grow."""

@@ -15,7 +15,8 @@ from etcd_operator.kube.api import PODS, Conflict, Key, Kubernetes, Rejected, Un
 from etcd_operator.kube.finder import Finder
 from etcd_stateful import naming
 from etcd_stateful.membership import labels
-from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.pods import Pod
 
 log = logging.getLogger(__name__)
 

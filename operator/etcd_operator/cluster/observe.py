@@ -48,10 +48,11 @@ from etcd_operator.timestamps import created
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster
 from etcd_stateful.api.restore import EtcdRestore
-from etcd_stateful.backup import named, restores
+from etcd_stateful.backup import reference, restores
 from etcd_stateful.manifests.network_policy import OperatorPods
-from etcd_stateful.membership import inplace, links, origin
-from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership import bootstrap_source, in_place_request, links
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.pods import Pod
 
 GONE_SECONDS: Final = 300.0
 """How long a node must have been gone from the API server. One that is replaced under its name is
@@ -232,10 +233,10 @@ class Observer:
 
     async def _with_backup(self, base: Observation) -> Observation:
         """With what the EtcdBackup has stored that the cluster is to be restored from."""
-        if not (name := origin.sought(base) or inplace.sought(base)):
+        if not (name := bootstrap_source.sought(base) or in_place_request.sought(base)):
             return base
         found = await self._finder.find(ETCD_BACKUPS, base.cluster.namespace, name)
-        return replace(base, backup=named.stored_last(name, found))
+        return replace(base, backup=reference.stored_last(name, found))
 
     def _assemble(
         self, body: Json, cluster: EtcdCluster, children: Children, claims: list[Json]

@@ -38,7 +38,7 @@ from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
 from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
 from etcd_stateful.membership.children import Postponable, may_wait
-from etcd_stateful.membership.finality import goes_by_objects, is_final
+from etcd_stateful.membership.irreversible import goes_by_objects, is_final
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
@@ -54,7 +54,7 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
-from etcd_stateful.outcome import Outcome
+from etcd_stateful.status.outcome import Outcome
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,11 @@ from etcd_operator.step_result import Done, Outdated
 from etcd_operator.timestamps import seconds_since
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
-from etcd_stateful.manifests import recovery_job
+from etcd_stateful.manifests import volume_job
 from etcd_stateful.membership import survivor
-from etcd_stateful.membership.observation import Job, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import CreateJob, DeleteJob
+from etcd_stateful.observed.objects import Job
 
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 """Of a pod, by the Job's controller."""
@@ -77,7 +78,7 @@ class Recoveries:
     def _pods_of_job(self, cluster: EtcdCluster) -> list[Json]:
         """By their label; the newest last."""
         pods = self._store.of_cluster(PODS, cluster.namespace, cluster.name)
-        own = [pod for pod in pods if _label(pod, naming.LABEL_NAME) == recovery_job.LABEL]
+        own = [pod for pod in pods if _label(pod, naming.LABEL_NAME) == volume_job.LABEL]
         return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
 
     def _read(self, cluster: EtcdCluster, raw: Json, own: Sequence[Json]) -> Job:
@@ -90,7 +91,7 @@ class Recoveries:
             name=metadata["name"],
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
-            survivor=notes.get(recovery_job.SURVIVOR, ""),
+            survivor=notes.get(volume_job.SURVIVOR, ""),
             epoch=_number(notes.get(naming.EPOCH, "")),
             spec_hash=notes.get(naming.SPEC_HASH, ""),
             state=state,

@@ -29,8 +29,8 @@ from etcd_operator.telemetry.metrics import Metrics
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
-from etcd_stateful.outcome import Outcome
-from etcd_stateful.status import render
+from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.rendering import render
 
 log = logging.getLogger(__name__)
 

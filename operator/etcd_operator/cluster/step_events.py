@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from etcd_stateful import naming
 from etcd_stateful.manifests.disruption_budget import least_of
 from etcd_stateful.membership.accounts import Change, Disable, Enable, SetPassword
-from etcd_stateful.membership.observation import Live, Observation, is_latched
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CancelDowngrade,
@@ -37,7 +37,8 @@ from etcd_stateful.membership.steps import (
     Write,
     WriteBootstrap,
 )
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.observed.objects import Live
+from etcd_stateful.records.bootstrap import Bootstrap
 
 StepEvent = tuple[Literal["Normal", "Warning"], str, str]
 """Kind, reason and message of an Event."""

@@ -23,13 +23,9 @@ from etcd_operator.etcd.api import Endpoint, Etcd, Identity
 from etcd_operator.etcd.auth_look import Looked
 from etcd_operator.etcd.corruption import Suspicion
 from etcd_stateful.membership import authentication
-from etcd_stateful.membership.observation import (
-    EtcdView,
-    MemberStatus,
-    Observation,
-    Pod,
-    StartAnswer,
-)
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import EtcdView, MemberStatus
+from etcd_stateful.observed.pods import Pod, StartAnswer
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 from etcd_stateful import naming
-from etcd_stateful.ticket import (
+from etcd_stateful.start.ticket import (
     MAX_LINE,
     Answer,
     NotGenuine,

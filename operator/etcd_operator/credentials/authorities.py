@@ -18,8 +18,8 @@ from etcd_stateful.certificates import (
     PREDECESSOR_FILE,
     SUCCESSOR_FILES,
 )
-from etcd_stateful.membership.observation import Stage
 from etcd_stateful.membership.steps import Turn
+from etcd_stateful.observed.certificates import Stage
 
 Changes = dict[str, bytes | None]
 """By key of the Secret; None for one that goes."""

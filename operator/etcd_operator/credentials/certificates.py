@@ -27,13 +27,9 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import OPERATOR_FILES, Need, as_issued, issued, managed
 from etcd_stateful.membership import rotation, switch
 from etcd_stateful.membership.certificates import needed_of_users
-from etcd_stateful.membership.observation import (
-    Certificate,
-    Certificates,
-    Foreign,
-    Issued,
-    Observation,
-)
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.certificates import Certificate, Certificates, Issued
+from etcd_stateful.observed.objects import Foreign
 
 
 class CertificateLook:

@@ -29,7 +29,7 @@ from etcd_stateful.certificates import (
     pinned_file,
     trust_of,
 )
-from etcd_stateful.membership.observation import Stage
+from etcd_stateful.observed.certificates import Stage
 
 MANY_NAMES = 3
 """How many of those that are missing are named."""

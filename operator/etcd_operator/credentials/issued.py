@@ -21,7 +21,7 @@ from etcd_operator.objects import reading
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.issuer import Issuer
 from etcd_stateful.certificates import Need, as_issued, issued
-from etcd_stateful.membership.observation import Foreign
+from etcd_stateful.observed.objects import Foreign
 
 SOON_SECONDS: Final = 2.0
 """How old the view of the Certificates may be where nobody tells of them, while something is yet to

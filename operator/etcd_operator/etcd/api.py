@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from etcd_stateful import naming
-from etcd_stateful.membership.observation import Alarm, EtcdView, MemberStatus
+from etcd_stateful.observed.members import Alarm, EtcdView, MemberStatus
 
 READ_SECONDS: Final = 1.0
 """Status is answered from memory; more than this is as good as dead."""

@@ -35,7 +35,7 @@ from etcd_operator.etcd.api import (
 )
 from etcd_operator.etcd.denial import is_denial
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership.observation import Alarm, EtcdView, Member, MemberStatus
+from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
 
 # Of a reply that it cannot read it tells with a traceback, and then gives None.
 logging.getLogger("grpc._common").setLevel(logging.CRITICAL)

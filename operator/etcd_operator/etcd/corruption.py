@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from etcd_operator.etcd.api import Endpoint, Etcd, Hash, NoAnswer, Refused
-from etcd_stateful.membership.observation import Alarm, MemberStatus
+from etcd_stateful.observed.members import Alarm, MemberStatus
 
 SECONDS_BETWEEN: Final = 30.0
 """How long hashes of the same members stand, between passes that only look."""

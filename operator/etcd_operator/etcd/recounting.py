@@ -13,7 +13,8 @@ import asyncio
 from collections.abc import Mapping
 
 from etcd_operator.etcd.api import Endpoint, Etcd, NoAnswer, Refused
-from etcd_stateful.membership.observation import Alarm, MemberStatus, Observation
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import Alarm, MemberStatus
 
 
 def is_due(base: Observation, alarms: tuple[Alarm, ...]) -> bool:

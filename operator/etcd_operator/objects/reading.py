@@ -14,13 +14,17 @@ from typing import Any, Final
 
 from etcd_operator.objects import termination_message, trouble
 from etcd_operator.timestamps import seconds_since
-from etcd_stateful import identity, naming, records
+from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
-from etcd_stateful.manifests.statefulset import epoch_in, levels_in, quota_in
+from etcd_stateful.manifests.start_settings import epoch_in, levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership.observation import Claim, Foreign, Pod, Secret
-from etcd_stateful.start import FOUND_DATA
+from etcd_stateful.observed.objects import Claim, Foreign, Secret
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records.bootstrap_json import load_bootstrap
+from etcd_stateful.records.errors import BadRecord, NewerRecord
+from etcd_stateful.records.member import MemberRecord, load_member
+from etcd_stateful.start.rules import FOUND_DATA
 from etcd_stateful.versions import Version, parse_version
 
 Object = Mapping[str, Any]
@@ -159,10 +163,10 @@ def secret(raw: Object) -> Secret:
     if text is None:
         return Secret(version, None, f"its data has no {BOOTSTRAP!r} in base64")
     try:
-        return Secret(version, records.load_bootstrap(text.decode()))
-    except records.NewerRecord as error:
+        return Secret(version, load_bootstrap(text.decode()))
+    except NewerRecord as error:
         return Secret(version, None, str(error), newer=True)
-    except (records.BadRecord, UnicodeDecodeError) as error:
+    except (BadRecord, UnicodeDecodeError) as error:
         return Secret(version, None, str(error))
 
 
@@ -224,10 +228,10 @@ def true_for(body: Object, now: float) -> Mapping[str, float]:
     }
 
 
-def _member_record(metadata: Object) -> tuple[records.MemberRecord | None, str]:
+def _member_record(metadata: Object) -> tuple[MemberRecord | None, str]:
     try:
-        return records.load_member(metadata.get("annotations") or {}), ""
-    except records.BadRecord as error:
+        return load_member(metadata.get("annotations") or {}), ""
+    except BadRecord as error:
         return None, str(error)
 
 

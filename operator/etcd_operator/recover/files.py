@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from etcd_operator.start.volume import read, sync
-from etcd_stateful import marker
+from etcd_stateful.start import marker
 
 
 def read_marker(root: str, name: str) -> bytes | None:

@@ -19,15 +19,8 @@ from etcd_operator.recover.gateway import Gateway, Silent, Undone
 from etcd_operator.recover.prepare import look
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker
-from etcd_stateful.recover import (
-    CONFIG,
-    CONFIG_PATH,
-    Finished,
-    GoOn,
-    Order,
-    left_over,
-)
+from etcd_stateful.jobs.recover import CONFIG, CONFIG_PATH, Finished, GoOn, Order, left_over
+from etcd_stateful.start import marker
 
 PAUSE: Final = 0.2
 STOP_SECONDS: Final = 60.0

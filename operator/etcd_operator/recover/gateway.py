@@ -16,7 +16,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
-from etcd_stateful.recover import LOOPBACK, PASSWORD_FILE, PASSWORD_FOLDER
+from etcd_stateful.jobs.recover import LOOPBACK, PASSWORD_FILE, PASSWORD_FOLDER
 
 CALL_SECONDS: Final = 10.0
 

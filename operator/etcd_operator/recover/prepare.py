@@ -5,8 +5,7 @@ from __future__ import annotations
 from etcd_operator.recover import files
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker
-from etcd_stateful.recover import (
+from etcd_stateful.jobs.recover import (
     ASIDE,
     CONFIG,
     Begin,
@@ -18,6 +17,7 @@ from etcd_stateful.recover import (
     config,
     inspect,
 )
+from etcd_stateful.start import marker
 
 
 class Refused(Exception):

@@ -12,8 +12,8 @@ from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
 from etcd_operator.start.process import Place, exit_on_sigterm
 from etcd_stateful.backup import order as orders
-from etcd_stateful.restore import REFUSED_EXIT, Order, parse_order
-from etcd_stateful.start_config import BadSettings
+from etcd_stateful.jobs.restore import REFUSED_EXIT, Order, parse_order
+from etcd_stateful.start.configuration import BadSettings
 
 
 def main(arguments: list[str]) -> int:

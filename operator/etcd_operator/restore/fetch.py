@@ -12,12 +12,11 @@ from etcd_operator.backup.download import BrokenOff, download
 from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_operator.start import volume
-from etcd_stateful import marker
 from etcd_stateful.api.stores import not_meant
 from etcd_stateful.backup import names
 from etcd_stateful.backup.integrity import Damaged
 from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
-from etcd_stateful.restore import (
+from etcd_stateful.jobs.restore import (
     FOLDER,
     SNAPSHOT,
     Order,
@@ -27,6 +26,7 @@ from etcd_stateful.restore import (
     why_not,
     why_not_restored,
 )
+from etcd_stateful.start import marker
 
 log = logging.getLogger(__name__)
 

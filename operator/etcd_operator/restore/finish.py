@@ -10,8 +10,8 @@ from typing import NoReturn
 from etcd_operator.fsync import fsync
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker
-from etcd_stateful.restore import FOLDER, Order, why_not_restored
+from etcd_stateful.jobs.restore import FOLDER, Order, why_not_restored
+from etcd_stateful.start import marker
 
 
 class NotMade(Exception):

@@ -7,7 +7,7 @@ import sys
 
 from etcd_operator.start.journal import Journal
 from etcd_operator.start.process import Place, Start, exit_on_sigterm
-from etcd_stateful.start_config import BadSettings, parse_settings
+from etcd_stateful.start.configuration import BadSettings, parse_settings
 
 
 def main() -> int:

@@ -10,8 +10,9 @@ from typing import Final
 
 from etcd_operator.start import server, volume
 from etcd_operator.start.journal import REPEAT, Journal
-from etcd_stateful import naming, start, ticket
-from etcd_stateful.start_config import Settings, ignored_options
+from etcd_stateful import naming
+from etcd_stateful.start import rules, ticket
+from etcd_stateful.start.configuration import Settings, ignored_options
 
 _RETRY_LISTEN: Final = 1.0
 
@@ -75,24 +76,24 @@ class Start:
 
         Looked at again before every answer: a finding must not be of what was there before.
         """
-        verdict = start.inspect(self._settings, volume.look(self._place.volume))
-        if isinstance(verdict, start.Run):
+        verdict = rules.inspect(self._settings, volume.look(self._place.volume))
+        if isinstance(verdict, rules.Run):
             try:
                 volume.write_config(self._place.volume, verdict.config)
             except OSError as error:
-                verdict = start.stuck(verdict, f"cannot write: {volume.reason(error)}")
-        if isinstance(verdict, start.Run):
+                verdict = rules.stuck(verdict, f"cannot write: {volume.reason(error)}")
+        if isinstance(verdict, rules.Run):
             self._running = True
-            self._journal.conclude(f"{start.FOUND_DATA} member {verdict.marker.member_id:016x}")
+            self._journal.conclude(f"{rules.FOUND_DATA} member {verdict.marker.member_id:016x}")
             return
         if verdict.finding != self._finding:
             self._finding = verdict.finding
-            self._journal.leave(f"waited for a ticket: {start.describe(self._finding)}")
+            self._journal.leave(f"waited for a ticket: {rules.describe(self._finding)}")
         self._journal.repeat(self._waiting(), topic="waiting")
 
     def _waiting(self) -> str:
         name = f"{self._settings.member} of cluster {self._settings.cluster_uid}"
-        return f"waiting for a ticket for {name}: {start.describe(self._finding)}"
+        return f"waiting for a ticket for {name}: {rules.describe(self._finding)}"
 
     def _listen(self) -> server.LineServer:
         while True:
@@ -163,19 +164,19 @@ class Start:
 
     def _take(self, key: bytes, offered: ticket.Ticket) -> bytes:
         facts = volume.look(self._place.volume)
-        decision = start.accept(self._settings, facts, self._challenge, offered, self._taken)
-        if isinstance(decision, start.Plan):
+        decision = rules.accept(self._settings, facts, self._challenge, offered, self._taken)
+        if isinstance(decision, rules.Plan):
             decision = self._carry_out(decision, offered)
-        refusal = decision.why if isinstance(decision, start.Refusal) else ""
+        refusal = decision.why if isinstance(decision, rules.Refusal) else ""
         if refusal:
             self._journal.repeat(f"refused a ticket: {refusal}")
         return ticket.seal(key, "receipt", ticket.Receipt(self._challenge, refusal))
 
-    def _carry_out(self, plan: start.Plan, offered: ticket.Ticket) -> start.Refusal | start.Plan:
+    def _carry_out(self, plan: rules.Plan, offered: ticket.Ticket) -> rules.Refusal | rules.Plan:
         try:
             volume.carry_out(self._place.volume, plan)
         except OSError as error:
-            return start.Refusal(f"cannot write: {volume.reason(error)}")
+            return rules.Refusal(f"cannot write: {volume.reason(error)}")
         self._taken = offered
         self._finding = ticket.Finding("ticketed")
         ids = f"member {offered.member_id:016x} of etcd cluster {offered.cluster_id:016x}"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from etcd_stateful import ticket
+from etcd_stateful.start import ticket
 
 MAX_CONNECTIONS: Final = 64
 AT_ONCE: Final = 8

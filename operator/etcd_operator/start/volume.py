@@ -12,8 +12,8 @@ import stat
 from contextlib import suppress
 from typing import Final
 
-from etcd_stateful import marker, start_config, wal
-from etcd_stateful.start import Plan, VolumeFacts
+from etcd_stateful.start import configuration, marker, wal
+from etcd_stateful.start.rules import Plan, VolumeFacts
 
 _SEGMENTS: Final = 8
 """Segments that are looked at: only those that were never written are skipped."""
@@ -41,25 +41,25 @@ def carry_out(volume: str, plan: Plan) -> None:
     if plan.first is not None:
         _make_room(volume)
     write(volume, marker.FILE, plan.marker)
-    write(volume, start_config.FILE, plan.config)
+    write(volume, configuration.FILE, plan.config)
     if plan.first is not None:
-        write(os.path.join(volume, start_config.FIRST), start_config.FILE, plan.first)
+        write(os.path.join(volume, configuration.FIRST), configuration.FILE, plan.first)
         _link_log(volume)
 
 
 def write_config(volume: str, config: bytes) -> None:
     """Replace the configuration; raises OSError. One that is right already is left alone: on a
     full disk there is no room for another."""
-    present = read(os.path.join(volume, start_config.FILE), len(config) + 1)
+    present = read(os.path.join(volume, configuration.FILE), len(config) + 1)
     if present != config:
-        write(volume, start_config.FILE, config)
+        write(volume, configuration.FILE, config)
 
 
 def has_run(volume: str) -> bool:
     """Whether `start` has let a member run on it, by what it leaves for the member's etcd; raises
     OSError."""
     try:
-        os.lstat(os.path.join(volume, start_config.FILE))
+        os.lstat(os.path.join(volume, configuration.FILE))
     except FileNotFoundError:
         return False
     return True
@@ -137,7 +137,7 @@ def _nothing_behind(link: str) -> str:
 
 
 def _is_our_link(log: str) -> bool:
-    return os.path.islink(log) and os.readlink(log) == start_config.LINK
+    return os.path.islink(log) and os.readlink(log) == configuration.LINK
 
 
 def _log_names(folder: str) -> list[str]:
@@ -202,9 +202,9 @@ def _make_room(volume: str) -> None:
     """Folders for data and for a first start, both without anything in them."""
     if _has_leftovers(volume):
         _move_aside(volume, "data")
-    if _entries(os.path.join(volume, start_config.FIRST_LOG)):
-        _move_aside(volume, start_config.FIRST)
-    _make_folders(volume, start_config.FIRST_LOG)
+    if _entries(os.path.join(volume, configuration.FIRST_LOG)):
+        _move_aside(volume, configuration.FIRST)
+    _make_folders(volume, configuration.FIRST_LOG)
     _make_folders(volume, "data/member")
 
 
@@ -228,5 +228,5 @@ def _link_log(volume: str) -> None:
     """Lead the path of the configuration to that of the first start: the last step of a ticket."""
     member = os.path.join(volume, "data", "member")
     with suppress(FileExistsError):  # of an earlier ticket: anything else was moved aside
-        os.symlink(start_config.LINK, os.path.join(member, "wal"))
+        os.symlink(configuration.LINK, os.path.join(member, "wal"))
     sync(member)

@@ -38,6 +38,7 @@ BY_DEFAULT: Final = Access()
 
 
 def read_access(reader: Reader) -> Access:
+    """`spec.networkPolicy`; what is wrong with it is among the reader's problems."""
     return Access(_peers(reader, "clients"), _peers(reader, "metrics"))
 
 

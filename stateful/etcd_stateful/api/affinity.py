@@ -17,6 +17,8 @@ _ELSEWHERE: Final = ("namespaces", "namespaceSelector")
 
 
 def read_affinity(pod: Reader) -> Mapping[str, Any] | None:
+    """`affinity` as it is; None where the spec has none. One that looks at pods of other namespaces
+    is a problem."""
     if not pod.has("affinity"):
         return None
     affinity = pod.object("affinity")

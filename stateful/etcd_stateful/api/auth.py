@@ -45,12 +45,16 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Role:
+    """A role of etcd, and the ranges of keys that it may read or write."""
+
     name: str
     permissions: frozenset[Permission]
 
 
 @dataclass(frozen=True, slots=True)
 class User:
+    """A user of etcd, the key of a Secret that has the password, and the user's roles."""
+
     name: str
     secret: SecretKey
     roles: frozenset[str]
@@ -65,6 +69,7 @@ class Auth:
 
 
 def read_auth(spec: Reader) -> Auth | None:
+    """`spec.auth`; None where the spec has none."""
     if not spec.has("auth"):
         return None
     reader = spec.object("auth")

@@ -1,8 +1,4 @@
-"""EtcdCluster: the custom resource, parsed once into a frozen value.
-
-Fields of Kubernetes' own types (affinity, tolerations, ...) are handed on verbatim; the API server
-checks them when the StatefulSet is applied.
-"""
+"""EtcdCluster: the custom resource, parsed once into a frozen value."""
 
 from __future__ import annotations
 
@@ -15,10 +11,10 @@ from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api.access import BY_DEFAULT, Access, read_access
-from etcd_stateful.api.affinity import read_affinity
 from etcd_stateful.api.auth import Auth, read_auth
-from etcd_stateful.api.options import ENVIRONMENT_PREFIX, EtcdOptions, read_options
-from etcd_stateful.api.reading import Problem, Reader, check_labels
+from etcd_stateful.api.options import EtcdOptions, read_options
+from etcd_stateful.api.pod import PodPolicy, ignored_in_pod, options_in_environment, read_pod
+from etcd_stateful.api.reading import Problem, Reader
 from etcd_stateful.api.recovery import Recovery, read_recovery
 from etcd_stateful.api.rotation import BY_AGE, Rotation, read_rotation, without_effect
 from etcd_stateful.api.source import Source, read_source
@@ -37,7 +33,6 @@ LONGEST_NAME: Final = 52
 """A StatefulSet's pods carry `<name>-<10 character hash>` in a label of at most 63 characters."""
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_DOMAIN: Final = re.compile(r"(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+\.?")
 _NOT_IN_PODS: Final = frozenset({"persistentVolumeClaimSpec", "busyboxImage"})
 _UID: Final = re.compile(r"[0-9a-zA-Z-]{1,64}")
 _REPOSITORY: Final = re.compile(
@@ -61,27 +56,6 @@ class RefusedCluster(ValueError):
         super().__init__("; ".join(shown))
         self.reason: RefusalReason = reason
         self.problems = problems
-
-
-@dataclass(frozen=True, slots=True)
-class PodPolicy:
-    """coreos's `spec.pod`, and what we add to it."""
-
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    node_selector: Mapping[str, str]
-    tolerations: tuple[Mapping[str, Any], ...]
-    affinity: Mapping[str, Any] | None
-    anti_affinity: bool
-    resources: Mapping[str, Any] | None
-    environment: tuple[Mapping[str, Any], ...]
-    claim: Mapping[str, Any] | None
-    empty_dir: Mapping[str, Any] | None
-    security_context: Mapping[str, Any] | None
-    image_pull_secrets: tuple[Mapping[str, Any], ...]
-    priority_class: str
-    dns_timeout_seconds: int
-    cluster_domain: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +159,8 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     _check_name(str(metadata.get("name", "")), spec)
     environment = tuple(pod.items("etcdEnv"))
     version = _version(spec)
-    options = read_options(spec.object("etcd"), _options_in(environment), version)
-    policy = _pod_policy(pod, tuple(dict(item.raw) for item in environment))
+    options = read_options(spec.object("etcd"), options_in_environment(environment), version)
+    policy = read_pod(pod, tuple(dict(item.raw) for item in environment))
     retained = _retained(spec.object("retainedClaims"))
     if retained.adopt and policy.empty_dir is not None:
         spec.problem("retainedClaims.adopt", "a cluster with pod.emptyDir has no claims to adopt")
@@ -224,7 +198,7 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
         links=links.over(DEFAULT),
         rotation=rotation,
         deleting=bool(metadata.get("deletionTimestamp")),
-        ignored=(*_ignored(pod), *without_effect(rotation, links)),
+        ignored=(*ignored_in_pod(pod), *without_effect(rotation, links)),
     )
 
 
@@ -317,64 +291,6 @@ def _check_supported(version: Version, spec: Reader) -> None:
         raise RefusedCluster("UnsupportedVersion", tuple(spec.problems))
 
 
-def _options_in(environment: tuple[Reader, ...]) -> dict[str, str]:
-    """The variables that coreos manifests set options of etcd with."""
-    options: dict[str, str] = {}
-    for item in environment:
-        name, value = item.text("name"), item.text("value")
-        if not name:
-            item.problem("name", "is missing")
-        if not name.startswith(ENVIRONMENT_PREFIX):
-            continue
-        if item.has("valueFrom"):
-            item.problem("valueFrom", f"cannot give {name[:60]}, an option of etcd: say its value")
-        elif value:
-            options[name] = value
-    return options
-
-
-def _pod_policy(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodPolicy:
-    domain = pod.text("ClusterDomain")
-    if domain and not _DOMAIN.fullmatch(domain):
-        pod.problem("ClusterDomain", f"must be like .cluster.local, found {domain[:60]!r}")
-    if pod.has("persistentVolumeClaimSpec") and pod.has("emptyDir"):
-        pod.problem("emptyDir", "excludes persistentVolumeClaimSpec; choose one of them")
-    _check_claim(pod.object("persistentVolumeClaimSpec"))
-    labels, annotations = pod.texts("labels"), pod.texts("annotations")
-    check_labels(pod, labels)
-    _check_annotations(pod, annotations)
-    return PodPolicy(
-        labels=labels,
-        annotations=annotations,
-        node_selector=pod.texts("nodeSelector"),
-        tolerations=tuple(dict(item.raw) for item in pod.items("tolerations")),
-        affinity=read_affinity(pod),
-        anti_affinity=pod.flag("antiAffinity"),
-        resources=pod.verbatim("resources"),
-        environment=environment,
-        claim=pod.verbatim("persistentVolumeClaimSpec"),
-        empty_dir=pod.verbatim("emptyDir"),
-        security_context=pod.verbatim("securityContext"),
-        image_pull_secrets=tuple(dict(item.raw) for item in pod.items("imagePullSecrets")),
-        priority_class=pod.text("priorityClassName"),
-        dns_timeout_seconds=pod.number("DNSTimeoutInSecond", 0, 0, 3600),
-        cluster_domain=domain.removesuffix("."),
-    )
-
-
-def _check_claim(claim: Reader) -> None:
-    """What fills or names a volume: members start on empty ones of their own, of this namespace."""
-    for key in ("dataSource", "dataSourceRef", "volumeName"):
-        if claim.has(key):
-            claim.problem(key, "gives members another's volume or data; leave it out")
-
-
-def _check_annotations(pod: Reader, annotations: Mapping[str, str]) -> None:
-    for key in annotations:
-        if key == "etcd.version" or key.startswith(naming.GROUP):
-            pod.problem(f"annotations[{key[:60]}]", "is the operator's own; choose another")
-
-
 def _retained(reader: Reader) -> RetainedClaims:
     retained = RetainedClaims(adopt=reader.text("adopt"), discard=reader.text("discard"))
     if retained.adopt and retained.discard:
@@ -383,12 +299,3 @@ def _retained(reader: Reader) -> RetainedClaims:
         if uid and not _UID.fullmatch(uid):
             reader.problem(key, f"must be the UID of the deleted cluster, found {uid[:60]!r}")
     return retained
-
-
-def _ignored(pod: Reader) -> tuple[Problem, ...]:
-    notes: list[Problem] = []
-    if pod.has("busyboxImage"):
-        notes.append(
-            Problem("spec.pod.busyboxImage", "has no effect: names are checked without busybox")
-        )
-    return tuple(notes)

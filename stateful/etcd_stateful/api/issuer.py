@@ -20,6 +20,8 @@ _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
+    """An Issuer or ClusterIssuer, or what another group has in their place."""
+
     name: str
     kind: str = "Issuer"
     group: str = CERT_MANAGER
@@ -29,6 +31,7 @@ class Issuer:
 
 
 def read_issuer(tls: Reader) -> Issuer | None:
+    """`issuerRef`; None where the spec has none."""
     if not tls.has("issuerRef"):
         return None
     ref = tls.object("issuerRef")

@@ -29,6 +29,7 @@ BY_AGE: Final = Rotation()
 
 
 def read_rotation(rotation: Reader) -> Rotation:
+    """`spec.TLS.rotation`; without it authorities are replaced by their age."""
     return Rotation(
         rotation.number("peer", 0, 0, MOST_GENERATIONS),
         rotation.number("client", 0, 0, MOST_GENERATIONS),

@@ -39,6 +39,8 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Levels:
+    """How far each of the two links is from plaintext to TLS."""
+
     peer: Level
     client: Level
 
@@ -101,6 +103,8 @@ MANAGED: Final = Link("Managed")
 
 @dataclass(frozen=True, slots=True)
 class Links:
+    """How members talk to each other, and how clients talk to them."""
+
     peer: Link = PLAINTEXT
     client: Link = PLAINTEXT
 
@@ -157,6 +161,7 @@ UNSAID: Final = Wishes()
 
 
 def read_tls(tls: Reader) -> Wishes:
+    """`spec.TLS`, as far as it says anything."""
     static = tls.object("static")
     member = static.object("member")
     peer_secret = member.name("peerSecret", "a Secret")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from etcd_stateful.backup import others, packing
-from etcd_stateful.backup.others import Others
+from etcd_stateful.backup import foreign_files, packing
+from etcd_stateful.backup.foreign_files import Others
 from etcd_stateful.untrusted import finite, loads, whole
 
 Reason = Literal[
@@ -173,7 +173,7 @@ def _serialise_stored(stored: Stored) -> str:
     content["location"] = stored.location.removesuffix(stored.key)
     content["notes"] = [one[:200] for one in stored.notes[:2]]
     if stored.others is not None:
-        content["others"] = others.to_json(stored.others)
+        content["others"] = foreign_files.to_json(stored.others)
     text = json.dumps({"stored": content}, ensure_ascii=False)
     if _fits(text):
         return text
@@ -221,7 +221,7 @@ def _stored(given: Mapping[str, Any]) -> Stored:
         verified=given["verified"] is True,
         pruned=whole(given["pruned"]),
         notes=tuple(str(one) for one in given["notes"]),
-        others=others.from_json(given["others"]) if given.get("others") else None,
+        others=foreign_files.from_json(given["others"]) if given.get("others") else None,
     )
 
 

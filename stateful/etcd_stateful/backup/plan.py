@@ -29,6 +29,8 @@ sleeps."""
 
 @dataclass(frozen=True, slots=True)
 class Run:
+    """One run of an EtcdBackup: a generation of a single one, a due time of one at an interval."""
+
     id: str
     due: float
     """Seconds since 1970."""

@@ -7,7 +7,7 @@ An EtcdBackup by name is looked up before the Job is made, and the Job's order i
 was found: the cluster is made from that, whatever the EtcdBackup says by then.
 
     a cluster of that name -> `spec.replace` names its ID -> its own passes carry it out
-    (`membership/replacement.py`) -> what they say in `status.restore` is told here
+    (`membership/in_place.py`) -> what they say in `status.restore` is told here
 
 A cluster that is there is touched only by a spec that names its ID.
 """
@@ -24,10 +24,10 @@ from etcd_stateful.api.backup import JobPod
 from etcd_stateful.api.restore import EtcdRestore, RefusedRestore, parse_restore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import recorded
-from etcd_stateful.backup.named import Awaited, resolved
+from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.outcome import Described
 from etcd_stateful.backup.plan import DeleteJob, Job, Run, held_by, with_present_image
+from etcd_stateful.backup.reference import Awaited, resolved
 from etcd_stateful.identity import to_hex
 
 LOOK_SECONDS: Final = 2.0
@@ -41,7 +41,7 @@ HELD: Final = "Held"
 FAILED: Final = "Failed"
 WORKING: Final = "Working"
 DONE: Final = "Done"
-"""The states in a cluster's `status.restore`, which `progress.py` writes."""
+"""The states in a cluster's `status.restore`, which `status.restore_progress` writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     version = {"version": described.version} if described.version else {}
     spec = (
         version
-        | recorded.lasting(described.spec)
+        | recorded_cluster.lasting(described.spec)
         | {"bootstrap": {"restore": stores.to_spec(store)}}
     )
     return CreateCluster(

@@ -14,7 +14,7 @@ from typing import Final
 
 from etcd_stateful.api.schedule import Retention
 from etcd_stateful.backup.deletion import FINALIZER
-from etcd_stateful.backup.made import Made
+from etcd_stateful.backup.scheduled import Made
 
 FAILED_KEPT: Final = 3
 MOST_LEAVING: Final = 5

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from etcd_stateful.backup import retention, schedules, status
-from etcd_stateful.backup.made import Made
+from etcd_stateful.backup.scheduled import Made
 from etcd_stateful.backup.schedules import Miss, Record, Seen
 
 MOST_LISTED: Final = 20

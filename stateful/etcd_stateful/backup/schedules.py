@@ -18,9 +18,9 @@ from typing import Final
 
 from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup import retention
-from etcd_stateful.backup.made import Made
 from etcd_stateful.backup.plan import CLOCKS_DIFFER, LONGEST_WAIT
 from etcd_stateful.backup.retention import LetGo
+from etcd_stateful.backup.scheduled import Made
 
 BUSY_SECONDS: Final = 2.0
 """While a backup is made or deleted: what the operator itself writes of it is no event."""

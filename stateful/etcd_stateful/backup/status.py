@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from etcd_stateful.backup import names
-from etcd_stateful.backup.others import Found, Others
+from etcd_stateful.backup.foreign_files import Found, Others
 from etcd_stateful.backup.outcome import Progress, Proven, Stored
 from etcd_stateful.backup.plan import Run, Tell
 from etcd_stateful.backup.restores import Say
-from etcd_stateful.dating import dated
+from etcd_stateful.condition_times import dated
 
 LONGEST: Final = 2048
 

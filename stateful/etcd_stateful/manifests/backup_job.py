@@ -15,24 +15,23 @@ from etcd_stateful.api.backup import LONGEST, EtcdBackup, JobPod
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.backup import recorded
+from etcd_stateful.backup import recorded_cluster
 from etcd_stateful.backup.deletion import deletion_of, elsewhere
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT
 from etcd_stateful.backup.plan import Run, Target, job_name
 from etcd_stateful.backup.restores import description
-from etcd_stateful.manifests.common import (
+from etcd_stateful.manifests.common import Manifest, owner_reference
+from etcd_stateful.manifests.jobs import (
     AUTHORITIES_MOUNT,
     REUSING,
     TRIES,
-    Manifest,
     authorities_volume,
     identity_labels,
     job_spec,
-    owner_reference,
     unexpanded,
 )
-from etcd_stateful.manifests.statefulset import CONFINED, RESTRICTED
+from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, RESTRICTED_POD
 
 LABEL: Final = "etcd-backup"
 CONTAINER: Final = "backup"
@@ -64,7 +63,7 @@ def backup_job(
     """
     spare = last.removeprefix(backup.store.location("")) if backup.policy.keep else ""
     told = replace(order(backup, target), cluster=cluster, spare=spare)
-    return job(backup, run, told, operator_image, recorded.pull_secrets(cluster))
+    return job(backup, run, told, operator_image, recorded_cluster.pull_secrets(cluster))
 
 
 def deletion_job(
@@ -82,7 +81,7 @@ def deletion_job(
     """
     also = elsewhere(backup, stored)
     told = replace(order(backup, None), endpoints=(), action="delete", also=also)
-    pulled = recorded.pull_secrets(cluster)
+    pulled = recorded_cluster.pull_secrets(cluster)
     return job(backup, deletion_of(backup), told, operator_image, pulled)
 
 
@@ -207,7 +206,7 @@ def _pod(
         "enableServiceLinks": False,
         "serviceAccountName": told.store.service_account,
         "terminationGracePeriodSeconds": _STOP_SECONDS,
-        "securityContext": dict(RESTRICTED),
+        "securityContext": dict(RESTRICTED_POD),
         "containers": [
             {
                 "name": CONTAINER,
@@ -220,7 +219,7 @@ def _pod(
                 ],
                 "ports": [{"name": "progress", "containerPort": orders.PROGRESS_PORT}],
                 "volumeMounts": mounts,
-                "securityContext": CONFINED,
+                "securityContext": RESTRICTED_CONTAINER,
                 "resources": dict(pod.resources or _RESOURCES),
             }
         ],

@@ -37,6 +37,7 @@ class OperatorPods:
 
 
 def network_policy(cluster: EtcdCluster, operator: OperatorPods) -> Manifest:
+    """The policy of the members' pods, by the table above."""
     members = _pods(naming.selector(cluster.name))
     # Members too; what tells them from Jobs is the name, which is left out.
     own = _pods(naming.ours(cluster.name))

@@ -14,31 +14,25 @@ Sharing the process namespace is how `finish` stops etcd: a sidecar would outliv
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.identity import to_hex
-from etcd_stateful.manifests.common import Manifest, job_spec, metadata
-from etcd_stateful.manifests.statefulset import (
-    CONFINED,
+from etcd_stateful.jobs.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
+from etcd_stateful.manifests import volume_job
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.jobs import job_spec
+from etcd_stateful.manifests.pod import (
+    RESTRICTED_CONTAINER,
     STOP_SECONDS,
     data_mount,
-    downward,
     placement,
     pod_security,
     resources,
-    start_settings,
 )
-from etcd_stateful.records import Bootstrap
-from etcd_stateful.recover import CONFIG_PATH, PASSWORD_FILE, PASSWORD_FOLDER, REFUSED_EXIT
-
-LABEL: Final = "etcd-recovery"
-"""Another name than the members' pods have: no Service leads here, and no StatefulSet adopts it."""
-
-SURVIVOR: Final = f"{naming.GROUP}/survivor"
+from etcd_stateful.manifests.volume_job import SURVIVOR
+from etcd_stateful.records.bootstrap import Bootstrap
 
 _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
 
@@ -46,6 +40,7 @@ _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
 def recovery_job(
     cluster: EtcdCluster, record: Bootstrap, member_id: int, *, operator_image: str
 ) -> Manifest:
+    """The Job for the survivor that the record names, in the epoch that the recovery begins."""
     notes = {
         SURVIVOR: record.survivor,
         naming.EPOCH: str(record.epoch),
@@ -54,37 +49,7 @@ def recovery_job(
     }
     name, spec = naming.recovery_job(cluster.name), job_spec(REFUSED_EXIT, "prepare")
     pod = _pod(cluster, record, member_id, operator_image)
-    return volume_job(cluster, name, notes, spec, pod)
-
-
-def volume_job(
-    cluster: EtcdCluster,
-    name: str,
-    notes: Mapping[str, str],
-    spec: Manifest,
-    pod: Manifest,
-    pod_labels: Mapping[str, str] = MappingProxyType({}),
-) -> Manifest:
-    """One that works on a member's volume while no pod of the cluster is there.
-
-    Args:
-        notes: its annotations, by which it is known again.
-        spec: but for its template.
-        pod: the spec of its pod.
-        pod_labels: of its pod, beside those of the cluster's pods.
-    """
-    described = metadata(cluster, name)
-    described |= {"labels": labels(cluster.name), "annotations": dict(notes)}
-    made = {
-        "labels": {**cluster.pod.labels, **pod_labels, **labels(cluster.name)},
-        "annotations": dict(cluster.pod.annotations),
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": described,
-        "spec": {**spec, "template": {"metadata": made, "spec": pod}},
-    }
+    return volume_job.job(cluster, name, notes, spec, pod)
 
 
 def made_of(cluster: EtcdCluster) -> str:
@@ -95,19 +60,10 @@ def made_of(cluster: EtcdCluster) -> str:
     return f"{cluster.template_hash}-{where.name}/{where.key}"
 
 
-def labels(cluster: str) -> dict[str, str]:
-    return naming.selector(cluster) | {
-        naming.LABEL_NAME: LABEL,
-        naming.LABEL_COMPONENT: "recovery",
-        naming.LABEL_PART_OF: cluster,
-    }
-
-
 def _pod(
     cluster: EtcdCluster, record: Bootstrap, member_id: int, operator_image: str
 ) -> dict[str, Any]:
     environment = _environment(cluster, record, member_id)
-    claim = {"claimName": f"{naming.DATA_VOLUME}-{record.survivor}"}
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "shareProcessNamespace": True,
@@ -121,7 +77,7 @@ def _pod(
         ],
         "containers": [_finish(cluster, environment, operator_image)],
         "volumes": [
-            {"name": naming.DATA_VOLUME, "persistentVolumeClaim": claim},
+            volume_job.data_volume(record.survivor),
             *_passwords(cluster),
         ],
         **placement(cluster),
@@ -132,10 +88,7 @@ def _pod(
 def _environment(cluster: EtcdCluster, record: Bootstrap, member_id: int) -> list[Manifest]:
     ids = {"memberID": to_hex(member_id), "clusterID": to_hex(record.cluster_id)}
     return [
-        {"name": "POD_NAME", "value": record.survivor},
-        downward("POD_UID", "metadata.uid"),
-        {"name": "POD_IP", "value": "127.0.0.1"},
-        {"name": "START_SETTINGS", "value": start_settings(cluster, record.epoch)},
+        *volume_job.environment(cluster, record.survivor, record.epoch),
         {"name": "RECOVERY", "value": json.dumps(ids, sort_keys=True)},
     ]
 
@@ -165,14 +118,7 @@ def _passwords(cluster: EtcdCluster) -> list[Manifest]:
 
 
 def _ours(name: str, environment: list[Manifest], image: str) -> Manifest:
-    return {
-        "name": name,
-        "image": image,
-        "command": ["python3", "-m", "etcd_operator.recover", name],
-        "env": environment,
-        "volumeMounts": [data_mount()],
-        "securityContext": CONFINED,
-    }
+    return volume_job.container("etcd_operator.recover", name, environment, image)
 
 
 def _etcd(cluster: EtcdCluster) -> Manifest:
@@ -184,7 +130,7 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
         # Its stack would fill what is kept of its last words.
         "env": [{"name": "GOTRACEBACK", "value": "none"}, *map(dict, cluster.pod.environment)],
         "volumeMounts": [data_mount()],
-        "securityContext": CONFINED,
+        "securityContext": RESTRICTED_CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **resources(cluster),
     }

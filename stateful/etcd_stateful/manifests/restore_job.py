@@ -12,30 +12,30 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from etcd_stateful import naming, restore
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.stores import VOLUME, Store
 from etcd_stateful.backup import order as orders
-from etcd_stateful.manifests.common import (
+from etcd_stateful.jobs import restore
+from etcd_stateful.manifests import volume_job
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.jobs import (
     AUTHORITIES_MOUNT,
     REUSING,
-    Manifest,
     authorities_volume,
     identity_labels,
     job_spec,
     unexpanded,
 )
-from etcd_stateful.manifests.recovery_job import SURVIVOR, volume_job
-from etcd_stateful.manifests.statefulset import (
-    CONFINED,
+from etcd_stateful.manifests.pod import (
+    RESTRICTED_CONTAINER,
     data_mount,
-    downward,
     placement,
     pod_security,
     resources,
-    start_settings,
 )
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.manifests.volume_job import SURVIVOR
+from etcd_stateful.records.bootstrap import Bootstrap
 
 
 def restore_job(
@@ -63,7 +63,7 @@ def restore_job(
     }
     name, spec = naming.restore_job(cluster.name), job_spec(restore.REFUSED_EXIT, "fetch")
     pod = _pod(cluster, record, store, operator_image, field)
-    return volume_job(cluster, name, notes, spec, pod, identity_labels(store))
+    return volume_job.job(cluster, name, notes, spec, pod, identity_labels(store))
 
 
 def made_of(cluster: EtcdCluster, store: Store) -> str:
@@ -91,17 +91,14 @@ def _pod(
                 "image": cluster.image,
                 "command": restore.etcdutl(first.name, first.peer_url, record.token, _bump(record)),
                 "volumeMounts": [data_mount()],
-                "securityContext": CONFINED,
+                "securityContext": RESTRICTED_CONTAINER,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
                 **resources(cluster),
             },
         ],
         "containers": [_ours("finish", environment, operator_image, []) | resources(cluster)],
         "volumes": [
-            {
-                "name": naming.DATA_VOLUME,
-                "persistentVolumeClaim": {"claimName": f"{naming.DATA_VOLUME}-{first.name}"},
-            },
+            volume_job.data_volume(first.name),
             *_store_volumes(store),
         ],
         **placement(cluster),
@@ -121,23 +118,13 @@ def _environment(
         first.member_id, record.cluster_id, store, version, field, _bump(record)
     )
     return [
-        {"name": "POD_NAME", "value": first.name},
-        downward("POD_UID", "metadata.uid"),
-        {"name": "POD_IP", "value": "127.0.0.1"},
-        {"name": "START_SETTINGS", "value": start_settings(cluster, record.epoch)},
+        *volume_job.environment(cluster, first.name, record.epoch),
         {"name": "RESTORE", "value": unexpanded(told)},
     ]
 
 
 def _ours(name: str, environment: list[Manifest], image: str, mounts: list[Manifest]) -> Manifest:
-    return {
-        "name": name,
-        "image": image,
-        "command": ["python3", "-m", "etcd_operator.restore", name],
-        "env": environment,
-        "volumeMounts": [data_mount(), *mounts],
-        "securityContext": CONFINED,
-    }
+    return volume_job.container("etcd_operator.restore", name, environment, image, *mounts)
 
 
 def _store_volumes(store: Store) -> list[Manifest]:

@@ -9,7 +9,8 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import Need
 from etcd_stateful.manifests.common import Manifest, metadata
-from etcd_stateful.records import Bootstrap, dump_bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.bootstrap_json import dump_bootstrap
 
 KEY = "key"
 BOOTSTRAP = "bootstrap"

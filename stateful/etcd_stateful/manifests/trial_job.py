@@ -22,8 +22,9 @@ from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
 from etcd_stateful.backup.plan import Run, trial_of
 from etcd_stateful.manifests.backup_job import CONTAINER, job, order
-from etcd_stateful.manifests.common import REUSING, Manifest, pod_failure_policy, unexpanded
-from etcd_stateful.manifests.statefulset import CONFINED
+from etcd_stateful.manifests.common import Manifest
+from etcd_stateful.manifests.jobs import REUSING, pod_failure_policy, unexpanded
+from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER
 
 FETCH: Final = "fetch"
 ETCDUTL: Final = "etcdutl"
@@ -79,7 +80,7 @@ def _before(backup: EtcdBackup, told: Order, ours: Manifest, image: str) -> list
     of_etcd = {
         "image": image,
         "volumeMounts": [_mount()],
-        "securityContext": CONFINED,
+        "securityContext": RESTRICTED_CONTAINER,
         "resources": dict(backup.pod.resources or _ETCD),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import changes, roster, space
-from etcd_stateful.membership.observation import Alarm, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import DisarmAlarm, Hold, Step
+from etcd_stateful.observed.members import Alarm
 
 
 def disarm(seen: Observation) -> Step | None:
+    """The next alarm to take back."""
     if seen.etcd is None or not seen.etcd.members:
         return None
     why = ((alarm, _why_over(seen, alarm)) for alarm in seen.alarms)

@@ -20,7 +20,6 @@ from typing import Final
 
 from etcd_stateful.api.auth import ROOT, Auth, Permission, User
 from etcd_stateful.certificates import operator_secret
-from etcd_stateful.made import NO_ACCOUNTS, Accounts
 from etcd_stateful.membership import changes, links
 from etcd_stateful.membership.accounts import (
     AddRole,
@@ -39,6 +38,7 @@ from etcd_stateful.membership.accounts import (
 )
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Step, Wait, WriteBootstrap
+from etcd_stateful.records.accounts import NO_ACCOUNTS, Accounts
 
 UNUSABLE: Final = "AuthSecretUnusable"
 PASSWORDLESS: Final = "UserWithoutPassword"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from etcd_stateful import naming
 from etcd_stateful.membership import going_back, roll, roster
-from etcd_stateful.membership.observation import Observation, Pod, is_latched
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Step, Wait
+from etcd_stateful.observed.pods import Pod
 
 
 def every_pod_serves(seen: Observation) -> Step | None:
+    """Waits for the pod that holds up the others; None once all pods and all voters serve."""
     idle = _for_the_next_image(seen)
     waits = [
         (ordinal, pod)
         for ordinal in range(seen.replicas)
-        if (pod := seen.pod(ordinal)) is None or not pod.ready or pod.deleting
+        if (pod := seen.pod(ordinal)) is None or not pod.takes_traffic
         if ordinal not in idle
     ]
     if not waits:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 from etcd_stateful import naming
 from etcd_stateful.membership import survivor
-from etcd_stateful.membership.beginning import has_spent_ticket
-from etcd_stateful.membership.bootstrap import may_adopt
-from etcd_stateful.membership.observation import Observation, Pod, is_latched, recorded
+from etcd_stateful.membership.attempts import has_spent_ticket
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
-from etcd_stateful.ticket import Finding
+from etcd_stateful.membership.tickets import may_adopt
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.start.ticket import Finding
 
 
 def cannot_form(seen: Observation) -> Step | None:
@@ -24,7 +25,7 @@ def cannot_form(seen: Observation) -> Step | None:
     bootstrap = recorded(seen)
     size = len(bootstrap.members)
     spent = [pod.name for pod in seen.pods if has_spent_ticket(seen, pod)]
-    left = [pod.name for pod in seen.pods if pod.etcd_started and not pod.in_start]
+    left = [pod.name for pod in seen.pods if pod.runs_etcd]
     if bootstrap.latched or not left or size - len(spent) > size // 2:
         return None
     what = "claims and pods" if seen.cluster.durable else "pods"
@@ -47,15 +48,11 @@ def _asked_for(seen: Observation) -> Iterator[Pod]:
 
 
 def _finding(seen: Observation, pod: Pod) -> Step | None:
-    finding = _found(pod)
+    finding = pod.finding
     if finding and finding.found == "foreign-data" and not may_adopt(seen, pod, finding):
         return _foreign_data(seen, pod, finding)
     damage = finding.detail if finding and finding.found == "damaged" else pod.damage
     return _damaged(seen, pod, damage) if not pod.tried_again else None
-
-
-def _found(pod: Pod) -> Finding | None:
-    return pod.answer.finding if pod.in_start and pod.answer else None
 
 
 def _damaged(seen: Observation, pod: Pod, damage: str) -> Step | None:
@@ -77,9 +74,8 @@ def tried_again(seen: Observation) -> Step | None:
 def unreadable(seen: Observation) -> Step | None:
     """Asked after all that a human has to do: a volume may be readable again by itself."""
     for pod in _asked_for(seen):
-        finding = _found(pod)
-        if finding and finding.found == "unreadable":
-            return Wait(f"pod {pod.name}: its volume cannot be read: {finding.detail}")
+        if pod.finding and pod.finding.found == "unreadable":
+            return Wait(f"pod {pod.name}: its volume cannot be read: {pod.finding.detail}")
     return None
 
 
@@ -125,4 +121,5 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
 
 
 def unformed(seen: Observation) -> Step | None:
+    """Every pod serves, and no linearizable answer has been seen yet."""
     return None if is_latched(seen) else Wait("a quorum to answer for the first time")

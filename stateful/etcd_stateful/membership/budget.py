@@ -10,7 +10,8 @@ from __future__ import annotations
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.disruption_budget import disruption_budget, least_of
 from etcd_stateful.membership import replicas, roster
-from etcd_stateful.membership.observation import Live, Observation, recorded
+from etcd_stateful.membership.observation import Observation, recorded
+from etcd_stateful.observed.objects import Live
 
 
 def manifest(seen: Observation) -> Manifest:

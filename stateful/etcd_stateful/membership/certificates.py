@@ -19,13 +19,8 @@ from etcd_stateful import naming
 from etcd_stateful.api.tls import Links
 from etcd_stateful.certificates import Need, Role, managed, provided, renewed_at
 from etcd_stateful.manifests.put_off import CERTIFICATE
-from etcd_stateful.membership import beginning, inplace, roster, rotation, trusted
-from etcd_stateful.membership.observation import (
-    Certificate,
-    Certificates,
-    Observation,
-    is_latched,
-)
+from etcd_stateful.membership import attempts, in_place_request, roster, rotation, trusted
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import (
     ApplyChild,
     CreateJob,
@@ -39,6 +34,7 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.certificates import Certificate, Certificates
 
 UNUSABLE: Final = "CertificatesUnusable"
 
@@ -64,7 +60,7 @@ def needed_of_users(seen: Observation) -> tuple[Need, ...]:
     cluster is still all of them."""
     listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
     used = [*(pod.ordinal for pod in seen.pods), *(one for one in listed if one is not None)]
-    used += inplace.ordinals(seen)
+    used += in_place_request.ordinals(seen)
     members = max([seen.cluster.size, seen.replicas, *(one + 1 for one in used)])
     return provided(seen.cluster, min(members, naming.MAX_SIZE))
 
@@ -124,7 +120,7 @@ def besides(held: Hold, step: Step) -> Step:
 
 def _before_the_latch(seen: Observation) -> Hold | None:
     held = None if is_latched(seen) else unusable(seen)
-    edited = beginning.in_words(seen) if held else ""
+    edited = attempts.in_words(seen) if held else ""
     return replace(held, message=f"{held.message}. {edited}") if held and edited else held
 
 

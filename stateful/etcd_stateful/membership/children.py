@@ -16,10 +16,11 @@ from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import network_policy
 from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.services import client_service, headless_service
-from etcd_stateful.manifests.statefulset import epoch_in, levels_in, stateful_set, version_of
+from etcd_stateful.manifests.start_settings import epoch_in, levels_in
+from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, budget, issued, replicas
-from etcd_stateful.membership.observation import Live, Observation, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     ApplyChild,
     IssueCertificate,
@@ -29,6 +30,7 @@ from etcd_stateful.membership.steps import (
     TouchStatefulSet,
     Wait,
 )
+from etcd_stateful.observed.objects import Live
 
 _OfSecret = IssueCertificate | TakeCertificate | RotateAuthority
 Postponable = ApplyChild | TouchStatefulSet | _OfSecret
@@ -46,6 +48,7 @@ def vital(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
 
 
 def lesser(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
+    """What members form and serve without, as far as it is due yet."""
     if seen.operator is not None:
         yield seen.network_policy, network_policy(seen.cluster, seen.operator)
     if is_latched(seen):

@@ -10,13 +10,14 @@ from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
+from etcd_stateful.jobs.restore import FIELD
 from etcd_stateful.manifests.restore_job import made_of, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
 from etcd_stateful.membership import bootstrap, survivor
-from etcd_stateful.membership.observation import Claim, Job, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hold, Step, Wait
-from etcd_stateful.records import Bootstrap
-from etcd_stateful.restore import FIELD
+from etcd_stateful.observed.objects import Claim, Job
+from etcd_stateful.records.bootstrap import Bootstrap
 
 UNPULLABLE: Final = "its image of the operator cannot be had, and there is another by now"
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from etcd_stateful.membership import roster, survivor
 from etcd_stateful.membership.bootstrap import running_version
-from etcd_stateful.membership.observation import Job, Observation, Pod, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold, Step, Wait, WriteBootstrap
 from etcd_stateful.membership.upgrade import (
@@ -27,6 +27,8 @@ from etcd_stateful.membership.upgrade import (
     version_before,
     write,
 )
+from etcd_stateful.observed.objects import Job
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.versions import Version
 
 FAILS: Final = "VersionFails"

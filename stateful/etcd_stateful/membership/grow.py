@@ -7,12 +7,14 @@ replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, 
 from __future__ import annotations
 
 from etcd_stateful.membership import budget, changes, larger, links, retries, roll, roster, upgrade
-from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberAddLearner, Step, Wait
+from etcd_stateful.observed.pods import Pod
 
 
 def lowest(seen: Observation) -> Step | None:
+    """Adds a learner at the lowest vacant ordinal that can have one (I2)."""
     if able := _able(seen):
         due = [seat for seat in able if _is_due(seen, seat)]
         return _add(seen, due[0]) if due else _rests(able[0])

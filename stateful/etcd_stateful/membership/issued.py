@@ -27,15 +27,11 @@ from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.membership import trusted
 from etcd_stateful.membership.certificates import UNUSABLE, is_left, lacking, trusted_by_pods
-from etcd_stateful.membership.observation import (
-    Certificate,
-    Issued,
-    Live,
-    Observation,
-    is_latched,
-)
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rotation import KUBELET_SECONDS, is_at_rest
 from etcd_stateful.membership.steps import Hold, Step, TakeCertificate, Wait
+from etcd_stateful.observed.certificates import Certificate, Issued
+from etcd_stateful.observed.objects import Live
 
 MISSING: Final = "CertManagerMissing"
 

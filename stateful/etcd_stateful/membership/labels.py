@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import roster
-from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.pods import Pod
 
 
 def due(seen: Observation) -> list[tuple[Pod, str]]:

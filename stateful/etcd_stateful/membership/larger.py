@@ -19,8 +19,9 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.api.quantity import is_less, parse_quantity, same_quantity
-from etcd_stateful.membership.observation import Claim, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import ExpandClaim, Hold, Step, Wait
+from etcd_stateful.observed.objects import Claim
 
 ROOM: Final = 2
 """Times its size that a database needs while a member fetches a snapshot of it."""

@@ -9,10 +9,12 @@ from typing import Final
 
 from etcd_stateful.membership import budget, changes, replace, roster
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Member, Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roll import CRASH_SECONDS
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import MemberPromote, Step, Wait
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.pods import Pod
 
 STUCK_SECONDS: Final = 600.0
 """How old the pod of a learner is that holds up the replacement of a lost voter no longer. It may
@@ -20,6 +22,7 @@ only be slow; so it is given up for another's sake, and that once: then nobody i
 
 
 def promote_or_drop(seen: Observation) -> Step | None:
+    """Promotes the learner once it has caught up, or takes it off the list (I2)."""
     seat = roster.learner(seen)
     if seat is None or seat.member is None:
         return None
@@ -73,7 +76,7 @@ def _who_waits(seen: Observation) -> str:
 
 def _has_started(pod: Pod | None) -> bool:
     """Whether its silence may be of this moment alone; it may have copied nearly all by now."""
-    return bool(pod and pod.etcd_started and not (pod.in_start or pod.crashing or pod.is_stuck))
+    return bool(pod and pod.runs_etcd and not (pod.crashing or pod.is_stuck))
 
 
 def _is_ready(seen: Observation, seat: Seat) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.membership.observation import Observation, recorded
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 
 MANY: Final = 200
 """Entries, some 18 KB. Below that all are kept: they tell what has happened."""

@@ -7,8 +7,9 @@ beside it: it holds until a human names the old cluster's UID, to adopt its data
 from __future__ import annotations
 
 from etcd_stateful.membership import replicas
-from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import DeleteClaim, Hold, Step, Wait
+from etcd_stateful.observed.objects import Claim
 
 
 def left_behind(seen: Observation) -> tuple[Claim, ...]:

@@ -14,8 +14,11 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT, MANAGED, PLAINTEXT, Levels, Link, Links
 from etcd_stateful.manifests.statefulset import links_of
-from etcd_stateful.membership.observation import Live, Member, Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Step
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.objects import Live
+from etcd_stateful.observed.pods import Pod
 
 
 def settled(seen: Observation) -> Observation:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from etcd_stateful.membership.observation import Member, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat, had_ticket, never_ticketed
+from etcd_stateful.observed.members import Member
 
 
 def why_lost(seen: Observation, seat: Seat) -> str:
@@ -52,7 +53,7 @@ def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
     """Its pod just ran, on data that this member never made: a volume that had been away is back,
     and the member that the data belongs to was removed meanwhile."""
     pod, held = seat.pod, seat.record
-    if pod is None or not pod.etcd_started or pod.in_start or seat.answers:
+    if pod is None or not pod.runs_etcd or seat.answers:
         return ""
     unused = never_ticketed(seen, member, held)
     other = {held.member_id if held else 0, pod.ran_as} - {0, member.member_id}

@@ -1,8 +1,8 @@
 """Decides the one next step of a cluster from what is observed, and from nothing else.
 
-`decide` asks a list of questions in order of priority; the first that has an answer wins. An
-operator that is killed after any step and started again asks them anew and goes on. The chains of
-steps of each operation, each in its own module, come out of this order.
+`decide` asks the questions at the end of this module, in order of priority; the first that has an
+answer wins. An operator that is killed after any step and started again asks them anew and goes on.
+The chains of steps of each operation, each in its own module, come out of this order.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import (
     alarms,
+    attempts,
     authentication,
     awaited,
-    beginning,
     blocked,
     bootstrap,
     certificates,
@@ -27,6 +27,7 @@ from etcd_stateful.membership import (
     filling,
     going_back,
     grow,
+    in_place,
     issued,
     larger,
     learner,
@@ -35,7 +36,6 @@ from etcd_stateful.membership import (
     quorum,
     recovery,
     replace,
-    replacement,
     replicas,
     restore,
     roll,
@@ -45,16 +45,12 @@ from etcd_stateful.membership import (
     space,
     stalled,
     switch,
+    tickets,
     upgrade,
 )
-from etcd_stateful.membership.observation import (
-    Foreign,
-    Live,
-    Observation,
-    is_latched,
-    recorded,
-)
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
+from etcd_stateful.observed.objects import Foreign, Live
 
 Question = Callable[[Observation], Step | None]
 
@@ -175,7 +171,7 @@ def _version_unclear(seen: Observation) -> bool:
     if seen.replicas < replicas.on_record(recorded(seen)):
         return False  # the missing pods come first: nobody else might ever tell
     pods = [seen.pod(ordinal) for ordinal in range(seen.replicas)]
-    ready = all(pod and pod.ready and not pod.deleting for pod in pods)
+    ready = all(pod and pod.takes_traffic for pod in pods)
     return ready and (seen.etcd is None or awaited.every_voter_serves(seen) is not None)
 
 
@@ -254,51 +250,69 @@ def _unknown_members(seen: Observation) -> Step | None:
 
 
 _QUESTIONS: Final[tuple[Question, ...]] = (
+    # Nothing is written to a cluster that goes or is paused, nor to what is another owner's (I10).
     _deleting,
     _paused,
     _names_taken,
+    # What this cluster is. All that follows reads the record, so nothing begins without it, nor
+    # beside the data of another cluster (I11).
     leftovers.before_anything,
     bootstrap.secret,
     bootstrap.one_cluster,
-    beginning.as_edited,
+    attempts.as_edited,
+    # A record and a StatefulSet that do not fit each other, before a template is made by either.
     _predecessors,
     switch.as_run,
     upgrade.as_run,
+    # What pods mount, before the pods.
     _Edits(rotation.turn),
     _asked_of_issuer,
     issued.go_on,
     certificates.of_members,
+    # What is left of removed members and of Jobs, before a pod comes that would take it up.
     filling.late,
     leftovers.of_removed_members,
+    # Back from an upgrade that failed. Before the template, and before all that needs a quorum: the
+    # version may be why there is none.
     _Edits(going_back.go_back),
     going_back.cross,
+    # The objects of the cluster. Replicas first, or a lost StatefulSet would come back with pods of
+    # removed members (I5); the version before the rest of an edit.
     _Starts(replicas.keep),
     _children,
     _Starts(stalled.wake),
     _Edits(_version_first),
     larger.next_claim,
+    # Data put on a volume while no pod may run: a restore, a restore in place, a recovery.
     restore.carry_out,
-    replacement.go_on,
+    in_place.go_on,
     certificates.of_clients,
     recovery.carry_out,
+    # Starts. The latch before tickets: none of kind `new` goes out once a quorum has answered (I4).
     leftovers.damaged,
-    beginning.without_backup,
+    attempts.without_backup,
     bootstrap.latch,
     recovery.decline,
-    _Starts(bootstrap.tickets),
+    _Starts(tickets.hand_out),
     upgrade.tried,
-    beginning.another_attempt,
+    # No ticket is due, and it has not formed, or runs a version that nobody knows to be its own.
+    attempts.another_attempt,
     blocked.cannot_form,
-    beginning.look_again,
+    attempts.look_again,
     _Edits(upgrade.try_another),
+    # Ways out for pods that do not serve. None of them needs a quorum.
     _tls_back,
     roll.unready,
     recovery.refused,
-    replacement.settle,
-    replacement.meanwhile,
+    in_place.settle,
+    in_place.meanwhile,
+    # From here on there is a member list that a quorum agrees on, and all members on it are ours.
+    # A denial first: members that answer nobody without a name look like none.
     authentication.denied,
     _no_quorum,
     _unknown_members,
+    # The membership, one change at a time (I2): first what is half-way, then members that are lost,
+    # and only then the size that the spec asks for.
     learner.promote_or_drop,
     replace.lost_voter,
     replace.remains,
@@ -309,13 +323,16 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     shrink.highest,
     grow.lowest,
     replace.not_replaceable,
+    # Pods that do not serve hold up all that follows. What a human has to mend is told before what
+    # may pass by itself.
     blocked.starts,
     blocked.tried_again,
     blocked.unreadable,
-    beginning.not_taken,
+    attempts.not_taken,
     alarms.undecided,
     awaited.every_pod_serves,
     blocked.unformed,
+    # All members serve: now one may be restarted (I8), and what can wait is done.
     switch.addresses,
     _Edits(roll.next_pod),
     _Edits(upgrade.finish),
@@ -323,10 +340,11 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _Edits(upgrade.go_on),
     _Edits(switch.go_on),
     space.reclaim,
+    # Nothing is left to do. What the spec asks for in vain, and what is still awaited, is told.
     space.full,
     _lesser_name_taken,
     upgrade.impossible,
-    replacement.awaited,
+    in_place.awaited,
     recovery.not_needed,
     certificates.authority_lost,
     issued.held,
@@ -339,3 +357,4 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     space.awaited,
     roll.not_looked_at,
 )
+"""The table of contents of the operator: the order is the design, and each group says why."""

@@ -9,7 +9,7 @@ from etcd_stateful.membership import budget, replicas, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold, Step, Wait
-from etcd_stateful.records import FIRST_EPOCH
+from etcd_stateful.records.bootstrap import FIRST_EPOCH
 
 MOMENT_SECONDS: Final = 120.0
 """From the making of a pod to an etcd in it that leads itself, its image pulled and all."""
@@ -77,7 +77,7 @@ def _of_the_version(seen: Observation) -> Iterator[str]:
 def _is_seen_to_serve(every: list[Seat]) -> bool:
     """A pod is Ready by a read that took a quorum. So one that the operator alone does not hear, or
     not for a moment, is no proof of a loss, whatever other ordinals wait to be grown."""
-    ready = (seat for seat in every if seat.pod and seat.pod.ready and not seat.pod.deleting)
+    ready = (seat for seat in every if seat.pod and seat.pod.takes_traffic)
     return any(seat.status is None or seat.status.leader_id for seat in ready)
 
 

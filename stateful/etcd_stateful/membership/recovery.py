@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.manifests.recovery_job import made_of, recovery_job
 from etcd_stateful.membership import bootstrap, filling, going_back, roster, survivor
-from etcd_stateful.membership.observation import Claim, Job, Observation, Pod, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     CreateJob,
     DeleteClaim,
@@ -30,6 +30,9 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.objects import Claim, Job
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records import bootstrap as records
 
 
 def carry_out(seen: Observation) -> Step | None:

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import replicas
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.versions import Version
 
 
@@ -57,6 +58,7 @@ def _on_record(seen: Observation) -> Iterator[tuple[str, int]]:
 
 
 def pods_that_answer_with(seen: Observation, ids: Collection[int]) -> list[str]:
+    """Names of the pods whose etcd answers with one of these cluster IDs."""
     served = {at: status.cluster_id for at, status in seen.statuses.items()}
     said = {**seen.strangers, **served}
     return [naming.pod(seen.cluster.name, at) for at in sorted(said) if said[at] in ids]

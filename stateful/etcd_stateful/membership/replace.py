@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from etcd_stateful.membership import changes, leftovers, roster
 from etcd_stateful.membership.loss import is_outvoted, why_lost
-from etcd_stateful.membership.observation import Claim, Observation, Pod, recorded
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeleteClaim, DeletePod, Hold, Step, Wait
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import Pod
 
 
 def lost_voter(seen: Observation) -> Step | None:
@@ -72,7 +74,7 @@ def _again(seen: Observation, seat: Seat, pod: Pod) -> Step | None:
 
 def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Step | None:
     """A claim whose volume no new member can start on; an empty one is taken as it is."""
-    runs = pod.etcd_started and not pod.in_start
+    runs = pod.runs_etcd
     spoilt = pod.node_gone or claim.phase == "Lost" or seat.found == "damaged"
     if not (runs or spoilt or _is_of_before(seen, claim, pod)):
         return None
@@ -90,7 +92,7 @@ def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Ste
 def _is_of_before(seen: Observation, claim: Claim, pod: Pod) -> bool:
     """What a recovery would have deleted, had the Secret not been lost in the middle of it. Of any
     other cluster it is not in the way: others are grown beside it."""
-    finding = pod.answer.finding if pod.in_start and pod.answer else None
+    finding = pod.finding
     held, now = claim.own_record, recorded(seen).epoch
     found = finding.epoch if finding and finding.found == "foreign-data" else None
     is_meant = held is not None and found is not None and held.epoch == found < now

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from etcd_stateful import naming
 from etcd_stateful.membership import roster, survivor
-from etcd_stateful.membership.observation import Claim, Observation, recorded
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import Step, WriteBootstrap
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.records.bootstrap import Bootstrap
 
 
 def wanted(seen: Observation) -> int:

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful import records
 from etcd_stateful.api.source import Source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.membership import filling, leftovers, origin
+from etcd_stateful.membership import bootstrap_source, filling, leftovers
 from etcd_stateful.membership.filling import Failed, Filling
-from etcd_stateful.membership.observation import Claim, Observation, recorded
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import (
     Hold,
     RecordMember,
@@ -26,7 +25,9 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
 
 
 def carry_out(seen: Observation) -> Step | None:
@@ -53,7 +54,7 @@ def _fill(seen: Observation, source: Source) -> Step:
         return step
     if claim.record is not None:
         return _failed(seen, f"claim {claim.name} holds another member's data")
-    store = origin.place(seen, source)
+    store = bootstrap_source.place(seen, source)
     return _run(seen, claim, store) if isinstance(store, Store) else store
 
 
@@ -73,7 +74,7 @@ def _with_another_version(seen: Observation) -> Step | None:
 
 
 def _run(seen: Observation, claim: Claim, store: Store) -> Step:
-    whose = origin.whose(seen)
+    whose = bootstrap_source.whose(seen)
     step = filling.by_job(seen, claim, Filling(recorded(seen), store, whose))
     if isinstance(step, Failed):
         return _failed(seen, step.why)

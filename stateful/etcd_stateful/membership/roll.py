@@ -11,9 +11,10 @@ from typing import Final
 
 from etcd_stateful.membership import changes, going_back, retries, roster
 from etcd_stateful.membership.bootstrap import as_running, is_of_before
-from etcd_stateful.membership.observation import Observation, Pod, is_latched
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
+from etcd_stateful.observed.pods import Pod
 
 SPARING: Final = 3
 """The least number of members that can do without one."""

@@ -12,15 +12,11 @@ from functools import lru_cache
 from typing import Final
 
 from etcd_stateful import naming
-from etcd_stateful.membership.observation import (
-    Claim,
-    Member,
-    MemberStatus,
-    Observation,
-    Pod,
-    recorded,
-)
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.membership.observation import Observation, recorded
+from etcd_stateful.observed.members import Member, MemberStatus
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records.member import MemberRecord
 
 CAUGHT_UP: Final = 0.9
 """etcd's own measure for a learner that may be promoted (`readyPercentThreshold`)."""
@@ -72,15 +68,13 @@ class Seat:
     @property
     def waits_empty(self) -> bool:
         """`start` says, authenticated, that there is no data on the volume."""
-        return self.found == "no-data"
+        return self.pod is not None and self.pod.waits_empty
 
     @property
     def found(self) -> str:
         """What `start` says of the volume; empty where it does not wait in this pod."""
-        pod = self.pod
-        if pod is None or pod.deleting or not pod.in_start or pod.answer is None:
-            return ""
-        return pod.answer.finding.found
+        finding = self.pod.finding if self.pod else None
+        return finding.found if finding else ""
 
 
 def seats(seen: Observation) -> tuple[Seat, ...]:
@@ -168,6 +162,7 @@ def unknown_members(seen: Observation) -> tuple[Member, ...]:
 
 
 def voters(seen: Observation) -> list[Seat]:
+    """By ordinal, lowest first."""
     return [seat for seat in seats(seen) if seat.is_voter]
 
 
@@ -177,10 +172,12 @@ def named(seen: Observation, name: str) -> Seat | None:
 
 
 def learner(seen: Observation) -> Seat | None:
+    """The one learner; etcd allows no second (I2)."""
     return next((seat for seat in seats(seen) if seat.is_learner), None)
 
 
 def quorum(size: int) -> int:
+    """How many of so many voters decide."""
     return size // 2 + 1
 
 

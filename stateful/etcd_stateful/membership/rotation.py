@@ -25,16 +25,11 @@ from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.manifests.tls import trust_in
 from etcd_stateful.membership import bootstrap, roll, roster, upgrade
 from etcd_stateful.membership.links import rendered as rendered_links
-from etcd_stateful.membership.observation import (
-    Certificate,
-    Observation,
-    Pod,
-    Stage,
-    is_latched,
-    recorded,
-)
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import RotateAuthority, Step, Turn
+from etcd_stateful.observed.certificates import Certificate, Stage
+from etcd_stateful.observed.pods import Pod
 
 KUBELET_SECONDS: Final = 180.0
 """In which every kubelet has brought an altered Secret into its pods; they take up to some 100."""

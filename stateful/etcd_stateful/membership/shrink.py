@@ -13,6 +13,7 @@ from etcd_stateful.membership.steps import Step, Wait
 
 
 def highest(seen: Observation) -> Step | None:
+    """Takes the voter of the highest ordinal off the list, if the others keep a quorum (I1)."""
     size, voters = seen.cluster.size, roster.voters(seen)
     if not voters or voters[-1].ordinal < size:
         return None

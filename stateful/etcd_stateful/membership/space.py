@@ -20,11 +20,12 @@ from __future__ import annotations
 from typing import Final
 
 from etcd_stateful.api.quantity import parse_quantity
+from etcd_stateful.jobs.restore import LOG_BYTES
 from etcd_stateful.membership import bootstrap, certificates, changes, roll, roster
-from etcd_stateful.membership.observation import MemberStatus, Observation
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Defragment, Hold, Step, Wait
-from etcd_stateful.restore import LOG_BYTES
+from etcd_stateful.observed.members import MemberStatus
 
 MIB: Final = 1024**2
 

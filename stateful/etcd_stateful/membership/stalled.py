@@ -15,6 +15,7 @@ from etcd_stateful.membership.steps import Step, TouchStatefulSet
 
 
 def wake(seen: Observation) -> Step | None:
+    """Touches the StatefulSet, once its controller has been late for a while (`seen.stalled`)."""
     if not seen.stalled or seen.stateful_set is None or not children.may_touch(seen):
         return None
     metadata = seen.stateful_set["metadata"]

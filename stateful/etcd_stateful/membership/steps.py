@@ -11,9 +11,13 @@ from typing import Literal, Self
 from etcd_stateful import naming
 from etcd_stateful.certificates import Need
 from etcd_stateful.membership.accounts import Change
-from etcd_stateful.membership.observation import Alarm, Claim, Job, Observation, Pod
-from etcd_stateful.records import Bootstrap, MemberRecord
-from etcd_stateful.ticket import Ticket
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.observed.objects import Claim, Job
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.member import MemberRecord
+from etcd_stateful.start.ticket import Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +235,16 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Leader(Voter):
+    """The leader, by its address and IDs, with the voters that serve beside it."""
+
     others: tuple[Voter, ...] = field(default=(), compare=False)
     """Who serves beside it, to be asked where it only believes itself to be cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberAddLearner:
+    """Add a member without a vote."""
+
     leader: Leader
     peer_url: str
     reason: str
@@ -256,6 +264,8 @@ class MemberUpdate:
 
 @dataclass(frozen=True, slots=True)
 class MemberPromote:
+    """Make the learner a voter."""
+
     leader: Leader
     member_id: int
     reason: str
@@ -263,6 +273,8 @@ class MemberPromote:
 
 @dataclass(frozen=True, slots=True)
 class MemberRemove:
+    """Take a member off the list; nothing brings that ID back."""
+
     leader: Leader
     member_id: int
     reason: str
@@ -309,6 +321,8 @@ class EnableDowngrade:
 
 @dataclass(frozen=True, slots=True)
 class CancelDowngrade:
+    """Take back what etcd's downgrade API was told."""
+
     leader: Leader
     reason: str
 

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import inplace, roster
-from etcd_stateful.membership.observation import Claim, Observation, Pod, is_latched, recorded
+from etcd_stateful.membership import in_place_request, roster
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.observed.pods import Pod
 
 
 def asked_for(seen: Observation) -> Recovery | None:
@@ -46,7 +48,7 @@ def halted(seen: Observation) -> bool:
     record = seen.bootstrap
     if record is None or not record.latched:
         return bool(record and record.restoring)
-    return bool(record.survivor) or inplace.halted(seen) or accepted(seen) is not None
+    return bool(record.survivor) or in_place_request.halted(seen) or accepted(seen) is not None
 
 
 def is_looked_at(seen: Observation) -> bool:

@@ -23,7 +23,6 @@ from dataclasses import replace
 from typing import Final
 
 from etcd_stateful.api.tls import Level, Levels, Links
-from etcd_stateful.made import NO_ACCOUNTS
 from etcd_stateful.membership import certificates, changes, links, roster, rotation
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
@@ -35,7 +34,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.records.accounts import NO_ACCOUNTS
+from etcd_stateful.records.member import MemberRecord
 
 _WAITS: Final = Wait("everything else to be done; then TLS is changed as spec.TLS asks")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etcd_stateful.records import Bootstrap, FirstMember, MemberRecord
-from etcd_stateful.successor import Successor
+from etcd_stateful.records.bootstrap import Bootstrap, FirstMember
+from etcd_stateful.records.member import MemberRecord
+from etcd_stateful.records.successor import Successor
 
 
 def to_be(record: Bootstrap, taking: Successor) -> Bootstrap:

@@ -13,8 +13,10 @@ from etcd_stateful import certificates as needs
 from etcd_stateful.api.tls import Level, Trust
 from etcd_stateful.certificates import Need, managed, trust_of
 from etcd_stateful.membership import links
-from etcd_stateful.membership.observation import Certificate, Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.rotation import LinkName, find, link_of, rendered
+from etcd_stateful.observed.certificates import Certificate
+from etcd_stateful.observed.pods import Pod
 
 
 def running(seen: Observation, link: LinkName) -> list[Pod]:

@@ -18,13 +18,8 @@ from typing import Final
 
 from etcd_stateful.manifests.statefulset import version_of
 from etcd_stateful.membership import changes, roster
-from etcd_stateful.membership.bootstrap import running_version, waits_empty
-from etcd_stateful.membership.observation import (
-    MemberStatus,
-    Observation,
-    Pod,
-    recorded,
-)
+from etcd_stateful.membership.bootstrap import running_version
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
     EnableDowngrade,
@@ -33,6 +28,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
+from etcd_stateful.observed.members import MemberStatus
+from etcd_stateful.observed.pods import Pod
 from etcd_stateful.versions import Version, parse_version, reported_version
 
 _V3_ONLY: Final = (3, 6)
@@ -77,7 +74,7 @@ def _none_can_run(seen: Observation) -> bool:
         return False
     ran, now = seen.last_version, minor_of(running_version(seen))
     missing_counts = ran is None or minor_of(ran) != now or minor_of(target(seen)) == now
-    held = [pod for pod in seen.pods if not waits_empty(pod)]
+    held = [pod for pod in seen.pods if not pod.waits_empty]
     return bool(held) and all(
         pod.crashing or (pod.image_missing and missing_counts) for pod in held
     )

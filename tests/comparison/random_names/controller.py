@@ -23,7 +23,7 @@ from harness.api import PODS, SERVICES, ApiError, Json, Kind
 from urllib3.exceptions import HTTPError
 
 from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
-from etcd_stateful.membership.observation import EtcdView
+from etcd_stateful.observed.members import EtcdView
 from random_names import manifests
 from random_names.decide import (
     AddMember,

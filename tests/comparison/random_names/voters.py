@@ -12,7 +12,7 @@ from aetcd import rpc
 
 from etcd_operator.etcd.api import Endpoint
 from etcd_operator.etcd.client import GrpcEtcd
-from etcd_stateful.membership.observation import EtcdView, Member
+from etcd_stateful.observed.members import EtcdView, Member
 
 CALL_SECONDS: Final = 5.0
 

@@ -29,7 +29,7 @@ from etcd_operator.kube.client import Client
 from etcd_operator.kube.store import Store
 from etcd_operator.settings import Settings
 from etcd_operator.telemetry.metrics import Metrics
-from etcd_stateful.ticket import Answer, Receipt, Ticket
+from etcd_stateful.start.ticket import Answer, Receipt, Ticket
 from harness.api import KUBECONFIG, ApiError, Kind, Kube
 
 T = TypeVar("T")

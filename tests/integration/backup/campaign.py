@@ -40,7 +40,7 @@ from etcd_operator.backup import __main__ as entry  # noqa: E402
 from etcd_operator.backup import source as sources  # noqa: E402
 from etcd_operator.start.journal import Journal  # noqa: E402
 from etcd_stateful.backup.outcome import Stored  # noqa: E402
-from etcd_stateful.restore import BUMP, REFUSED_EXIT  # noqa: E402
+from etcd_stateful.jobs.restore import BUMP, REFUSED_EXIT  # noqa: E402
 
 REPORT = HERE / "report.json"
 ADDRESSES = 1000

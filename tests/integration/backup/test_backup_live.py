@@ -32,8 +32,8 @@ from etcd_stateful.api.stores import CHECKSUMS, Store
 from etcd_stateful.backup import manifest
 from etcd_stateful.backup import names as stored_names
 from etcd_stateful.backup import order as orders
+from etcd_stateful.backup.foreign_files import Others
 from etcd_stateful.backup.order import Order
-from etcd_stateful.backup.others import Others
 from etcd_stateful.backup.outcome import Failure, Removed, Stored
 from localkube.s3 import S3Server, free_port
 

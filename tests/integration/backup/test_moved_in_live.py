@@ -15,7 +15,7 @@ from test_restore_live import RAISED, STORE, TOKEN, Target, ctl, lived
 
 from etcd_operator.backup.__main__ import back_up
 from etcd_stateful.backup.outcome import Stored
-from etcd_stateful.restore import REFUSED_EXIT
+from etcd_stateful.jobs.restore import REFUSED_EXIT
 
 pytestmark = pytest.mark.integration
 

@@ -28,8 +28,8 @@ from etcd_operator.backup.__main__ import back_up
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import restore
 from etcd_stateful.backup.outcome import Stored
+from etcd_stateful.jobs import restore
 from localkube.s3 import S3Server
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ from pathlib import Path
 from etcd_operator.job_exit import exit_at_once
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start.journal import Journal
-from etcd_stateful.restore import parse_order
+from etcd_stateful.jobs.restore import parse_order
 order, journal = parse_order(os.environ), Journal("/dev/stderr", "restore")
 exit_at_once(run("fetch", order, Path(sys.argv[1]), journal, secret=sys.argv[2]))
 """

@@ -26,14 +26,16 @@ from etcd_operator.restore import finish as finishing
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import identity, marker, naming, restore
+from etcd_stateful import identity, naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import manifest
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.outcome import Stored
-from etcd_stateful.manifests.common import REUSING
-from etcd_stateful.restore import REFUSED_EXIT, Order
-from etcd_stateful.start_config import Settings
+from etcd_stateful.jobs import restore
+from etcd_stateful.jobs.restore import REFUSED_EXIT, Order
+from etcd_stateful.manifests.jobs import REUSING
+from etcd_stateful.start import marker
+from etcd_stateful.start.configuration import Settings
 
 pytestmark = pytest.mark.integration
 
@@ -221,7 +223,7 @@ from pathlib import Path
 from etcd_operator.job_exit import exit_at_once
 from etcd_operator.restore.__main__ import run
 from etcd_operator.start.journal import Journal
-from etcd_stateful.restore import parse_order
+from etcd_stateful.jobs.restore import parse_order
 order, journal = parse_order(os.environ), Journal("/dev/stderr", "restore")
 code = run("fetch", order, Path(sys.argv[2]), journal, stores=sys.argv[1])
 print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])

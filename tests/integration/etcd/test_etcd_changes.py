@@ -16,7 +16,6 @@ from etcd_operator.etcd.api import NoAnswer, Refused
 from etcd_operator.etcd.changes import change
 from etcd_operator.etcd.client import GrpcEtcd
 from etcd_operator.step_result import Declined, Done, Outdated, Uncertain
-from etcd_stateful.membership.observation import Alarm
 from etcd_stateful.membership.steps import (
     CancelDowngrade,
     DisarmAlarm,
@@ -27,6 +26,7 @@ from etcd_stateful.membership.steps import (
     MemberRemove,
     MoveLeader,
 )
+from etcd_stateful.observed.members import Alarm
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from minors import NEWEST, OLDEST, differing
 from etcd_operator.etcd import client
 from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused, Stranger
 from etcd_operator.etcd.client import GrpcEtcd
-from etcd_stateful.membership.observation import Alarm
+from etcd_stateful.observed.members import Alarm
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ from compared import NO_ANSWER, Looks
 
 from etcd_stateful import naming
 from etcd_stateful.membership import steps
-from etcd_stateful.ticket import Ticket
+from etcd_stateful.start.ticket import Ticket
 from model.world import faults, moves, tables, volume
 from model.world.actions import beginning, to_rest
 from model.world.etcd import Refused

@@ -26,9 +26,9 @@ from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
 from etcd_operator.etcd.changes import change
 from etcd_operator.etcd.client import GrpcEtcd, plaintext
 from etcd_operator.step_result import Declined, Done
-from etcd_stateful import ticket
 from etcd_stateful.membership import steps
-from etcd_stateful.membership.observation import EtcdView, MemberStatus
+from etcd_stateful.observed.members import EtcdView, MemberStatus
+from etcd_stateful.start import ticket
 
 T = TypeVar("T")
 

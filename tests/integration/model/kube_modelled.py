@@ -12,7 +12,8 @@ from etcd_modelled import at_rest
 
 from etcd_stateful import naming
 from etcd_stateful.membership import steps
-from etcd_stateful.records import Bootstrap, MemberRecord
+from etcd_stateful.records.bootstrap import Bootstrap
+from etcd_stateful.records.member import MemberRecord
 from model.world import faults, steps_held, tables
 from model.world.actions import beginning, edit, to_rest
 from model.world.etcd import Refused

@@ -40,7 +40,8 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.manifests.statefulset import stateful_set
 from etcd_stateful.membership import steps
-from etcd_stateful.records import MemberRecord, first_attempt
+from etcd_stateful.records.bootstrap import first_attempt
+from etcd_stateful.records.member import MemberRecord
 from model.world import tables
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

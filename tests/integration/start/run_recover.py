@@ -11,8 +11,8 @@ from pathlib import Path
 
 from etcd_operator.recover import __main__ as entry
 from etcd_operator.start.journal import Journal
-from etcd_stateful.recover import Order
-from etcd_stateful.start_config import Settings
+from etcd_stateful.jobs.recover import Order
+from etcd_stateful.start.configuration import Settings
 
 
 def main() -> int:

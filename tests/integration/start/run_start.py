@@ -11,7 +11,7 @@ from pathlib import Path
 
 from etcd_operator.start.journal import Journal
 from etcd_operator.start.process import Place, Start, exit_on_sigterm
-from etcd_stateful.start_config import Settings
+from etcd_stateful.start.configuration import Settings
 
 
 def main() -> int:

@@ -29,8 +29,9 @@ from start_helpers import KEY, Operator, listening
 from start_tls import Tls
 
 from etcd_operator.start.process import Place
-from etcd_stateful import identity, marker, naming, ticket, wal
-from etcd_stateful.start_config import Settings
+from etcd_stateful import identity, naming
+from etcd_stateful.start import marker, ticket, wal
+from etcd_stateful.start.configuration import Settings
 
 ROOT = Path(__file__).parents[3]
 BINARIES = Path(os.environ.get("ETCD_BIN_DIR", ROOT / "build/bin"))

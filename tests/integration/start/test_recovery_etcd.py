@@ -21,8 +21,8 @@ from start_pods import PATIENCE, ROOT, NoReply, Pod, World, eventually
 from etcd_operator.recover import files, finish, prepare
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful import marker, wal
-from etcd_stateful.recover import CONFIG, CONFIG_PATH, REFUSED_EXIT, Order
+from etcd_stateful.jobs.recover import CONFIG, CONFIG_PATH, REFUSED_EXIT, Order
+from etcd_stateful.start import marker, wal
 
 pytestmark = pytest.mark.integration
 

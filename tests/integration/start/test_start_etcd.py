@@ -15,7 +15,7 @@ from start_pods import PATIENCE, NoReply, Pod, World, eventually
 
 from etcd_operator.cluster import tickets
 from etcd_operator.cluster.tickets import TcpStart
-from etcd_stateful import ticket, wal
+from etcd_stateful.start import ticket, wal
 
 pytestmark = pytest.mark.integration
 

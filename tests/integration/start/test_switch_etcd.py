@@ -23,7 +23,7 @@ from start_tls import Tls
 from etcd_operator.etcd.api import Endpoint, NoAnswer, Refused
 from etcd_operator.etcd.client import GrpcEtcd
 from etcd_stateful import identity
-from etcd_stateful.membership.observation import EtcdView
+from etcd_stateful.observed.members import EtcdView
 
 pytestmark = pytest.mark.integration
 

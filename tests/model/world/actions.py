@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership.finality import is_final
+from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.steps import Hold, Step, Write
 from model.world import faults, rules, steps_held, tables
 from model.world.etcd import Refused

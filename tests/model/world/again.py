@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
+from etcd_stateful.observed.pods import Pod
 from model.world.moves import Broken
 
 

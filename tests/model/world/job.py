@@ -7,7 +7,7 @@ cluster by then shows only when it runs: until its marker is written nobody may.
 
 from __future__ import annotations
 
-from etcd_stateful import recover
+from etcd_stateful.jobs import recover
 from model.world import volume
 from model.world.state import (
     COMPLETE,

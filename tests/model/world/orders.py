@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from etcd_stateful import naming, recover
-from etcd_stateful.manifests.recovery_job import SURVIVOR
+from etcd_stateful import naming
+from etcd_stateful.jobs import recover
+from etcd_stateful.manifests.volume_job import SURVIVOR
 from model.world import tables
 from model.world.state import Job
 from model.world.tables import Json

@@ -14,7 +14,7 @@ from etcd_stateful import naming
 from etcd_stateful.membership import bootstrap, planner, replicas
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 
 CHECKED: Final = 1000
 

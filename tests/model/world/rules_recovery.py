@@ -11,7 +11,7 @@ from typing import Any
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.membership import steps
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.records.bootstrap import Bootstrap
 from model.world import orders, tables
 from model.world.state import (
     ETCD,

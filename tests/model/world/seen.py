@@ -13,20 +13,13 @@ from typing import Any, Final
 
 from etcd_stateful import naming
 from etcd_stateful.membership import stalled, survivor
-from etcd_stateful.membership.observation import (
-    Alarm,
-    Claim,
-    EtcdView,
-    Member,
-    MemberStatus,
-    Observation,
-    Pod,
-    Secret,
-    StartAnswer,
-)
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import Step
-from etcd_stateful.records import MemberRecord
+from etcd_stateful.observed.members import Alarm, EtcdView, Member, MemberStatus
+from etcd_stateful.observed.objects import Claim, Secret
+from etcd_stateful.observed.pods import Pod, StartAnswer
+from etcd_stateful.records.member import MemberRecord
 from model.world import again, job, quick, seen_job, tables, volume
 from model.world.state import (
     CRASH,

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from etcd_stateful import naming
-from etcd_stateful.membership.observation import Job, Observation
+from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.objects import Job
 from model.world import tables
 from model.world.state import COMPLETE, DELETING, FAILED, LEAVING, RUNS
 from model.world.state import Job as Made

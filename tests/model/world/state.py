@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from etcd_stateful.records import FIRST_EPOCH
+from etcd_stateful.records.bootstrap import FIRST_EPOCH
 
 MAX: Final = 7
 

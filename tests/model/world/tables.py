@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
-from etcd_stateful.records import FIRST_EPOCH, Bootstrap
+from etcd_stateful.records.bootstrap import FIRST_EPOCH, Bootstrap
 from etcd_stateful.versions import Version, parse_version
 
 Json = dict[str, Any]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from etcd_stateful import marker, naming, recover, start, wal
-from etcd_stateful.records import FIRST_EPOCH
-from etcd_stateful.start_config import Settings
-from etcd_stateful.ticket import Finding, Ticket
+from etcd_stateful import naming
+from etcd_stateful.jobs import recover
+from etcd_stateful.records.bootstrap import FIRST_EPOCH
+from etcd_stateful.start import marker, rules, wal
+from etcd_stateful.start.configuration import Settings
+from etcd_stateful.start.ticket import Finding, Ticket
 from model.world.state import LOG, UNREADABLE, Content, Job
 from model.world.tables import NAME, NAMESPACE, UID, ordinal_of
 
@@ -30,8 +32,8 @@ def settings(ordinal: int, epoch: int = FIRST_EPOCH) -> Settings:
 @functools.cache
 def finding(ordinal: int, content: Content | None, epoch: int = FIRST_EPOCH) -> Finding | None:
     """What `start` of a pod of that epoch reports of the volume; None when it just runs."""
-    found = start.inspect(settings(ordinal, epoch), _facts(ordinal, content))
-    return found.finding if isinstance(found, start.Wait) else None
+    found = rules.inspect(settings(ordinal, epoch), _facts(ordinal, content))
+    return found.finding if isinstance(found, rules.Wait) else None
 
 
 def take(
@@ -39,10 +41,10 @@ def take(
 ) -> Content | str:
     """The volume once `start` has taken the ticket, or why it does not."""
     facts = _facts(ordinal, content)
-    plan = start.accept(settings(ordinal, epoch), facts, challenge, ticket)
-    if isinstance(plan, start.Refusal):
+    plan = rules.accept(settings(ordinal, epoch), facts, challenge, ticket)
+    if isinstance(plan, rules.Refusal):
         return plan.why
-    assert isinstance(plan, start.Plan)
+    assert isinstance(plan, rules.Plan)
     assert plan.first is not None
     return Content(
         member=ticket.member_id,
@@ -74,16 +76,16 @@ def _bits(initial_cluster: str) -> int:
 
 
 @functools.cache
-def _facts(ordinal: int, content: Content | None) -> start.VolumeFacts:
+def _facts(ordinal: int, content: Content | None) -> rules.VolumeFacts:
     if content is None:
-        return start.VolumeFacts()
+        return rules.VolumeFacts()
     marked = None if content.aside else _marker(ordinal, content)
     if content.harm == UNREADABLE:
-        return start.VolumeFacts(problem="input/output error")
+        return rules.VolumeFacts(problem="input/output error")
     if not content.log:
-        return start.VolumeFacts(leftovers=True, marker=marked)
+        return rules.VolumeFacts(leftovers=True, marker=marked)
     head = _GARBLED if content.harm == LOG else log_head(content.member, content.cluster)
-    return start.VolumeFacts(heads=(head,), marker=marked)
+    return rules.VolumeFacts(heads=(head,), marker=marked)
 
 
 def _marker(ordinal: int, content: Content) -> bytes:

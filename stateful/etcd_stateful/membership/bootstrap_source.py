@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful import naming, records
+from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.source import BackupRef, Source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.named import Chosen, resolved
+from etcd_stateful.backup.reference import Chosen, resolved
+from etcd_stateful.jobs.restore import bump_at
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import CreateSecret, Hold, Step, Wait, WriteBootstrap
-from etcd_stateful.records import Bootstrap
-from etcd_stateful.restore import bump_at
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap import Bootstrap
 
 _FIELD: Final = "spec.bootstrap.restore.backupRef.name"
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from etcd_stateful import identity, naming
 from etcd_stateful.membership import roster
-from etcd_stateful.membership.observation import Member, MemberStatus, Observation, recorded
+from etcd_stateful.membership.observation import Observation, recorded
+from etcd_stateful.observed.members import Member, MemberStatus
 
 Entry = dict[str, Any]
 

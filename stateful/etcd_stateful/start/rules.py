@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from etcd_stateful import marker, ticket, wal
-from etcd_stateful.start_config import Settings, own_entry, run_config, ticket_config
+from etcd_stateful.start import marker, ticket, wal
+from etcd_stateful.start.configuration import Settings, own_entry, run_config, ticket_config
 
 FOUND_DATA: Final = "running with the data of"
 """How its last words begin where a volume just runs."""

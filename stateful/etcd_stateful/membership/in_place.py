@@ -20,19 +20,19 @@ from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup.named import resolved
+from etcd_stateful.backup.reference import resolved
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import (
     authentication,
     filling,
-    inplace,
+    in_place_request,
     leftovers,
     roster,
     survivor,
     takeover,
 )
 from etcd_stateful.membership.filling import Failed, Filling
-from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     DeleteClaim,
     Hold,
@@ -41,7 +41,8 @@ from etcd_stateful.membership.steps import (
     Wait,
     WriteBootstrap,
 )
-from etcd_stateful.successor import Successor, bump, raised_by, successor
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.records.successor import Successor, bump, raised_by, successor
 
 FAILED = "RestoreFailed"
 
@@ -49,7 +50,7 @@ FAILED = "RestoreFailed"
 def go_on(seen: Observation) -> Step | None:
     """Its writes. What it only waits for holds up nothing, until all pods are stopped for it."""
     step = upcoming(seen)
-    waits = isinstance(step, Wait) and not inplace.halted(seen)
+    waits = isinstance(step, Wait) and not in_place_request.halted(seen)
     return None if isinstance(step, Hold) or waits else step
 
 
@@ -69,15 +70,15 @@ def upcoming(seen: Observation) -> Step | None:
     """What comes next of it, up to the point where the successor takes over."""
     if not is_latched(seen):
         return None
-    restore, taking = inplace.asked(seen), recorded(seen).successor
+    restore, taking = in_place_request.asked(seen), recorded(seen).successor
     if restore is None or (taking and taking.restore != restore.uid):
         return _call_off(seen, taking) if taking else None
-    if why := inplace.why_not(seen):
+    if why := in_place_request.why_not(seen):
         return Hold("RestoreRefused", f"EtcdRestore {restore.name} is not carried out: {why}")
     if (recovery := survivor.accepted(seen)) is not None:
         words = f"spec.recovery asks to go on with the data of {recovery.survivor}, and comes first"
         return Hold("RestoreRefused", f"EtcdRestore {restore.name} is not carried out: {words}")
-    if inplace.current(seen) is None:
+    if in_place_request.current(seen) is None:
         return _begin(seen, restore)
     return _fill(seen, restore, taking) if taking else None
 
@@ -90,7 +91,7 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
         return Hold("BackupAwaited", words) if found.stuck else Wait(words)
     record = recorded(seen)
     live = max((status.revision for status in seen.statuses.values()), default=0)
-    ordinal = record.successor.ordinal if record.successor else inplace.free_ordinal(seen)
+    ordinal = record.successor.ordinal if record.successor else in_place_request.free_ordinal(seen)
     taking = successor(
         cluster_uid=seen.cluster.uid,
         restore=restore.uid,
@@ -115,14 +116,14 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
         return filling.claimed(seen, taking.ordinal, ", beside the data there is")
     if step := _not_to_be_used(seen, taking, claim):
         return step
-    if claim.record is None and inplace.is_strange(seen, claim):
+    if claim.record is None and in_place_request.is_strange(seen, claim):
         words = f"claim {claim.name} is not of this cluster; if nobody needs it, delete the claim"
         return Hold(FAILED, words)
     if claim.record is None:
         record = takeover.member_record(recorded(seen), taking, claim.uid)
         words = f"claim {claim.name} is recorded as the first of what is restored"
         return RecordMember.of(claim, record, words)
-    if inplace.holds_it_all(seen, taking):
+    if in_place_request.holds_it_all(seen, taking):
         return filling.cleared(seen, "it has done its work") or _take_over(seen, taking)
     return _run(seen, restore, taking, claim)
 
@@ -132,7 +133,7 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
         return Wait(f"claim {claim.name} to be gone", soon=True)
     if claim.damage:
         return leftovers.damaged_record(claim)
-    if claim.record is None or inplace.is_successors(seen, claim):
+    if claim.record is None or in_place_request.is_successors(seen, claim):
         return None
     if _may_go(seen, taking, claim):
         words = f"claim {claim.name} is deleted: what it was to be filled for has changed"

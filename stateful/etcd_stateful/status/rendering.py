@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful import identity, naming
-from etcd_stateful.conditions import all_conditions, as_stored
-from etcd_stateful.member_status import member_status
 from etcd_stateful.membership import authentication, larger, upgrade
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import Hold
-from etcd_stateful.outcome import Outcome
-from etcd_stateful.progress import restoring
+from etcd_stateful.status.conditions import all_conditions, as_stored
+from etcd_stateful.status.member_status import member_status
+from etcd_stateful.status.outcome import Outcome
+from etcd_stateful.status.restore_progress import restoring
 from etcd_stateful.versions import reported_version
 
 _KEPT: Final = (
@@ -84,7 +84,7 @@ def _plan(outcome: Outcome) -> str:
 
 
 def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
-    ready = sorted(pod.name for pod in seen.pods if pod.ready and not pod.deleting)
+    ready = sorted(pod.name for pod in seen.pods if pod.takes_traffic)
     selector = naming.selector(seen.cluster.name)
     return {
         "size": _size(seen, stored),

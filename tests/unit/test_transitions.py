@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from worlds import World, body, formed
 
-from etcd_stateful import records
-from etcd_stateful.changing import recovering, scaling, upgrading
-from etcd_stateful.conditions import all_conditions
 from etcd_stateful.membership import roster
-from etcd_stateful.membership.observation import Alarm, Observation, recorded
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import Hold, Step, Wait
-from etcd_stateful.outcome import Condition, Outcome
+from etcd_stateful.observed.members import Alarm
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.status.conditions import all_conditions
+from etcd_stateful.status.outcome import Condition, Outcome
+from etcd_stateful.status.transitions import recovering, scaling, upgrading
 from etcd_stateful.versions import parse_version
 
 CATCH_UP = Wait("learner c-3 to catch up", soon=True)

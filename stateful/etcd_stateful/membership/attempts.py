@@ -17,14 +17,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etcd_stateful import records
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.api.tls import DEFAULT
-from etcd_stateful.membership import links, origin
-from etcd_stateful.membership.bootstrap import first_peers, running_version, waits_empty
-from etcd_stateful.membership.observation import Observation, Pod, recorded
+from etcd_stateful.membership import bootstrap_source, links
+from etcd_stateful.membership.bootstrap import first_peers, running_version
+from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, WriteBootstrap
-from etcd_stateful.records import Bootstrap
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.bootstrap import Bootstrap
 
 LATE_SECONDS: Final = 120.0
 """From the making of its pods to a cluster, images pulled and all; later something is amiss."""
@@ -39,7 +40,7 @@ def as_edited(seen: Observation) -> Step | None:
     if not _is_open(record) or record.issued or _has_left_traces(seen):
         return None
     if (source := seen.cluster.restore) is not None:
-        return origin.begin_after_all(seen, source, _as_new(seen.cluster))
+        return bootstrap_source.begin_after_all(seen, source, _as_new(seen.cluster))
     following = _following(seen, max(seen.replicas, seen.cluster.size))
     if not _differs(seen, following):
         return None
@@ -61,7 +62,7 @@ def another_attempt(seen: Observation) -> Step | None:
     if bootstrap.latched or seen.etcd is not None:
         return None
     pods = [seen.pod(ordinal) for ordinal in range(len(bootstrap.members))]
-    if not all(pod and waits_empty(pod) for pod in pods):
+    if not all(pod and pod.waits_empty for pod in pods):
         return None
     size = max(len(pods), seen.cluster.size)
     following = _following(seen, size)
@@ -76,7 +77,7 @@ def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
     """It waits empty, and its member's one ticket was for another run."""
     first = recorded(seen).member(pod.name)
     run = recorded(seen).challenge(first.member_id) if first else None
-    return bool(run and waits_empty(pod) and pod.answer and pod.answer.challenge != run)
+    return bool(run and pod.waits_empty and pod.answer and pod.answer.challenge != run)
 
 
 def look_again(seen: Observation) -> Step | None:

@@ -18,6 +18,8 @@ _TRUTHS: Final[Mapping[str, Truth]] = {"True": "True", "False": "False", "Unknow
 
 @dataclass(frozen=True, slots=True)
 class Condition:
+    """A condition without its times, which `condition_times.dated` adds."""
+
     type: str
     status: Truth
     reason: str

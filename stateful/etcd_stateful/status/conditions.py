@@ -17,22 +17,23 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
-from etcd_stateful.changing import recovering, scaling, upgrading
-from etcd_stateful.dating import dated
-from etcd_stateful.disruptions import drains_blocked
+from etcd_stateful.condition_times import dated
 from etcd_stateful.membership import issued, larger, links, switch
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import PAUSED
 from etcd_stateful.membership.rotation import under_way
 from etcd_stateful.membership.steps import Hold, Settled, Wait
-from etcd_stateful.outcome import Condition, Outcome
-from etcd_stateful.serving import expected, not_serving, serving
+from etcd_stateful.status.disruptions import drains_blocked
+from etcd_stateful.status.outcome import Condition, Outcome
+from etcd_stateful.status.serving import expected, not_serving, serving
+from etcd_stateful.status.transitions import recovering, scaling, upgrading
 
 LONGEST: Final = 1024
 
 
 def accepted(outcome: Outcome) -> Condition:
+    """Whether a cluster can be made from the spec."""
     if outcome.refused:
         return Condition("Accepted", "False", outcome.refused.reason, str(outcome.refused))
     seen = outcome.observation
@@ -56,7 +57,7 @@ def available(outcome: Outcome) -> Condition:
     if isinstance(outcome.step, Hold) and outcome.step.reason == "QuorumLost":
         # Proven, and before the kubelet's readiness probes have failed often enough.
         return Condition("Available", "False", "NoQuorum", away or outcome.step.message)
-    if not any(pod.ready and not pod.deleting for pod in seen.pods):
+    if not any(pod.takes_traffic for pod in seen.pods):
         return Condition("Available", "False", "NoQuorum", away or "no member is ready")
     every = expected(seen, outcome.stored)
     words = f"{len(serving(seen, every))} of {len(every)} members serve"

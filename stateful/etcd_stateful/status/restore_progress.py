@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from etcd_stateful.backup.restores import DONE, FAILED, HELD, WORKING
 from etcd_stateful.identity import to_hex
-from etcd_stateful.membership import inplace, replacement
+from etcd_stateful.membership import in_place, in_place_request
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import Hold, Settled, Step, Wait
 
@@ -21,12 +21,12 @@ def restoring(seen: Observation) -> dict[str, Any] | None:
     """None where no restore has to do with this cluster."""
     if not is_latched(seen):
         return None
-    record, restore = recorded(seen), inplace.asked(seen)
+    record, restore = recorded(seen), in_place_request.asked(seen)
     if restore is not None:
-        state, words = _in_words(seen, replacement.upcoming(seen))
+        state, words = _in_words(seen, in_place.upcoming(seen))
         return _told(restore.uid, state, words) | {"generation": restore.generation}
     if record.retired:
-        return _told(record.restored_by, *_in_words(seen, replacement.settle(seen)))
+        return _told(record.restored_by, *_in_words(seen, in_place.settle(seen)))
     if not record.restored_by:
         return None
     words = f"cluster {to_hex(record.cluster_id)} has the data of the backup"
@@ -38,7 +38,7 @@ def _in_words(seen: Observation, step: Step | None) -> tuple[str, str]:
         return HELD, "spec.paused of the EtcdCluster is true: nothing is done until it is false"
     match step:
         case Hold(reason=reason, message=message):
-            return FAILED if reason == replacement.FAILED else HELD, message
+            return FAILED if reason == in_place.FAILED else HELD, message
         case Wait(reason=words):
             return WORKING, f"waiting for {words}"
         case None | Settled():

@@ -8,8 +8,9 @@ from typing import Any
 from etcd_stateful import naming
 from etcd_stateful.membership import replicas, roster
 from etcd_stateful.membership.loss import why_lost
-from etcd_stateful.membership.observation import Observation, Pod
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.quorum import VOLUMES
+from etcd_stateful.observed.pods import Pod
 
 
 def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:
@@ -29,7 +30,8 @@ def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:
 
 
 def serving(seen: Observation, ordinals: list[int]) -> list[int]:
-    ready = {pod.ordinal for pod in seen.pods if pod.ready and not pod.deleting}
+    """Those of the ordinals whose pod takes traffic."""
+    ready = {pod.ordinal for pod in seen.pods if pod.takes_traffic}
     return [ordinal for ordinal in ordinals if ordinal in ready]
 
 

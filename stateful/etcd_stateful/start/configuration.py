@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from etcd_stateful import naming, ticket
-from etcd_stateful.marker import Marker
+from etcd_stateful import naming
+from etcd_stateful.start import ticket
+from etcd_stateful.start.marker import Marker
 
 FILE: Final = "etcd.yaml"
 FIRST: Final = "first"

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from etcd_stateful.membership import inplace, replicas, roster, survivor, upgrade
+from etcd_stateful.membership import in_place_request, replicas, roster, survivor, upgrade
 from etcd_stateful.membership.bootstrap import running_version
 from etcd_stateful.membership.loss import why_lost
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold
-from etcd_stateful.outcome import Condition, Outcome
+from etcd_stateful.status.outcome import Condition, Outcome
 from etcd_stateful.versions import Version, reported_version
 
 
@@ -84,7 +84,7 @@ def recovering(outcome: Outcome) -> Condition | None:
 
 def _one_goes_on(seen: Observation) -> tuple[str, str] | None:
     """Reason and words, where a human has asked that all but one be given up."""
-    if inplace.halted(seen) or recorded(seen).retired:
+    if in_place_request.halted(seen) or recorded(seen).retired:
         return "RestoreInPlace", "a backup takes the cluster's place"
     return ("QuorumLost", "spec.recovery is carried out") if survivor.halted(seen) else None
 

@@ -14,7 +14,7 @@ from etcd_stateful import identity, naming
 from etcd_stateful.api import stores
 from etcd_stateful.api.source import BackupRef, Source
 from etcd_stateful.api.stores import Store
-from etcd_stateful.restore import BUMP
+from etcd_stateful.jobs.restore import BUMP
 from etcd_stateful.untrusted import whole
 
 

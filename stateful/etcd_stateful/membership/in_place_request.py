@@ -13,8 +13,9 @@ from etcd_stateful import naming
 from etcd_stateful.api.restore import EtcdRestore
 from etcd_stateful.api.source import BackupRef
 from etcd_stateful.membership import roster, takeover
-from etcd_stateful.membership.observation import Claim, Observation, is_latched, recorded
-from etcd_stateful.successor import Successor
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.observed.objects import Claim
+from etcd_stateful.records.successor import Successor
 
 NONE_LEFT: Final = naming.MAX_SIZE
 

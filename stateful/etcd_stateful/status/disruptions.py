@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from etcd_stateful.membership import budget
 from etcd_stateful.membership.observation import is_latched
-from etcd_stateful.outcome import Condition, Outcome
+from etcd_stateful.status.outcome import Condition, Outcome
 
 
 def drains_blocked(outcome: Outcome) -> Condition | None:

@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from etcd_stateful import marker, naming, wal
+from etcd_stateful import naming
 from etcd_stateful.api import stores
 from etcd_stateful.api.options import DEFAULT_QUOTA
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.manifest import Manifest
-from etcd_stateful.start import VolumeFacts
-from etcd_stateful.start_config import BadSettings, Settings, parse_settings
+from etcd_stateful.start import marker, wal
+from etcd_stateful.start.configuration import BadSettings, Settings, parse_settings
+from etcd_stateful.start.rules import VolumeFacts
 from etcd_stateful.untrusted import loads, whole
 from etcd_stateful.versions import parse_version
 

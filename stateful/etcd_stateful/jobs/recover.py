@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from etcd_stateful import marker, wal
-from etcd_stateful.start import VolumeFacts
-from etcd_stateful.start_config import BadSettings, Settings, parse_settings, run_config
+from etcd_stateful.start import marker, wal
+from etcd_stateful.start.configuration import BadSettings, Settings, parse_settings, run_config
+from etcd_stateful.start.rules import VolumeFacts
 from etcd_stateful.untrusted import loads
 
 ASIDE: Final = "recovery.json"

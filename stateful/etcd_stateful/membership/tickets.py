@@ -1,0 +1,221 @@
+"""Start tickets: one for each member ID, to the one run of `start` that the ledger names (I3).
+
+    ledger (WriteBootstrap) -> the member's claim (RecordMember) -> the pod (PushTicket)
+
+`new` tickets exist only for ordinals of the bootstrap record that never had one, and only until the
+latch (I4). An operator that dies between two of these writes is replaced by one that goes on with
+the next.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from etcd_stateful import identity, naming
+from etcd_stateful.membership import ledger, roster
+from etcd_stateful.membership.bootstrap import as_running, is_of_before
+from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.steps import PushTicket, RecordMember, Step, WriteBootstrap
+from etcd_stateful.observed.members import Member
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.records import bootstrap as records
+from etcd_stateful.records.member import MemberRecord
+from etcd_stateful.start.ticket import ClusterState, Finding, Ticket
+
+GATHERING_SECONDS: Final = 10.0
+"""How long first tickets wait for the slowest pod. Members that start together resolve each other's
+names at the first try; a name that is asked for too early is denied for as long as DNS caches."""
+
+
+def hand_out(seen: Observation) -> Step | None:
+    """The next write that brings a waiting pod nearer to its ticket."""
+    waiting = [pod for pod in seen.pods if pod.finding and not is_of_before(seen, pod)]
+    if not waiting or (not is_latched(seen) and _gathering(seen)):
+        return None
+    if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
+        names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
+        reason = f"tickets are due to {names}"
+        kept = ledger.kept(seen)
+        forgets = kept != recorded(seen)
+        return WriteBootstrap.of(seen, records.issue(kept, fresh), reason, final=forgets)
+    steps = [step for pod in waiting if (step := _ticket(seen, pod))]
+    # Every claim first: once etcd runs in one pod, each pass waits for what it has to say.
+    return min(steps, key=lambda step: isinstance(step, PushTicket), default=None)
+
+
+def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
+    """The member whose ticket this run may have, if that member never had one; else nothing."""
+    member_id = _member_of(seen, pod)
+    if not member_id or not pod.waits_empty or pod.answer is None or not _recordable(seen, pod):
+        return []
+    if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):
+        return []
+    first = recorded(seen).member(pod.name)
+    if first and first.member_id == member_id and not _is_as_meant(seen, pod):
+        return []
+    return [(member_id, pod.answer.challenge)]
+
+
+def _is_as_meant(seen: Observation, pod: Pod) -> bool:
+    """Whether the pod has the version and the links of its attempt. One that has not is made again
+    (`roll`): an attempt may be followed by another while pods wait."""
+    return pod.spec_hash == as_running(seen).template_hash
+
+
+def _member_of(seen: Observation, pod: Pod) -> int:
+    """The member that the pod should be: of the record before the latch, of the list after it."""
+    if not is_latched(seen):
+        first = recorded(seen).member(pod.name)
+        return first.member_id if first else 0
+    member = roster.at(seen, pod.ordinal)
+    return member.member_id if member else 0
+
+
+def _was_given(seen: Observation, pod: Pod) -> bool:
+    """A ticket that the ledger does not know of, as the ledger itself was lost."""
+    member = roster.at(seen, pod.ordinal) if is_latched(seen) else None
+    return bool(member and not roster.never_ticketed(seen, member, _member_record(seen, pod)))
+
+
+def _recordable(seen: Observation, pod: Pod) -> bool:
+    """Whether there is something to write the member record on."""
+    if not seen.cluster.durable:
+        return True
+    claim = seen.claim(pod.ordinal)
+    return claim is not None and not claim.deleting and not claim.damage
+
+
+def _gathering(seen: Observation) -> bool:
+    """Whether first tickets should still wait for pods that are on their way.
+
+    Not once one is in the ledger: whoever took its ticket answers no more, and is not missing.
+    """
+    record = recorded(seen)
+    if any(record.challenge(first.member_id) is not None for first in record.members):
+        return False
+    expected = [seen.pod(ordinal) for ordinal in range(len(record.members))]
+    if any(pod and pod.age > GATHERING_SECONDS for pod in expected):
+        return False
+    return any(pod is None or (pod.answer is None and not pod.is_stuck) for pod in expected)
+
+
+def _ticket(seen: Observation, pod: Pod) -> Step | None:
+    answer = pod.answer
+    if answer is None:
+        return None
+    if pod.waits_empty:
+        return _ticket_for_empty(seen, pod, answer.challenge)
+    if not may_adopt(seen, pod, answer.finding):
+        return None
+    record = _member_record(seen, pod)
+    return _record_then_push(
+        seen,
+        pod,
+        challenge=answer.challenge,
+        member_id=record.member_id if record else 0,
+        state="adopt",
+        initial_cluster="",
+    )
+
+
+def _ticket_for_empty(seen: Observation, pod: Pod, challenge: str) -> Step | None:
+    """The member's one ticket, to the one run that the ledger names."""
+    bootstrap, member_id = recorded(seen), _member_of(seen, pod)
+    if not member_id or bootstrap.challenge(member_id) != challenge or not _recordable(seen, pod):
+        return None
+    state: ClusterState = "existing" if bootstrap.latched else "new"
+    initial = _initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster
+    return _record_then_push(
+        seen,
+        pod,
+        challenge=challenge,
+        member_id=member_id,
+        state=state,
+        initial_cluster=initial,
+    )
+
+
+def _initial_now(seen: Observation) -> str:
+    """The member list in etcd's form; one that was added and has not started has no name yet."""
+    return ",".join(
+        f"{member.name or _name_of(seen, member)}={url}"
+        for member in (seen.etcd.members if seen.etcd else ())
+        for url in member.peer_urls
+    )
+
+
+def _name_of(seen: Observation, member: Member) -> str:
+    ordinal = roster.ordinal_of(seen, member)
+    return naming.pod(seen.cluster.name, ordinal) if ordinal is not None else "unknown"
+
+
+def _record_then_push(
+    seen: Observation,
+    pod: Pod,
+    *,
+    challenge: str,
+    member_id: int,
+    state: ClusterState,
+    initial_cluster: str,
+) -> Step | None:
+    bootstrap = recorded(seen)
+    record = MemberRecord(
+        cluster_uid=seen.cluster.uid,
+        claim_uid=_claim_uid(seen, pod),
+        member_id=member_id,
+        cluster_id=bootstrap.cluster_id,
+        epoch=bootstrap.epoch,
+        peer_scheme=seen.cluster.links.levels.peer_scheme,
+    )
+    if _member_record(seen, pod) != record:
+        return _record_step(seen, pod, record)
+    ticket = Ticket(
+        challenge=challenge,
+        cluster_uid=seen.cluster.uid,
+        epoch=bootstrap.epoch,
+        member=pod.name,
+        member_id=member_id,
+        cluster_id=bootstrap.cluster_id,
+        state=state,
+        initial_cluster=initial_cluster,
+        token=bootstrap.token,
+    )
+    return PushTicket(pod.name, pod.uid, pod.address, ticket, f"{pod.name} may start ({state})")
+
+
+def _record_step(seen: Observation, pod: Pod, record: MemberRecord) -> Step | None:
+    member = identity.to_hex(record.member_id)
+    if not seen.cluster.durable:
+        return RecordMember.of(pod, record, f"pod {pod.name} is recorded as member {member}")
+    claim = seen.claim(pod.ordinal)
+    if claim is None or claim.deleting:
+        return None
+    return RecordMember.of(claim, record, f"claim {claim.name} is recorded as member {member}")
+
+
+def may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
+    """The human named that cluster, it is the latched one, and the claim agrees with the log."""
+    held = _member_record(seen, pod)
+    return bool(
+        finding.found == "foreign-data"
+        and finding.cluster_uid
+        and finding.cluster_uid == seen.cluster.retained_claims.adopt
+        and is_latched(seen)
+        and finding.cluster_id == recorded(seen).cluster_id
+        and finding.member == pod.name
+        and held
+        and held.member_id == finding.member_id
+        and held.epoch == finding.epoch == recorded(seen).epoch
+    )
+
+
+def _member_record(seen: Observation, pod: Pod) -> MemberRecord | None:
+    if not seen.cluster.durable:
+        return pod.record
+    claim = seen.claim(pod.ordinal)
+    return claim.record if claim else None
+
+
+def _claim_uid(seen: Observation, pod: Pod) -> str:
+    claim = seen.claim(pod.ordinal)
+    return claim.uid if claim and seen.cluster.durable else pod.uid

@@ -134,7 +134,7 @@ class Reconciler:
         seen, step = await self._decide(body, cluster, memory)
         self._labels.write(seen.observation)
         for name in self._observer.defrag_backoff.ended(cluster.key, seen.observation):
-            words = f"defragmented {name}, which took longer than the operator waited"
+            words = f"{name} is defragmented, which took longer than the operator waited"
             self._reporter.event(body, "Normal", "Defragmented", words)
         turn = _Turn(body, cluster, memory, seen, since)
         if isinstance(step, Wait | Hold | Settled):

@@ -54,7 +54,7 @@ verify: venv ## The long campaigns, on three nodes; their reports are checked in
 	@$(PYTHON) -m pytest --quiet -m verify tests/integration
 	@$(PYTHON) tests/oldest/run.py
 	@rm -f tests/e2e/report.json
-	@$(PYTHON) -m pytest --verbose -m verify tests/e2e --report tests/e2e/report.json
+	@$(PYTHON) tests/tiers.py e2e-long
 
 ##@ Development
 .PHONY: venv fmt golden reference diagrams sbom charts lock clean

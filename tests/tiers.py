@@ -43,9 +43,15 @@ def _python(*words: str) -> Command:
     return (sys.executable, *words)
 
 
-def _e2e(part: str) -> Command:
-    words = ("--verbose", f"--part={part}", f"--report=build/e2e/part-{part}.json")
+def _e2e(part: str, *more: str, report: str = "") -> Command:
+    report = report or f"build/e2e/part-{part}.json"
+    words = ("--verbose", f"--part={part}", f"--report={report}", *more)
     return (*PYTEST, *words, "tests/e2e", "-p", "no:cacheprovider")
+
+
+def _verify(part: str) -> Command:
+    """The long end-to-end tests; their report is checked in."""
+    return _e2e(part, "-m", "verify", report="tests/e2e/report.json")
 
 
 def _by_turns(folder: str, processes: int) -> list[Command]:
@@ -83,6 +89,7 @@ E2E = Tier("e2e", ((_e2e("1"), _e2e("2"), _e2e("3")),))
 TRACES = Tier("traces", (_patient(_integration("model/test_model_kube.py")),))
 # One after the other, and most of it is waiting: the rest of the machine is free for others.
 ALONE = Tier("e2e, alone", ((_e2e("alone"),),))
+VERIFY = Tier("e2e, long", ((_verify("1"), _verify("2"), _verify("3")), (_verify("alone"),)))
 INTEGRATION = Tier(
     "integration",
     (
@@ -104,6 +111,7 @@ BY_NAME: dict[str, Groups] = {
     "model": ((MODEL,),),
     "integration": ((CLUSTER,), (INTEGRATION, TRACES)),
     "e2e": ((CLUSTER,), (E2E,), (ALONE,)),
+    "e2e-long": ((CLUSTER,), (VERIFY,)),
 }
 
 

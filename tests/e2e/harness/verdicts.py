@@ -1,12 +1,14 @@
 """`--report FILE`: what came of each test and how long it took, as JSON to be checked in.
 
 What the file says of other tests stays, each with the day and the commit it was run at: a campaign
-of hours may be made in pieces. Without the file it begins anew.
+of hours may be made in pieces, and by several processes at once. Without the file it begins anew.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +24,7 @@ class Verdicts:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._tests = json.loads(file.read_text())["tests"] if file.exists() else {}
+        self._tests: dict[str, Any] = {}
         self._commit = commit()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -42,14 +44,27 @@ class Verdicts:
         return {"verdict": "passed", "seconds": 0.0, "date": today, "commit": self._commit}
 
     def _write(self) -> None:
-        verdicts = [one["verdict"] for one in self._tests.values()]
-        told = {
-            "verdicts": {one: verdicts.count(one) for one in sorted(set(verdicts))},
-            "minutes": round(sum(one["seconds"] for one in self._tests.values()) / 60, 1),
-            "tests": dict(sorted(self._tests.items())),
-        }
+        """Adds what this process saw to what others have written."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.write_text(json.dumps(told, indent=1) + "\n")
+        folder = os.open(self._file.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            others = json.loads(self._file.read_text())["tests"] if self._file.exists() else {}
+            fresh = self._file.with_suffix(".new")
+            fresh.write_text(json.dumps(summary(others | self._tests), indent=1) + "\n")
+            fresh.replace(self._file)
+        finally:
+            os.close(folder)
+
+
+def summary(tests: dict[str, Any]) -> dict[str, Any]:
+    """The report of those tests: how many came to what, the sum of their minutes, and each."""
+    verdicts = [one["verdict"] for one in tests.values()]
+    return {
+        "verdicts": {one: verdicts.count(one) for one in sorted(set(verdicts))},
+        "minutes": round(sum(one["seconds"] for one in tests.values()) / 60, 1),
+        "tests": dict(sorted(tests.items())),
+    }
 
 
 def commit() -> str:

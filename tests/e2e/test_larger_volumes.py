@@ -74,6 +74,25 @@ def test_where_volumes_cannot_grow_it_is_said_and_the_size_put_back(place: Place
 
 
 @pytest.mark.verify
+def test_a_size_that_no_volume_came_to_have_is_taken_back(place: Place, elastic: str):
+    cluster = place.declare(size=1, pod=declared("1Gi", storageClassName=elastic)).comes_up()
+
+    cluster.change(pod=declared("4Gi", storageClassName=elastic))
+    eventually("the claim asks for more", lambda: requests(cluster), lambda now: now == ["4Gi"])
+    cluster.change(pod=declared("2Gi", storageClassName=elastic))
+    eventually("and for less again", lambda: requests(cluster), lambda now: now == ["2Gi"])
+    eventually("the volume has grown", lambda: grown(cluster) == ["2Gi"])
+    settles(cluster, 1)
+
+    # Exactly the size that the volume has is the one that Kubernetes does not take back.
+    cluster.change(pod=declared("3Gi", storageClassName=elastic))
+    eventually("it asks for more again", lambda: requests(cluster), lambda now: now == ["3Gi"])
+    cluster.change(pod=declared("2Gi", storageClassName=elastic))
+    settles(cluster, 1)
+    assert requests(cluster) == ["3Gi"]
+
+
+@pytest.mark.verify
 @pytest.mark.timeout(300)
 def test_where_volumes_cannot_grow_members_are_replaced_one_by_one(place: Place, local_node: None):
     """As docs/operations.md tells people to."""

@@ -6,15 +6,19 @@ after both other parts of the suite have run with the same build.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import yaml
-from harness.api import CLAIMS, ApiError, Kube
+from harness.api import CLAIMS, CLUSTER_ROLES, SERVICES, ApiError, Json, Kube
 from harness.audit import Audit
+from harness.clusters import Cluster
 from harness.membership import settles
 from harness.operator import Operator
 from harness.place import Place
 from harness.release import Release, helm
 from harness.rights import Right, granted, refused, refused_at_work, used
+from harness.waiting import eventually
 
 pytestmark = pytest.mark.alone
 
@@ -53,6 +57,55 @@ def test_roles_in_the_namespaces_that_are_served_are_all_it_needs(
         for where in ("--all-namespaces", "--namespace=kube-system"):
             assert not may(place.kube, place.operator.user, "list", what, where)
     assert may(place.kube, place.operator.user, "list", "secrets", f"--namespace={place.namespace}")
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(240)
+def test_without_the_right_to_read_network_policies_all_else_goes_on(
+    place: Place, without_network_policies: None
+):
+    place.operator_may_restart = True
+    place.may_lose |= {"data-etcd-1", "data-etcd-2"}
+    place.operator.kill()
+
+    cluster = place.declare(size=3)
+    eventually("three members serve", lambda: served_by(cluster), lambda now: now == 3, seconds=90)
+    assert "NetworkPolicy/etcd" not in cluster.children()
+    eventually(
+        "the status names the right that is missing",
+        lambda: cluster.condition("Progressing"),
+        lambda found: found["reason"] == "StepFailed" and "networkpolicies" in found["message"],
+        seconds=30,
+    )
+    cluster.kube.delete(SERVICES, place.namespace, "etcd-client")
+    eventually("other objects are put back", lambda: "Service/etcd-client" in cluster.children())
+    cluster.scale(1)
+    eventually("members go", lambda: served_by(cluster), lambda now: now == 1, seconds=60)
+
+
+def served_by(cluster: Cluster) -> int:
+    return len(cluster.status().get("members", {}).get("ready", ()))
+
+
+@pytest.fixture
+def without_network_policies(kube: Kube, operator: Operator) -> Iterator[None]:
+    """Its ClusterRole as an administrator has cut it down."""
+    name = next(
+        one["metadata"]["name"]
+        for one in yaml.safe_load_all(manifest_of(operator))
+        if one and one["kind"] == "ClusterRole" and is_ruled(one, "networkpolicies")
+    )
+    role = kube.get(CLUSTER_ROLES, None, name)
+    assert role
+    fewer = [one for one in role["rules"] if "networkpolicies" not in one["resources"]]
+    kube.patch(CLUSTER_ROLES, None, name, {"rules": fewer})
+    yield
+    kube.patch(CLUSTER_ROLES, None, name, {"rules": role["rules"]})
+    operator.kill()
+
+
+def is_ruled(role: Json, resource: str) -> bool:
+    return any(resource in rule["resources"] for rule in role["rules"])
 
 
 @pytest.mark.last

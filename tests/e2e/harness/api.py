@@ -67,6 +67,9 @@ EVENTS = Kind("events", "v1", "Event")
 VOLUMES = Kind("persistentvolumes", "v1", "PersistentVolume", namespaced=False)
 NODES = Kind("nodes", "v1", "Node", namespaced=False)
 NAMESPACES = Kind("namespaces", "v1", "Namespace", namespaced=False)
+CLUSTER_ROLES = Kind(
+    "clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole", namespaced=False
+)
 CRDS = Kind(
     "customresourcedefinitions",
     "apiextensions.k8s.io/v1",

@@ -15,7 +15,6 @@ import yaml
 from test_manifests_golden import CASES, GOLDEN, IMAGE, rendered
 from worlds import body
 
-from etcd_stateful import records
 from etcd_stateful.api.cluster import EtcdCluster, parse_cluster
 from etcd_stateful.api.stores import Store
 from etcd_stateful.manifests.disruption_budget import disruption_budget
@@ -23,6 +22,7 @@ from etcd_stateful.manifests.drift import drift
 from etcd_stateful.manifests.network_policy import OperatorPods, network_policy
 from etcd_stateful.manifests.recovery_job import recovery_job
 from etcd_stateful.manifests.restore_job import restore_job
+from etcd_stateful.records import bootstrap
 
 pytestmark = pytest.mark.integration
 
@@ -65,9 +65,11 @@ def objects(text: str) -> list[Manifest]:
 
 
 def jobs(cluster: EtcdCluster) -> list[Manifest]:
-    record = records.first_attempt(cluster.uid, {"c-0": cluster.peer_url(0)}, str(cluster.version))
+    record = bootstrap.first_attempt(
+        cluster.uid, {"c-0": cluster.peer_url(0)}, str(cluster.version)
+    )
     store = Store("Volume", "backups", "daily/etcd.db")
-    back = records.restoring(record, size=3)
+    back = bootstrap.restoring(record, size=3)
     return [
         recovery_job(cluster, record, 1, operator_image=IMAGE),
         restore_job(cluster, back, store, claim_uid="v1", operator_image=IMAGE),

@@ -56,6 +56,11 @@ MEMBER_ID = f"{GROUP}/member-id"
 `8e9e05c52164694d`. That one is for people and for the kubelet (`membership.labels`); nothing is
 ever decided by it."""
 
+TRUSTS = f"{GROUP}/trusts"
+"""Annotation of a pod: which authorities its etcd was started to trust, `peer-client`, as
+`certificates.trust_of` names them. Written with the label above, where no file that the pod mounts
+says it."""
+
 CLUSTER_ID = f"{GROUP}/cluster-id"
 EPOCH = f"{GROUP}/epoch"
 

@@ -8,9 +8,14 @@ import pytest
 from views import with_members, with_pod, with_status, without_status
 from worlds import formed
 
+from etcd_stateful.api.tls import Trust
+from etcd_stateful.certificates import trust_of
 from etcd_stateful.identity import to_hex
 from etcd_stateful.membership import labels
 from etcd_stateful.membership.observation import Observation
+from etcd_stateful.observed.certificates import Certificate, Certificates
+
+MANAGED = {"peer": "Managed", "client": "Managed"}
 
 
 def seen_by(**spec: object) -> Observation:
@@ -18,7 +23,7 @@ def seen_by(**spec: object) -> Observation:
 
 
 def due(seen: Observation) -> dict[str, str]:
-    return {pod.name: member for pod, member in labels.due(seen)}
+    return {pod.name: note.member for pod, note in labels.due(seen)}
 
 
 def ids(seen: Observation) -> dict[str, str]:
@@ -43,6 +48,51 @@ def test_a_label_of_another_member_is_put_right():
     seen = seen_by()
 
     assert due(with_pod(seen, 1, labelled="1f"))["c-1"] == ids(seen)["c-1"]
+
+
+def trusting(seen: Observation) -> Observation:
+    leaves = {"c-peer-tls": "peer", "c-server-tls": "server"}
+    found = Certificate("1", authority="first", trusts=("first",))
+    secrets = {name: {role: found} for name, role in leaves.items()}
+    return replace(seen, certificates=Certificates(0.0, secrets))
+
+
+def test_what_a_member_was_started_to_trust_is_noted_once():
+    seen = trusting(seen_by(TLS=MANAGED))
+    name = trust_of(["first"])
+
+    notes = [note for _, note in labels.due(seen)]
+
+    assert {note.trust for note in notes} == {Trust(name, name)}
+    noted = with_pod(seen, 1, labelled=ids(seen)["c-1"], noted_trust=Trust(name, name))
+    assert set(due(noted)) == {"c-0", "c-2"}
+    other = Certificate("2", authority="second", trusts=("second",))
+    replaced = {name: dict.fromkeys(roles, other) for name, roles in secrets_of(noted).items()}
+    changed = replace(noted, certificates=Certificates(0.0, replaced))
+    assert "c-1" not in due(changed), "what the Secret holds later is not what etcd has read"
+
+
+def test_nothing_is_noted_of_a_trust_that_the_mounts_tell():
+    seen = trusting(seen_by(TLS=MANAGED))
+
+    noted = {pod.name: note for pod, note in labels.due(with_pod(seen, 1, trust=Trust("p", "c")))}
+
+    assert noted["c-1"].trust == Trust()
+
+
+def test_nothing_is_noted_of_certificates_that_contradict_themselves():
+    seen = trusting(seen_by(TLS=MANAGED))
+    odd = Certificate("1", authority="second", trusts=("first",))
+    secrets = {name: dict.fromkeys(roles, odd) for name, roles in secrets_of(seen).items()}
+
+    notes = [note for _, note in labels.due(replace(seen, certificates=Certificates(0.0, secrets)))]
+
+    assert {note.trust for note in notes} == {Trust()}
+
+
+def secrets_of(seen: Observation) -> dict[str, dict[str, Certificate]]:
+    assert seen.certificates is not None
+    return {name: dict(roles) for name, roles in seen.certificates.secrets.items()}
 
 
 def test_a_pod_that_goes_is_not_labelled():

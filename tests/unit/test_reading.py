@@ -13,6 +13,7 @@ from etcd_operator.objects import reading
 from etcd_operator.timestamps import rfc3339
 from etcd_stateful import naming
 from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.api.tls import Trust
 from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap_json import dump_bootstrap
 from etcd_stateful.records.member import MemberRecord, member_annotations
@@ -365,6 +366,13 @@ class TestOwnPod:
     def test_an_orphan_is_about_to_be_taken_over(self):
         assert reading.is_own_pod(pod(), SET)
         assert reading.is_own_pod(pod(), None)
+
+
+def test_the_note_of_what_a_pod_was_started_to_trust_is_read():
+    noted = pod(annotations={naming.TRUSTS: str(Trust("abc", "def"))})
+
+    assert reading.pod(cluster(), noted, None, NOW).noted_trust == Trust("abc", "def")
+    assert reading.pod(cluster(), pod(), None, NOW).noted_trust == Trust()
 
 
 class TestClaim:

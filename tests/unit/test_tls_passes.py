@@ -374,6 +374,31 @@ class TestAtRest:
         made = data(settled, "a-server-tls")
         assert made["server.key"] not in (b"mine", put_secret_data["server.key"])
 
+    @pytest.mark.parametrize("link", ["peer", "client"])
+    async def test_the_authority_of_another_cluster_signed_once_the_certificates_were_gone_too(
+        self, settled, link
+    ):
+        """Members trust the first one until they restart, and lose whoever shows another."""
+        ours = settled.kube.live(SECRETS, f"a-{link}-ca")
+        need = next(one for one in managed(parse_cluster(settled.body)) if one.role == "authority")
+        theirs = signing.make(need, {}, settled.clock.now)
+        encoded = {key: base64.b64encode(one).decode() for key, one in theirs.items()}
+        gone = {"peer": ["a-peer-tls"], "client": ["a-server-tls", "a-operator-tls"]}[link]
+        settled.kube.put(SECRETS, ours | {"data": encoded})
+        for name in gone:
+            settled.kube.remove(SECRETS, "default", name)
+
+        await a_while(settled)
+
+        assert [settled.kube.find(SECRETS, name) for name in gone] == [None] * len(gone)
+        assert settled.condition("Blocked")["reason"] == "AuthorityLost"
+        settled.kube.put(
+            SECRETS, settled.kube.live(SECRETS, f"a-{link}-ca") | {"data": ours["data"]}
+        )
+        await settled.run()
+        assert all(settled.kube.find(SECRETS, name) for name in gone)
+        assert settled.status["phase"] == "Running"
+
     async def test_an_authority_that_is_lost_while_members_trust_it_is_not_made_again(
         self, settled
     ):

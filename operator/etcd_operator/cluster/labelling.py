@@ -58,9 +58,9 @@ class Labels:
             return
         self._unanswered.pop(key, None)
         busy = self._still_refused(key, seen.pods).union(self._under_way.values())
-        for pod, member in labels.due(seen):
+        for pod, note in labels.due(seen):
             if pod.uid not in busy and len(self._under_way) < MOST_WRITES:
-                task = asyncio.create_task(self._write(key, pod, member))
+                task = asyncio.create_task(self._write(key, pod, note))
                 self._under_way[task] = pod.uid
                 task.add_done_callback(self._under_way.pop)
 
@@ -74,8 +74,8 @@ class Labels:
     async def drain(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    async def _write(self, cluster: Key, pod: Pod, member: str) -> None:
-        patch = {"metadata": {"uid": pod.uid, "labels": {naming.MEMBER_ID: member}}}
+    async def _write(self, cluster: Key, pod: Pod, note: labels.Note) -> None:
+        patch = {"metadata": {"uid": pod.uid, **_metadata(note)}}
         try:
             written = await self._kube.merge_patch(PODS, cluster[0], pod.name, patch)
             self._finder.take(PODS, written)
@@ -90,3 +90,8 @@ class Labels:
             level = logging.DEBUG if pod.uid in refused else logging.WARNING
             log.log(level, "cannot label pod %s with the ID of its member: %s", pod.name, error)
             refused[pod.uid] = self._clock() + REFUSED_SECONDS
+
+
+def _metadata(note: labels.Note) -> dict[str, dict[str, str]]:
+    marked = {"labels": {naming.MEMBER_ID: note.member}}
+    return marked | ({"annotations": {naming.TRUSTS: str(note.trust)}} if note.trust else {})

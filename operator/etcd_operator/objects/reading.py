@@ -16,6 +16,7 @@ from etcd_operator.objects import termination_message, trouble
 from etcd_operator.timestamps import seconds_since
 from etcd_stateful import identity, naming
 from etcd_stateful.api.cluster import EtcdCluster
+from etcd_stateful.api.tls import Trust
 from etcd_stateful.manifests.secret import BOOTSTRAP, KEY
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in, quota_in
 from etcd_stateful.manifests.tls import trust_in
@@ -81,6 +82,7 @@ def pod(cluster: EtcdCluster, raw: Object, claim: Object | None, now: float) -> 
         has_data=_said(start).startswith(FOUND_DATA),
         overdue=is_overdue(raw, now),
         trust=trust_in(raw.get("spec") or {}),
+        noted_trust=Trust.read((metadata.get("annotations") or {}).get(naming.TRUSTS) or ""),
         labelled=_labels(raw).get(naming.MEMBER_ID, ""),
         epoch=epoch_in(raw.get("spec") or {}),
         levels=levels_in(raw.get("spec") or {}),

@@ -18,6 +18,8 @@ from etcd_stateful.api.reading import Reader
 
 Mode = Literal["Plaintext", "Managed", "Static", "Issued"]
 
+LinkName = Literal["peer", "client"]
+
 _MODES: Final[Mapping[str, Mode]] = {mode: mode for mode in get_args(Mode)}
 
 _CHOICES: Final = ("Managed", "Plaintext")
@@ -116,6 +118,9 @@ class Links:
     def levels(self) -> Levels:
         return Levels(self.peer.level, self.client.level)
 
+    def of(self, link: LinkName) -> Link:
+        return self.peer if link == "peer" else self.client
+
     @property
     def digest(self) -> str:
         return hashlib.sha256(dump_links(self).encode()).hexdigest()[:8]
@@ -136,6 +141,18 @@ class Trust:
 
     def __bool__(self) -> bool:
         return bool(self.peer or self.client)
+
+    def __str__(self) -> str:
+        return f"{self.peer}-{self.client}"
+
+    def of(self, link: LinkName) -> str:
+        return self.peer if link == "peer" else self.client
+
+    @classmethod
+    def read(cls, text: str) -> Trust:
+        """What `str` made of one."""
+        peer, _, client = text.partition("-")
+        return cls(peer, client)
 
 
 AS_MADE: Final = Trust()

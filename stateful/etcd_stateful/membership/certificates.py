@@ -216,6 +216,16 @@ def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
     return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
 
 
+def cannot_ask(seen: Observation) -> Step | None:
+    """Members are not silent: the operator has no certificate to ask them with, nor gets one."""
+    known = seen.certificates
+    if known is None:
+        return None
+    own = [need for need in managed(seen.cluster) if need.role == "operator"]
+    lacks = any(need.role not in known.secrets.get(need.secret, {}) for need in own)
+    return authority_lost(seen) if lacks else None
+
+
 def authority_lost(seen: Observation) -> Step | None:
     """Asked last: what it has signed goes on being good."""
     for need in managed(seen.cluster) if seen.certificates else ():

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from etcd_stateful import certificates as needs
 from etcd_stateful.api.issuer import Issuer
-from etcd_stateful.api.tls import Trust
+from etcd_stateful.api.tls import LinkName, Trust
 from etcd_stateful.certificates import Need, Role, as_issued, trust_of
 from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
@@ -38,7 +38,6 @@ MISSING: Final = "CertManagerMissing"
 TOGETHER_SECONDS: Final = 60.0
 """In which all that was issued together is renewed: another authority then costs one restart."""
 
-LinkName = Literal["peer", "client"]
 
 _MOUNTED: Final[tuple[Role, ...]] = ("peer", "server")
 

@@ -233,7 +233,9 @@ def _of_version(seen: Observation) -> Step | None:
 
 def _no_quorum(seen: Observation) -> Step | None:
     """Nothing below is asked without a member list that a quorum agrees on."""
-    step = None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)
+    if seen.etcd:
+        return None
+    step = blocked.starts(seen) or certificates.cannot_ask(seen) or quorum.missing(seen)
     return going_back.besides(seen, step)
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 from etcd_stateful import naming
-from etcd_stateful.api.tls import Trust
+from etcd_stateful.api.tls import LinkName, Trust
 from etcd_stateful.certificates import DAY, Need, Role, issued_at, managed, renewed_at, trust_of
 from etcd_stateful.manifests.put_off import CERTIFICATE
 from etcd_stateful.manifests.statefulset import version_of
@@ -36,8 +36,6 @@ KUBELET_SECONDS: Final = 180.0
 
 TOGETHER_SECONDS: Final = 30 * DAY
 """An authority that is due this soon goes along with the other: one restart for both."""
-
-LinkName = Literal["peer", "client"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from etcd_stateful import certificates as needs
-from etcd_stateful.api.tls import Level, Trust
+from etcd_stateful.api.tls import Level, LinkName, Trust
 from etcd_stateful.certificates import Need, managed, trust_of
 from etcd_stateful.membership import links
 from etcd_stateful.membership.observation import Observation
-from etcd_stateful.membership.rotation import LinkName, find, link_of, rendered
+from etcd_stateful.membership.rotation import find, link_of, rendered
 from etcd_stateful.observed.certificates import Certificate
 from etcd_stateful.observed.pods import Pod
 
@@ -51,11 +51,11 @@ def by_all(
     found = mounted(seen, link)
     known = [frozenset(one) for one in sets if one]
     by_name = {trust_of(one): one for one in (*known, frozenset({authority}))}
-    template = by_name.get(_of(rendered(seen), link), frozenset())
-    # Without a pin it is what the Secret held when the pod was started, and that stays so.
+    template = by_name.get(rendered(seen).of(link), frozenset())
+    # Without a pin or a note it is what the Secret held when the pod was started, if that stays so.
     unpinned = frozenset(found.trusts) if found and found.trusts else None
     for pod in running(seen, link):
-        name = _of(pod.trust, link)
+        name = pod.trust.of(link) or pod.noted_trust.of(link)
         # One that was made from the template of before shares with this one whoever signs.
         trusts = by_name.get(name, template) if name else unpinned
         if trusts is not None and authority not in trusts:
@@ -83,5 +83,17 @@ def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:
     return levels.peer if link == "peer" else levels.client
 
 
-def _of(trust: Trust, link: LinkName) -> str:
-    return trust.peer if link == "peer" else trust.client
+def to_note(seen: Observation, pod: Pod) -> Trust:
+    """Whom the etcd of this pod, which serves, was started to trust, where the pod's mounts do not
+    say: the certificates beside it may be lost together with their authority, or replaced."""
+    return Trust(_to_note(seen, pod, "peer"), _to_note(seen, pod, "client"))
+
+
+def _to_note(seen: Observation, pod: Pod, link: LinkName) -> str:
+    if noted := pod.noted_trust.of(link):
+        return noted
+    found = mounted(seen, link)
+    of_users = seen.cluster.links.of(link).mode not in ("Managed", "Issued")
+    if of_users or pod.trust.of(link) or found is None or found.problem:
+        return ""
+    return trust_of(found.trusts) if found.authority in found.trusts else ""

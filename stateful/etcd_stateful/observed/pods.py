@@ -66,6 +66,8 @@ class Pod:
     """It was deleted, and nobody confirms that it has stopped."""
     trust: Trust = AS_MADE
     """The authorities that its etcd was started to trust, by what the pod mounts."""
+    noted_trust: Trust = AS_MADE
+    """The same by the operator's own note on the pod, for links where the mounts do not say."""
     labelled: str = ""
     """The member's ID on its label."""
     epoch: int | None = None

@@ -77,8 +77,10 @@ def test_files_that_are_mostly_free_shrink_under_load(place: Place):
         settles(cluster, 3)
     load.was_served()
 
-    told = [event["message"] for event in cluster.events() if event["reason"] == "Defragmented"]
-    assert told[-1].startswith(f"etcd-{leader} is defragmented"), told
+    steps = [line for line in place.operator.log.holding(["step=Defragment"], place.began)
+             if f"{place.namespace}/" in line]  # fmt: skip
+    assert len(steps) == 3
+    assert f"reason=etcd-{leader} is defragmented" in steps[-1], steps
     sizes = [int(cluster.member(ordinal).status()["dbSize"]) for ordinal in range(3)]
     assert max(sizes) < 20 * LARGE, sizes
     assert "PodRestarted" not in reasons(cluster)

@@ -72,7 +72,8 @@ def test_a_new_certificate_is_taken_up_without_a_restart(place: Place):
     with under_load(cluster) as load:
         for name in ("etcd-server-tls", "etcd-peer-tls", "etcd-client-tls"):
             place.kube.delete(SECRETS, place.namespace, name)
-        eventually("what clients show is there again", cluster.credentials)
+        what = "what clients show is there again"
+        eventually(what, lambda: cluster.get(SECRETS, "etcd-client-tls"))
         all_show_another(cluster, before)
         load.was_served()
     assert cluster.pod_uids() == uids

@@ -47,7 +47,7 @@ def test_a_version_without_an_image_is_put_right_before_the_cluster_has_formed(
 ):
     """It was on record by then, and no edit was ever looked at again."""
     cluster = place.declare(size=size, version="3.7.99")
-    waits_for(cluster, "etcd-0", "v3.7.99", "cannot be had")
+    waits_for(cluster, "etcd-0", "v3.7.99", "cannot be pulled")
 
     cluster.change(version="3.7.3")
 
@@ -105,7 +105,7 @@ def test_what_a_pod_waits_for_is_named(place: Place):
     storage = {"persistentVolumeClaimSpec": claim("absent")}
     volume = place.declare(size=1, name="volume", pod=storage)
 
-    waits_for(image, "image-0", "localhost/nowhere/etcd:v3.7.3", "cannot be had")
+    waits_for(image, "image-0", "localhost/nowhere/etcd:v3.7.3", "cannot be pulled")
     waits_for(node, "node-0", "cannot be scheduled", "node")
     waits_for(volume, "volume-0", "absent")
 

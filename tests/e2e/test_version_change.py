@@ -103,7 +103,7 @@ def stops_at_the_first_pod(cluster: Cluster, uids: dict[str, str], image: str) -
     status = eventually(
         "the plan names the image",
         cluster.status,
-        lambda status: image in status.get("plan", "") and "cannot be had" in status["plan"],
+        lambda status: image in status.get("plan", "") and "cannot be pulled" in status["plan"],
         seconds=PULL_SECONDS,
     )
     message = condition({"status": status}, "Progressing")["message"]

@@ -39,8 +39,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/authentication.py",
-        "    if not _is_root_of_before(seen, view) or not _has_password(seen, ROOT):\n",
-        "    if not _is_root_of_before(seen, view):\n",
+        "    if not _is_unknown_root(seen, view) or not _has_password(seen, ROOT):\n",
+        "    if not _is_unknown_root(seen, view):\n",
         "a root is deleted that cannot be made again",
     ),
     Mutant(

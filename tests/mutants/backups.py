@@ -474,10 +474,10 @@ MUTANTS: Final = [
     ),
     Mutant(
         _SURVIVOR,
-        ' place."""\n    record = seen.bootstrap\n'
+        ' or a restore."""\n    record = seen.bootstrap\n'
         "    if record is None or not record.latched:\n"
         "        return bool(record and record.restoring)",
-        ' place."""\n    record = seen.bootstrap\n'
+        ' or a restore."""\n    record = seen.bootstrap\n'
         "    if record is None or not record.latched:\n"
         "        return False",
         "pods run on the volume that is being filled",

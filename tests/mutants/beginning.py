@@ -71,8 +71,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ATTEMPTS,
-        "following = _following(seen, max(seen.replicas, seen.cluster.size))",
-        "following = _following(seen, seen.cluster.size)",
+        "following = _next_attempt(seen, max(seen.replicas, seen.cluster.size))",
+        "following = _next_attempt(seen, seen.cluster.size)",
         "an edited size leaves pods without a member until it has formed",
     ),
     Mutant(
@@ -107,8 +107,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):",
-        "if _was_given(seen, pod):",
+        "if recorded(seen).challenge(member_id) is not None or _had_lost_ticket(seen, pod):",
+        "if _had_lost_ticket(seen, pod):",
         "a second ticket for a member that had one (I3)",
     ),
     Mutant(
@@ -137,8 +137,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "initial = _initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
-        "initial = _initial_now(seen)",
+        "initial = _listed_cluster(seen) if bootstrap.latched else bootstrap.initial_cluster",
+        "initial = _listed_cluster(seen)",
         "first tickets without what was recorded",
     ),
     Mutant(
@@ -174,7 +174,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "if not waiting or (not is_latched(seen) and _gathering(seen)):",
+        "if not waiting or (not is_latched(seen) and _awaits_first_pods(seen)):",
         "if not waiting:",
         "first tickets do not wait for the slowest pod: names are denied and cached",
     ),

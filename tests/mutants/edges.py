@@ -281,7 +281,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/stalled.py",
-        " and not _claim_ends(seen, ordinal)",
+        " and not _is_claim_deleting(seen, ordinal)",
         "",
         "a controller is woken for a claim that is still being deleted, and backs off further",
     ),

@@ -38,7 +38,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "_initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
+        "_listed_cluster(seen) if bootstrap.latched else bootstrap.initial_cluster",
         'f"{pod.name}={seen.cluster.peer_url(pod.ordinal)}"',
         "F2: each member is told of itself alone, and they form as many clusters",
     ),
@@ -50,7 +50,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "_initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster",
+        "_listed_cluster(seen) if bootstrap.latched else bootstrap.initial_cluster",
         "bootstrap.initial_cluster",
         "F3: who joins later is given the initial cluster of the first day",
     ),
@@ -62,7 +62,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):",
+        "if recorded(seen).challenge(member_id) is not None or _had_lost_ticket(seen, pod):",
         "if recorded(seen).challenge(member_id) is not None:",
         "F4: with the ledger lost, an emptied volume comes back under its old ID (I3)",
     ),
@@ -92,8 +92,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACE,
-        "if not (runs or spoilt or",
-        "if not (spoilt or",
+        "if not (runs or broken or",
+        "if not (broken or",
         "F5: the pod of a removed member runs on, on its old data, for ever",
     ),
     Mutant(
@@ -117,14 +117,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEARNER,
-        "return running and still and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)",
-        "return running and still and _keeps_quorum(seen)",
+        "running and is_learner and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)",
+        "running and is_learner and _keeps_quorum(seen)",
         "F8: a learner votes before it has caught up",
     ),
     Mutant(
         _LEARNER,
-        "return running and still and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)",
-        "return running and still and roster.has_caught_up(seen, seat)",
+        "running and is_learner and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)",
+        "running and is_learner and roster.has_caught_up(seen, seat)",
         "F8: one voter more, and too few of them serve (I1)",
     ),
     Mutant(
@@ -184,7 +184,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/quorum.py",
-        "    if enough or _begins_alone(seen, lost):\n",
+        "    if enough or _is_survivor_starting(seen, lost):\n",
         "    if True:\n",
         "F14: a quorum that is lost for good is waited for without a word",
     ),

@@ -73,7 +73,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _BUDGET,
-        "return asked or roster.quorum("
+        "return live or roster.quorum("
         "max(replicas.wanted(seen), replicas.on_record(recorded(seen))))",
         "return roster.quorum(seen.cluster.size)",
         "without a quorum an edit of the size lowers the budget",

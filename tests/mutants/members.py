@@ -169,8 +169,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LEARNER,
-        "still = seat.status is not None and seat.status.learner",
-        "still = True",
+        "is_learner = seat.status is not None and seat.status.learner",
+        "is_learner = True",
         "a learner that says it is none is promoted",
     ),
     Mutant(
@@ -274,8 +274,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REPLACE,
-        "_again(seen, seat, pod) if pod.ordinal < seen.replicas else None",
-        "_again(seen, seat, pod)",
+        "_unusable(seen, seat, pod) if pod.ordinal < seen.replicas else None",
+        "_unusable(seen, seat, pod)",
         "pods that the StatefulSet takes away are deleted beside it",
     ),
     Mutant(

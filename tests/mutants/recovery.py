@@ -213,8 +213,8 @@ MUTANTS: Final = [
     # What follows it.
     Mutant(
         _RECOVERY,
-        "if claim.ordinal != kept.ordinal and _is_of_before(seen, claim):",
-        "if _is_of_before(seen, claim) or claim.ordinal == kept.ordinal:",
+        "if claim.ordinal != kept.ordinal and _is_from_earlier_epoch(seen, claim):",
+        "if _is_from_earlier_epoch(seen, claim) or claim.ordinal == kept.ordinal:",
         "the survivor's own claim is deleted",
     ),
     Mutant(
@@ -261,7 +261,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _QUORUM,
-        "    if enough or _begins_alone(seen, lost):\n",
+        "    if enough or _is_survivor_starting(seen, lost):\n",
         "    if enough:\n",
         "a human is called to a cluster that is just beginning again",
     ),
@@ -273,7 +273,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/replace.py",
-        " or _is_of_before(seen, claim, pod)):",
+        " or _is_from_earlier_epoch(seen, claim, pod)):",
         "):",
         "a volume of before is in the way for ever",
     ),

@@ -312,26 +312,26 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REMEMBERED,
-        "untried=told is None",
+        "untried=known is None",
         "untried=False",
         "data that was adopted with another version than its own stays down for good",
     ),
     Mutant(
         _REMEMBERED,
-        "untried=told is None",
+        "untried=known is None",
         "untried=True",
         "an edit is taken without any gate although the StatefulSet tells the version (I9)",
     ),
     Mutant(
         _REMEMBERED,
-        "version = told or seen.last_version or",
-        "version = (told if seen.stateful_set else None) or",
+        "version = known or seen.last_version or",
+        "version = (known if seen.stateful_set else None) or",
         "with Secret and StatefulSet lost the operator's default is an upgrade (I9)",
     ),
     Mutant(
         _REMEMBERED,
-        "version = told or seen.last_version or",
-        "version = told or",
+        "version = known or seen.last_version or",
+        "version = known or",
         "with every pod gone too, the operator's default is an upgrade (I9)",
     ),
     Mutant(

@@ -219,8 +219,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/switch.py",
-        "    if not _may_turn(seen) or seen.etcd is None or roster.learner(seen):\n",
-        "    if not _may_turn(seen) or seen.etcd is None:\n",
+        "    if not _may_change(seen) or seen.etcd is None or roster.learner(seen):\n",
+        "    if not _may_change(seen) or seen.etcd is None:\n",
         "a learner is given other URLs, and etcd takes it for a voter",
     ),
     Mutant(

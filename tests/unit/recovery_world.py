@@ -223,7 +223,7 @@ class RecoveryWorld(World):
             self.job = replace(job, state="failed", trouble="refused: there is no log")
             return
         if self.job_version in self.bad_images:
-            self.job = replace(job, trouble="its image cannot be had")
+            self.job = replace(job, trouble="its image cannot be pulled")
             return
         if self.job_version in self.failing or minor(claim.data.storage) > minor(self.job_version):
             self.job = replace(job, trouble="container etcd keeps failing", etcd_started=True)

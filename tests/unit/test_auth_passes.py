@@ -156,7 +156,7 @@ async def test_without_an_answer_nothing_is_said_to_be_as_declared(on):
     minutes(on)
     on.clock.now += await on.once()
     await on.once()
-    assert on.condition("Progressing")["message"] == "waiting for etcd to tell its users and roles"
+    assert on.condition("Progressing")["message"] == "waiting for etcd to list its users and roles"
 
     on.accounts.silent = False
     on.clock.now += 1

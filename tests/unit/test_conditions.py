@@ -164,7 +164,9 @@ class TestAvailable:
     def test_when_the_cluster_could_not_be_looked_at(self, kind: str) -> None:
         condition = conditions(Outcome(failure="internal error"))[kind]
 
-        assert condition == Condition(kind, "Unknown", "NotObserved", "it could not be looked at")
+        assert condition == Condition(
+            kind, "Unknown", "NotObserved", "the cluster could not be observed"
+        )
 
     def test_what_was_said_is_kept_when_the_cluster_could_not_be_looked_at(self) -> None:
         world = formed(3)
@@ -268,7 +270,9 @@ class TestPodsOfAnOlderTemplate:
     def test_run_on_when_only_the_operator_has_changed(self) -> None:
         message = self.message(self.seen(c_1="c-old", same="c-1"))
 
-        assert message.startswith("the cluster is as declared; pods c-1 run on as another version")
+        assert message.startswith(
+            "the cluster is as declared; pods c-1 keep the template of another version"
+        )
         assert "when it is next restarted" in message
         assert "spec.pod.annotations" in message
 
@@ -276,7 +280,7 @@ class TestPodsOfAnOlderTemplate:
         message = self.message(self.seen(c_0="c-old", c_1="c-old", same="c-1"))
 
         assert "but for pods c-0, which are yet" in message
-        assert "; pods c-1 run on" in message
+        assert "; pods c-1 keep the template" in message
 
     @pytest.mark.parametrize(
         "seen",
@@ -307,14 +311,14 @@ class TestDegraded:
     def test_who_does_not_serve_and_why(self) -> None:
         world = formed(3)
         world.pods[0].deleting = True
-        world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be had"
+        world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be pulled"
         del world.pods[2]
 
         assert of(world, "Degraded") == Condition(
             "Degraded",
             "True",
             "MembersNotReady",
-            "not serving: c-0 (stopping), c-1 (image x cannot be had), c-2 (no pod)",
+            "not serving: c-0 (stopping), c-1 (image x cannot be pulled), c-2 (no pod)",
         )
 
     def test_a_stateful_set_that_is_gone_does_not_hide_its_members(self) -> None:

@@ -406,8 +406,8 @@ class TestWhatFails:
         step = drive(world, idle=8, limit=MOST)
 
         assert isinstance(step, Wait)
-        assert "c-3 to serve what was restored" in step.reason
-        assert "claims data-c-0, data-c-1, data-c-2 of the cluster before are kept" in step.reason
+        assert "c-3 to serve the restored data" in step.reason
+        assert "claims data-c-0, data-c-1, data-c-2 of the replaced cluster are kept" in step.reason
         assert data_of(world, old) == [0, 1, 2]
         world.stuck.clear()
         assert drive(world, idle=8, limit=MOST) == Settled()
@@ -511,7 +511,7 @@ class TestWhatFails:
         step = drive(world, idle=3)
 
         assert isinstance(step, Wait)
-        assert "c-1 (nobody confirms that it has stopped" in step.reason
+        assert "c-1 (its node does not confirm that it has stopped" in step.reason
         assert world.record.cluster_id == old
 
     def test_with_no_quorum_it_is_the_way_out(self) -> None:

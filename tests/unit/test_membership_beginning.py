@@ -225,20 +225,20 @@ class TestTooLate:
 
         assert drive(world) == Hold(
             "BegunOtherwise",
-            "spec.size says 1, and it has begun with 3. Members may have data of that beginning, "
-            "so it goes on with it, and the edit is for when it has formed. If it cannot form, "
-            "mend what keeps it or take the edit back; or delete the EtcdCluster and its claims, "
-            "and create it again as it is to be; pod c-1: cannot be scheduled: no node has room; "
-            "pod c-2: cannot be scheduled: no node has room",
+            "spec.size says 1, but the cluster began with 3. Members may already have data, so the "
+            "cluster goes on forming as it began, and the edit is applied once it has formed. If "
+            "it cannot form, fix the cause or revert the edit; or delete the EtcdCluster and its "
+            "claims, and create it again with the spec that you want; pod c-1: cannot be "
+            "scheduled: no node has room; pod c-2: cannot be scheduled: no node has room",
         )
 
     @pytest.mark.parametrize(
         ("edit", "words"),
         [
-            ({"version": "3.6.14"}, "spec.version says 3.6.14, and it has begun with 3.7.3. "),
+            ({"version": "3.6.14"}, "spec.version says 3.6.14, but the cluster began with 3.7.3. "),
             (
                 {"TLS": {"peer": "Plaintext"}},
-                "spec.TLS asks for plaintext for peers, and they have begun with TLS with managed ",
+                "spec.TLS asks for plaintext for peers, but they began with TLS with managed ",
             ),
             (
                 {"TLS": {"client": "Managed", "allowPlaintextClients": True}},
@@ -306,7 +306,7 @@ class TestTooLate:
         assert isinstance(step, Hold)
         assert "Secret old, which" in step.message
         assert "spec.TLS asks for TLS with the certificates in Secret new" in step.message
-        assert "for peers, and they have begun with TLS with the certificates in Secret old" in (
+        assert "for peers, but they began with TLS with the certificates in Secret old" in (
             step.message
         )
 

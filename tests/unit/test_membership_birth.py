@@ -277,7 +277,7 @@ class TestGathering:
         del world.pods[1]
 
         assert decide(world.observe()) == Wait(
-            "pod c-1 to be made; the Events of StatefulSet c say what keeps it"
+            "pod c-1 to be created; the Events of StatefulSet c say what keeps it"
         )
 
     def test_all_tickets_are_due_once_all_wait(self) -> None:
@@ -285,7 +285,7 @@ class TestGathering:
 
         assert isinstance(step, WriteBootstrap)
         assert len(step.record.issued) == 3
-        assert step.reason == "tickets are due to c-0, c-1, c-2"
+        assert step.reason == "start tickets are entered in the ledger for c-0, c-1, c-2"
 
     def test_a_pod_that_has_taken_its_ticket_is_not_waited_for(self) -> None:
         """It answers no more, and its etcd does not run yet: the others' tickets went out late."""
@@ -318,13 +318,13 @@ class TestGathering:
         step = decide(world.observe())
 
         assert isinstance(step, WriteBootstrap)
-        assert step.reason == "tickets are due to c-0, c-2"
+        assert step.reason == "start tickets are entered in the ledger for c-0, c-2"
         assert len(step.record.issued) == 2
 
     def test_a_pod_with_trouble_is_not_waited_for(self) -> None:
         world = self.world()
         world.pods[2].silent = True
-        world.pods[2].trouble = "image x cannot be had"
+        world.pods[2].trouble = "image x cannot be pulled"
 
         step = decide(world.observe())
 
@@ -344,7 +344,7 @@ class TestGathering:
         step = decide(world.observe())
 
         assert isinstance(step, WriteBootstrap)
-        assert step.reason == "tickets are due to c-1"
+        assert step.reason == "start tickets are entered in the ledger for c-1"
 
     def test_a_pod_that_is_being_deleted_gets_no_ticket(self) -> None:
         world = self.world()

@@ -200,7 +200,7 @@ class TestARunningCluster:
             world.claims[ordinal].data = None
             world.restart_pod(ordinal)
 
-        assert "Besides, QuorumLost: the data of c-1, c-2 is lost" in rests(world).message
+        assert "Also, QuorumLost: the data of c-1, c-2 is lost" in rests(world).message
 
     def test_a_pause_comes_first(self) -> None:
         world = spoiled()

@@ -18,8 +18,7 @@ from etcd_stateful.status.conditions import at_rest
 
 REFUSAL = 'persistentvolumeclaims "data-c-0" is forbidden: the storageclass must support resize'
 GROWS = Wait(
-    "the volume of claim data-c-0 to grow from 1Gi to 2Gi; kubectl describe pvc data-c-0 says how "
-    "far it is"
+    "the volume of claim data-c-0 to grow from 1Gi to 2Gi; see kubectl describe pvc data-c-0"
 )
 GI = 2**30
 
@@ -147,7 +146,7 @@ def test_a_class_that_does_not_allow_it_is_told_and_the_old_size_can_be_put_back
 
     assert isinstance(rest, Hold)
     assert rest.reason == "StorageFixed"
-    assert "asks for 2Gi, and data-c-0 (1Gi), data-c-1 (1Gi), data-c-2 (1Gi)" in rest.message
+    assert "asks for 2Gi, but data-c-0 (1Gi), data-c-1 (1Gi), data-c-2 (1Gi)" in rest.message
     assert "Put the old size back, 1Gi, or" in rest.message
     assert rest.message.endswith(REFUSAL)
     world.declare("1Gi")
@@ -207,10 +206,10 @@ class TestASizeThatIsTakenBack:
         assert drive(world) == Settled()
         assert world.history == []
         assert at_rest(world.observe()) == (
-            "the cluster is as declared; the size that was taken back is still asked for by "
-            "data-c-0 (8Ti), data-c-1 (8Ti), data-c-2 (8Ti), and a volume that grows to it after "
-            "all keeps it. From Kubernetes 1.32 on they ask for less if a size just above that of "
-            f"the volumes is declared. The API server says: {world.kept}"
+            "the cluster is as declared; data-c-0 (8Ti), data-c-1 (8Ti), data-c-2 (8Ti) still "
+            "request a size that the spec no longer asks for, and a volume that is expanded to it "
+            "keeps it. From Kubernetes 1.32 on it can be lowered: declare a size just above that "
+            f"of the volumes. The API server says: {world.kept}"
         )
 
     def test_it_is_told_beside_a_volume_that_has_yet_to_grow(self) -> None:

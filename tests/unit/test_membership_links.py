@@ -154,7 +154,7 @@ def test_an_edit_to_other_certificates_is_told_of_last_when_all_else_is_done() -
     step = links.changed(replace(seen, cluster=asked))
     assert isinstance(step, Hold)
     assert step.reason == "TLSCannotChange"
-    assert "clients are TLS with managed certificates, and spec.TLS asks for" in step.message
+    assert "clients have TLS with managed certificates, but spec.TLS asks for" in step.message
     assert "TLS with the certificates in Secret s and o" in step.message
     assert "turn TLS off in between" in step.message
 
@@ -172,7 +172,7 @@ def test_an_issuer_is_neither_taken_up_nor_left_while_members_run(
     assert isinstance(step, Hold)
     assert step.reason == "TLSCannotChange"
     assert "TLS with certificates of Issuer ca" in step.message
-    assert "take the edit back" in step.message
+    assert "revert the edit" in step.message
 
 
 @pytest.mark.parametrize(

@@ -173,9 +173,9 @@ class TestMayComeBack:
             ({"deleting": True}, "c-0 is stopping"),
             (
                 {"deleting": True, "overdue": True},
-                "c-0 (nobody confirms that it has stopped; if its node is off for good, delete ",
+                "c-0 (its node does not confirm that it has stopped; if the node is off for good, ",
             ),
-            ({"trouble": "image x cannot be had"}, "c-0: image x cannot be had"),
+            ({"trouble": "image x cannot be pulled"}, "c-0: image x cannot be pulled"),
         ],
     )
     def test_each_with_its_cause(self, change: dict, words: str) -> None:
@@ -341,9 +341,9 @@ class TestThereNeverWasAny:
         assert isinstance(rest, Hold)
         assert rest.reason == "QuorumLost"
         assert (
-            "No member's data is left here, and nothing tells that there ever was any. If the "
+            "No member's data is left here, and nothing shows that there ever was any. If the "
             "cluster has never served, delete the EtcdCluster and its claims, and create it "
-            "again; else bring a volume back, or restore a backup"
+            "again; otherwise bring a volume back, or restore a backup"
         ) in rest.message
 
     @pytest.mark.parametrize("trace", ["status", "record", "ledger", "pod"])
@@ -351,7 +351,7 @@ class TestThereNeverWasAny:
         world = self.lost()
         drive(world)
         seen = world.observe()
-        said = "nothing tells that there ever was any"
+        said = "nothing shows that there ever was any"
         assert said in survivor.ways_out(seen)
         assert seen.secret is not None
         record, of_one = world.record, replace(seen.secret, bootstrap=None)

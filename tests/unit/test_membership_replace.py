@@ -368,8 +368,8 @@ class TestPods:
         world.history.clear()
 
         assert drive(world) == Wait(
-            "pod c-1 (nobody confirms that it has stopped; if its node is off for good, delete the "
-            "Node, or the pod by force) to stop; the StatefulSet then makes it again"
+            "pod c-1 (its node does not confirm that it has stopped; if the node is off for good, "
+            "delete the Node, or force-delete the pod) to stop; the StatefulSet then recreates it"
         )
         assert world.history == []
 
@@ -398,7 +398,7 @@ class TestPods:
 
         step = decide(replace(seen, pods=(*seen.pods, beyond)))
 
-        assert step == Wait("pods c-3, needed no more, to stop")
+        assert step == Wait("pods c-3, no longer needed, to stop")
 
     def test_one_beyond_the_replicas_whose_node_is_silent_is_given_up(self) -> None:
         """Its claim would stay for as long as the Node does."""

@@ -39,9 +39,9 @@ class TestHold:
         assert rest == Hold(
             "RetainedClaims",
             "claims data-c-0, data-c-1, data-c-2 hold the data of a deleted cluster of this name "
-            f"(UID {UID}). To go on with that data set spec.version to the one that it ran, or "
+            f"(UID {UID}). To adopt that data, set spec.version to the version that it ran, or "
             f'another patch of that minor, and spec.retainedClaims.adopt to "{UID}"; to delete it '
-            f'for good and start empty set spec.retainedClaims.discard to "{UID}"',
+            f'for good and start empty, set spec.retainedClaims.discard to "{UID}"',
         )
         assert world.history == []
 
@@ -151,8 +151,8 @@ class TestAdopt:
         rest = drive(world)
         assert isinstance(rest, Wait)
         assert rest.reason.endswith(
-            f"; nothing tells that the data is of etcd {wrong}: if members fail for that, set "
-            "spec.version to the one that they ran"
+            f"; etcd {wrong} is only assumed, as no record says which version wrote the data: if "
+            "members fail for that, set spec.version to the one that they ran"
         )
 
         world.edit(version="3.6.14")
@@ -375,7 +375,7 @@ class TestTwoOldClusters:
         assert "2 deleted clusters of this name" in rest.message
         assert UID in rest.message
         assert OLDER in rest.message
-        assert "set spec.retainedClaims.discard to the UID of one" in rest.message
+        assert "set spec.retainedClaims.discard to the UID of the one" in rest.message
 
     def test_that_way_leads_out(self, world: World) -> None:
         world.edit(retainedClaims={"discard": OLDER})
@@ -446,8 +446,8 @@ class TestForeignData:
         assert rest.reason == "ForeignData"
         assert "the volume of pod c-1 holds data of c-0" in rest.message
         assert rest.message.endswith(
-            "Give the pod its own volume back, or delete claim data-c-1 with all that is on it, "
-            "and a new member takes its place"
+            "Give the pod its own volume back, or delete claim data-c-1 with its data, and a new "
+            "member takes its place"
         )
 
         world.claims[1].deleting = True
@@ -502,9 +502,7 @@ class TestForeignData:
         world.run_start(1)
         world.pods[1].deleting = True
 
-        assert decide(world.observe()) == Wait(
-            "pod c-1 to stop; the StatefulSet then makes it again"
-        )
+        assert decide(world.observe()) == Wait("pod c-1 to stop; the StatefulSet then recreates it")
 
     def test_a_pod_beyond_the_replicas_is_not_called_lost(self) -> None:
         """It is about to be taken away: someone had scaled the StatefulSet by hand."""
@@ -513,7 +511,7 @@ class TestForeignData:
         world.turn()
         world.objects["StatefulSet", "c"]["spec"]["replicas"] = 3
 
-        assert decide(world.observe()) == Wait("pods c-3, needed no more, to stop")
+        assert decide(world.observe()) == Wait("pods c-3, no longer needed, to stop")
 
 
 def test_a_claim_that_nobody_shows_is_waited_for() -> None:
@@ -524,7 +522,7 @@ def test_a_claim_that_nobody_shows_is_waited_for() -> None:
 
     step = decide(replace(world.observe(), claims=()))
 
-    assert step == Wait("claim data-c-0 of pod c-0 to be seen")
+    assert step == Wait("claim data-c-0 of pod c-0 to appear")
 
 
 def test_a_pod_that_nobody_schedules_and_whose_claim_is_gone_is_named_with_what_it_waits_for() -> (
@@ -581,14 +579,14 @@ def test_a_pod_that_serves_and_is_on_its_way_out_is_waited_for() -> None:
     world.pods[1].deleting = True
     assert world.observe().pods[1].ready
 
-    assert decide(world.observe()) == Wait("pod c-1 to stop; the StatefulSet then makes it again")
+    assert decide(world.observe()) == Wait("pod c-1 to stop; the StatefulSet then recreates it")
 
 
 def test_a_pod_with_a_cause_is_waited_for_with_it() -> None:
     world = formed(3)
-    world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be had"
+    world.pods[1].where, world.pods[1].trouble = "pending", "image x cannot be pulled"
 
-    assert decide(world.observe()) == Wait("pod c-1: image x cannot be had")
+    assert decide(world.observe()) == Wait("pod c-1: image x cannot be pulled")
 
 
 def test_all_pods_ready_and_nobody_reachable_is_not_settled_before_the_first_answer() -> None:

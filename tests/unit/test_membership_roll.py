@@ -116,7 +116,7 @@ class TestAnotherOperator:
         assert world.observe().outdated == ()
 
     def lacking(self, world: World, *ordinals: int) -> World:
-        """Pods that were made again by an operator whose image cannot be had any more."""
+        """Pods that were made again by an operator whose image cannot be pulled any more."""
         world.operator_image = "operator:bad"
         world.bad_starts = {"operator:bad"}
         until(world, "StatefulSet c")
@@ -130,7 +130,7 @@ class TestAnotherOperator:
         world = self.lacking(formed(3), 1)
         waits = drive(world)
         assert isinstance(waits, Wait)
-        assert waits.reason == "pod c-1: its image cannot be had"
+        assert waits.reason == "pod c-1: its image cannot be pulled"
         assert world.history == []
         others = [world.pods[one].uid for one in (0, 2)]
 

@@ -50,7 +50,7 @@ def said(steps: list[Step]) -> list[str]:
 
 def _label(step: Step) -> str:
     match step:
-        case RotateAuthority(need=need, turn=turn):
+        case RotateAuthority(need=need, kind=turn):
             return f"{turn} {need.secret}"
         case IssueCertificate(need=need):
             return f"issue {need.secret}"
@@ -59,7 +59,7 @@ def _label(step: Step) -> str:
 
 
 def turns(world: CertificateWorld) -> list[str]:
-    return [step.turn for step in world.history if isinstance(step, RotateAuthority)]
+    return [step.kind for step in world.history if isinstance(step, RotateAuthority)]
 
 
 def restarts(world: CertificateWorld) -> Counter[str]:
@@ -70,7 +70,7 @@ def until_turn(world: CertificateWorld, turn: str) -> RotateAuthority:
     """Goes on to just before that turn."""
     for _ in range(500):
         step = decide(world.observe())
-        if isinstance(step, RotateAuthority) and step.turn == turn:
+        if isinstance(step, RotateAuthority) and step.kind == turn:
             return step
         world.apply(step) if is_write(step) else world.turn()
     raise AssertionError(f"never came to {turn}; at last {said(world.history[-6:])}")
@@ -382,7 +382,7 @@ def test_how_far_it_is_is_said() -> None:
     world.apply(until_turn(world, "take over"))
     assert "its successor signs" in told()[0]
     world.apply(until_turn(world, "end"))
-    assert "restarted without the one before" in told()[0]
+    assert "restarted without the old one" in told()[0]
     rest(world)
     assert not told()
 

@@ -238,9 +238,10 @@ class TestAnotherAttempt:
 
         assert rest == Hold(
             "QuorumLost",
-            "the volumes of c-1, c-2 are empty although they had their tickets, and too few are "
-            "left to form the cluster. c-0 may hold data, so nothing begins anew by itself: to "
-            "begin without that data, delete the claims and pods of c-0",
+            "the volumes of c-1, c-2 are empty although their start tickets were used, and too "
+            "few members are left to form the cluster. c-0 may hold data, so the operator does "
+            "not start over by itself: to do so without that data, delete the claims and pods of "
+            "c-0",
         )
         assert world.record.attempt == 1
 
@@ -617,7 +618,7 @@ class TestI7TheClusterIdStays:
 
         assert isinstance(step, Hold)
         assert step.reason == "SplitBrain"
-        assert "0000000000000077 in pods c-2, the record says" in step.message
+        assert "0000000000000077 in pods c-2, but the record says" in step.message
 
     def test_split_brain_before_the_latch_latches_nothing(self) -> None:
         world = before(World(body(3)), "latch")
@@ -993,7 +994,7 @@ class TestI11NothingBeginsEmptyOnItsOwn:
 
         assert isinstance(rest, Hold)
         assert rest.reason == "SecretDamaged"
-        assert "it is of format 2. Install that newer one again" in rest.message
+        assert "it is of format 2. Install the newer operator again" in rest.message
         assert "delete it" not in rest.message
 
     def test_a_secret_without_a_record_is_held(self) -> None:
@@ -1098,4 +1099,4 @@ def test_the_record_is_asked_for_only_after_there_is_one() -> None:
 def test_a_cluster_whose_pods_are_not_seen_is_not_settled() -> None:
     step = decide(replace(formed(3).observe(), pods=()))
 
-    assert step == Wait("pod c-0 to be made; the Events of StatefulSet c say what keeps it")
+    assert step == Wait("pod c-0 to be created; the Events of StatefulSet c say what keeps it")

@@ -126,7 +126,7 @@ def test_not_as_declared_before_the_last_pod_has_stopped_and_its_claim_is_gone()
     while is_write(step := decide(world.observe())):
         world.apply(step)
 
-    assert step == Wait("pods c-2, needed no more, to stop")
+    assert step == Wait("pods c-2, no longer needed, to stop")
     assert 2 in world.claims
     assert drive(world) == Settled()
     assert 2 not in world.claims
@@ -176,7 +176,7 @@ class TestOnlyWithAQuorum:
         world = shrunk(3, 1)
         world.pods[0].silent = True
 
-        assert drive(world) == Wait("c-0 to serve, so that c-2 can go", soon=True)
+        assert drive(world) == Wait("c-0 to serve, so that c-2 can be removed", soon=True)
         assert world.history == []
         world.pods[0].silent = False
         assert drive(world) == Settled()

@@ -405,7 +405,7 @@ class TestClients:
         held = switch.held(asked)
         assert isinstance(held, Hold)
         assert held.reason == "AuthenticationNeedsTLS"
-        assert "Take spec.auth out first" in held.message
+        assert "Remove spec.auth first" in held.message
 
     def test_tls_of_clients_stays_until_etcd_has_told_whether_it_wants_names(self) -> None:
         world = began(ON)

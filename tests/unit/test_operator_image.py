@@ -145,7 +145,7 @@ def test_a_recovery_kept_waiting_for_it() -> None:
 
     step = drive_until(world, DeleteJob)
 
-    assert "its image of the operator cannot be had" in step.reason
+    assert "its operator image cannot be pulled" in step.reason
     world.job_runs = True
     assert drive(world) == Settled()
 

@@ -77,7 +77,7 @@ def test_within_the_grace_all_is_as_expected(status):
     "reason", ["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"]
 )
 def test_a_missing_image_is_named(reason):
-    assert "image quay.io/coreos/etcd:v9 cannot be had" in said(waiting(reason))
+    assert "image quay.io/coreos/etcd:v9 cannot be pulled" in said(waiting(reason))
 
 
 def test_the_kubelet_alternates_and_the_words_do_not():
@@ -87,7 +87,7 @@ def test_the_kubelet_alternates_and_the_words_do_not():
 
 def test_a_missing_image_of_start():
     status = {"initContainerStatuses": waiting("ErrImagePull", name="start")["containerStatuses"]}
-    assert "cannot be had" in said(status)
+    assert "cannot be pulled" in said(status)
 
 
 def test_a_configuration_error_in_the_kubelets_words():

@@ -77,7 +77,7 @@ class TestOfALaterVersion:
         blocked = settled.condition("Blocked")
         assert blocked
         assert blocked["reason"] == "SecretDamaged"
-        assert "Install that newer one again" in blocked["message"]
+        assert "Install the newer operator again" in blocked["message"]
         assert settled.condition("Available")["status"] == "True"
 
     async def test_the_newer_one_goes_on_where_it_was(self, settled: Bench) -> None:

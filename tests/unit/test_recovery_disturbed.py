@@ -162,7 +162,7 @@ def test_what_a_recovery_made_that_is_not_on_record_is_said_with_the_way_on() ->
 
     assert isinstance(step, Hold), step
     assert step.reason == "ForeignData"
-    assert "A recovery that is not on record any more made it so. Give the lost" in step.message
+    assert "It is of a recovery that is no longer on record. Give the lost" in step.message
     assert 'spec.recovery: {"survivor": "c-1", ' in step.message
 
     world.epochs[world.claims[1].uid] = 2

@@ -276,7 +276,8 @@ class TestBeforeTheEpochIsRaised:
             step = decide(world.observe())
             world.apply(step) if is_write(step) else world.turn()
 
-        wait(decide(world.observe()), "pods c-2 to stop", "delete the Node, or the pod by force")
+        ways = "delete the Node, or force-delete the pod"
+        wait(decide(world.observe()), "pods c-2 to stop", ways)
         assert world.record.epoch == 1
 
     def test_stopping_all_and_raising_the_epoch_are_looked_at_twice(self) -> None:
@@ -328,7 +329,7 @@ class TestFencing:
     def test_a_pod_that_does_not_confirm_is_waited_for_in_words(self) -> None:
         world = self.stuck()
 
-        wait(decide(world.observe()), "c-2", "node n2", "list it in spec.recovery.fenced")
+        wait(decide(world.observe()), "c-2", "node n2", "list the pod in spec.recovery.fenced")
 
     def test_one_that_is_declared_fenced_is_given_up(self) -> None:
         world = self.stuck()
@@ -352,7 +353,7 @@ class TestFencing:
         world = lost()
         world.ask(1, fenced=["c-0"])
 
-        hold(drive(world), "RecoveryRefused", "calls c-0 fenced, and c-0 answers")
+        hold(drive(world), "RecoveryRefused", "spec.recovery.fenced lists c-0, but c-0 answers")
         assert len(world.pods) == 3
 
     def test_a_fenced_pod_that_is_called_ready_does_not_matter(self) -> None:
@@ -419,9 +420,9 @@ class TestAfterTheEpochIsRaised:
         world.apply(drive_until(world, CreateJob))
         assert world.job is not None
         wait(decide(world.observe()), f"Job {JOB} to make a cluster of one out of c-1")
-        world.job = replace(world.job, trouble="image no-such cannot be had")
+        world.job = replace(world.job, trouble="image no-such cannot be pulled")
 
-        wait(decide(world.observe()), "image no-such cannot be had")
+        wait(decide(world.observe()), "image no-such cannot be pulled")
 
     def test_an_edit_of_the_spec_reaches_a_job_that_is_stuck(self) -> None:
         world = raised()
@@ -608,7 +609,7 @@ class TestWhatIsRefused:
         ("fields", "words"),
         [
             ({"clusterID": "00000000000000ab"}, "it names cluster 00000000000000ab"),
-            ({"epoch": 2}, "it names epoch 2, and this is 1"),
+            ({"epoch": 2}, "it names epoch 2, but the cluster is in 1"),
             ({"survivor": "c-5"}, "c-5 has no claim"),
             ({"survivor": "c-0"}, "the volume of c-0 holds no usable data"),
         ],
@@ -670,7 +671,7 @@ class TestWhatIsRefused:
         asked = survivor.asked_for(newer)
 
         assert asked is not None
-        assert "is of epoch 1, and others of 2" in survivor.why_not(newer, asked)
+        assert "is of epoch 1, but others are of 2" in survivor.why_not(newer, asked)
 
     @pytest.mark.parametrize("other", [True, False])
     def test_a_survivor_with_the_volume_of_another_ended_the_epoch_in_vain(

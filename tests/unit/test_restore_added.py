@@ -119,10 +119,10 @@ class TestTooLate:
 
         assert rest == Hold(
             "BegunOtherwise",
-            "spec.bootstrap.restore was added when the cluster had begun without it, and members "
-            "may have data of that beginning. It does not form, so that no empty cluster takes "
-            "the place of the backup. To begin from the backup, delete the EtcdCluster and its "
-            "claims, and create it again; or remove the field to go on without the backup",
+            "spec.bootstrap.restore was added after the cluster had begun without it, and members "
+            "may already have data. The cluster is kept from forming, so that no empty cluster "
+            "takes the place of the backup. To start from the backup, delete the EtcdCluster and "
+            "its claims, and create it again; or remove the field to go on without the backup",
         )
         assert not [one for one in world.history if isinstance(one, PushTicket)]
 

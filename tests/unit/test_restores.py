@@ -775,7 +775,7 @@ class TestInPlace:
 
     async def test_what_works_after_it_took_over_is_not_given_up(self, world: World) -> None:
         self.confirm(world)
-        self.tell(world, "Working", "c-3 to serve what was restored", generation=None)
+        self.tell(world, "Working", "c-3 to serve the restored data", generation=None)
         await world.settle()
         world.clock.now += 2 * GIVE_UP_SECONDS
 
@@ -818,7 +818,7 @@ class TestInPlace:
     async def test_what_fails_after_it_took_over_is_no_end(self, world: World) -> None:
         """There is no way back then, but perhaps one on."""
         self.confirm(world)
-        self.tell(world, "Failed", "gone before it served", generation=None)
+        self.tell(world, "Failed", "lost its volume before it served", generation=None)
         assert await world.settle() == 2.0
 
         assert "succeeded" not in world.status

@@ -123,7 +123,7 @@ class TestPhase:
 
         assert found["phase"] == "Failed"
         assert found["reason"] == "InvalidSpec"
-        assert found["plan"] == "nothing until the spec is mended"
+        assert found["plan"] == "nothing until the spec is fixed"
 
     def test_failed_ends_when_the_spec_is_mended(self) -> None:
         world = World(body(3, status=refused(size=9)))

@@ -236,7 +236,7 @@ class TestCreation:
         await bench.run()
         said = [words for _, _, words in bench.events.posted if "Secret a-peer-ca " in words]
         assert len(said) == 1
-        assert "is made anew: " in said[0]
+        assert "is reissued: " in said[0]
 
     async def test_one_link_alone(self, bench):
         declare(bench, TLS={"peer": "Managed", "client": "Plaintext"})

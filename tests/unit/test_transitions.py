@@ -158,11 +158,12 @@ class TestScaling:
         assert told(cluster(4, range(4), learner=3), CATCH_UP)["Scaling"].reason == "ScalingUp"
 
     def test_down(self) -> None:
-        scaled = told(cluster(3, range(5)), Wait("c-1 to serve, so that c-4 can go"))["Scaling"]
+        wait = Wait("c-1 to serve, so that c-4 can be removed")
+        scaled = told(cluster(3, range(5)), wait)["Scaling"]
 
         assert (scaled.reason, scaled.message) == (
             "ScalingDown",
-            "from 5 to 3 members; waiting for c-1 to serve, so that c-4 can go",
+            "from 5 to 3 members; waiting for c-1 to serve, so that c-4 can be removed",
         )
 
     def test_down_by_a_learner_beyond_the_size(self) -> None:

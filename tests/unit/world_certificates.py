@@ -171,7 +171,7 @@ class CertificateWorld(World):
         ready = [pod for pod in self.observe().pods if pod.ready]
         rule(len(ready) == self.cluster.size, "rotation", f"a turn while only {len(ready)} serve")
         one.version, one.turned = self._next(), self.now
-        match step.turn:
+        match step.kind:
             case "begin":
                 rule(not one.stage, "rotation", "begun twice")
                 one.successor = f"{step.need.secret}-{self._next()}"

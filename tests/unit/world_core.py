@@ -66,13 +66,13 @@ class World:
         self.stuck: set[int] = set()
         """Ordinals whose pods stay pending."""
         self.bad_images: set[str] = set()
-        """Versions whose image cannot be had, and whose pods get nowhere."""
+        """Versions whose image cannot be pulled, and whose pods get nowhere."""
         self.late_images: set[str] = set()
-        """Versions whose image cannot be had when `start` is over, and etcd's turn has come."""
+        """Versions whose image cannot be pulled when `start` is over, and etcd's turn has come."""
         self.operator_image = world_view.IMAGE
         """Of the operator that looks; its pods' `start` is of the one that rendered them."""
         self.bad_starts: set[str] = set()
-        """Images of the operator that cannot be had."""
+        """Images of the operator that cannot be pulled."""
         self.failing: set[str] = set()
         """Versions whose etcd fails whenever it starts."""
         self.cut_off = False

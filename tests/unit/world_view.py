@@ -107,7 +107,8 @@ def _pod(world: World, ordinal: int) -> Pod:
         ready=_is_ready(world, ordinal),
         in_start=waits,
         etcd_started=pod.where == "etcd",
-        trouble=pod.trouble or ("its image cannot be had" if pod.where == "image" or lacks else ""),
+        trouble=pod.trouble
+        or ("its image cannot be pulled" if pod.where == "image" or lacks else ""),
         answer=StartAnswer(pod.challenge, _finding(world, ordinal)) if answers else None,
         record=load_member(pod.annotations) if pod.annotations else None,
         revision=pod.revision,

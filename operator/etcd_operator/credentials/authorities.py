@@ -18,7 +18,7 @@ from etcd_stateful.certificates import (
     PREDECESSOR_FILE,
     SUCCESSOR_FILES,
 )
-from etcd_stateful.membership.steps import Turn
+from etcd_stateful.membership.steps import RotationStep
 from etcd_stateful.observed.certificates import Stage
 
 Changes = dict[str, bytes | None]
@@ -55,16 +55,16 @@ def generation(data: Mapping[str, bytes]) -> int:
 
 
 def turned(
-    turn: Turn, data: Mapping[str, bytes], generation: int, made: Mapping[str, bytes]
+    kind: RotationStep, data: Mapping[str, bytes], generation: int, made: Mapping[str, bytes]
 ) -> Changes:
-    """What a turn changes in the Secret.
+    """What a step of a rotation changes in the Secret.
 
     Args:
         generation: of the authority that signs afterwards.
         made: content of the Secret of a new authority, for the beginning.
     """
     now, following = AUTHORITY_FILES, SUCCESSOR_FILES
-    match turn:
+    match kind:
         case "begin":
             certificate, key = made[now.certificate], made[now.key]
             return {following.certificate: certificate, following.key: key}

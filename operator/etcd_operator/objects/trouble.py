@@ -219,7 +219,7 @@ def _containers(status: Object) -> str:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, message = waiting.get("reason"), waiting.get("message") or ""
         if reason in _IMAGE:
-            return f"image {container.get('image')} cannot be had ({_steady(reason)})"
+            return f"image {container.get('image')} cannot be pulled ({_steady(reason)})"
         if reason in _CONFIG:
             return _short(f"container {container['name']} cannot be made: {message or reason}")
     return ""

@@ -22,6 +22,11 @@ SLOW_SECONDS: Final = 10.0
 CLOCKS_DIFFER: Final = 300.0
 """By so many seconds at most: those of two operators in whose turn one comes after the other, and
 the API server's."""
+IMAGE_UNPULLABLE: Final = (
+    "its operator image cannot be pulled, and the operator runs another by now"
+)
+"""Why a Job is recreated whose pod waits for an operator image that no registry has any more."""
+
 LONGEST_WAIT: Final = 600.0
 """Timers run by another clock than the calendar, and a clock may be set, or stand while its machine
 sleeps."""
@@ -67,7 +72,7 @@ class Job:
     store: Store | None = None
     """Where its order says to look; None where that cannot be read."""
     unpullable: bool = False
-    """It runs, and the operator's image that it was made with cannot be had. There is another."""
+    """It runs, but its pod cannot pull the operator image, and the operator runs another by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +293,8 @@ def _of_trial(seen: Seen, job: Job, stored: Stored, tried: Job) -> Step:
 
 
 def with_present_image(job: Job) -> DeleteJob | None:
-    """One whose pod never gets its image is made again, once the operator itself has another."""
-    why = "the operator's image that it was made with cannot be had, and there is another by now"
-    return DeleteJob.of(job, why) if job.unpullable else None
+    """Recreates a Job whose image cannot be pulled, once the operator itself runs another image."""
+    return DeleteJob.of(job, IMAGE_UNPULLABLE) if job.unpullable else None
 
 
 def _trying(tried: Job) -> Step:

@@ -1,7 +1,7 @@
 """The Jobs that store, delete or read one backup: the operator's image, one store's credentials.
 
-Its pod has no access to Kubernetes. The Secrets are optional to the kubelet, so that a missing one
-is said in words by the pod and not waited for in silence.
+Its pod has no access to the Kubernetes API. Its Secret volumes are optional, so that the pod starts
+and reports a missing Secret, instead of waiting for it silently.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ LABEL: Final = "etcd-backup"
 CONTAINER: Final = "backup"
 
 RECEIVING: Final = ({"name": "GRPC_EXPERIMENTS", "value": "-event_engine_client"},)
-"""gRPC reads in the thread that waits for what it reads, and wakes no other for each message of
-32 KiB. A later version may not know the word: it says so, and is merely slower."""
+"""Makes gRPC read in the thread that waits for the message, instead of waking another thread for
+each 32 KiB. A later version of gRPC may not know this experiment: it logs that, and is only
+slower."""
 
 _STOP_SECONDS: Final = 30
 _WAITING_SECONDS: Final = 3600
@@ -58,8 +59,8 @@ def backup_job(
     """Takes a backup and stores it.
 
     Args:
-        cluster: name and spec of the EtcdCluster that is backed up, where it is known.
-        last: location of the last one that has succeeded.
+        cluster: name and spec of the EtcdCluster that is backed up, if known.
+        last: location of the last successful backup.
     """
     spare = last.removeprefix(backup.store.location("")) if backup.policy.keep else ""
     told = replace(order(backup, target), cluster=cluster, spare=spare)
@@ -73,10 +74,10 @@ def deletion_job(
     operator_image: str,
     cluster: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Deletes what the backup has stored, and asks nothing of etcd.
+    """Deletes what the backup has stored. It does not connect to etcd.
 
     Args:
-        stored: the status.
+        stored: the EtcdBackup's status.
         cluster: as for `backup_job`.
     """
     also = elsewhere(backup, stored)
@@ -88,10 +89,10 @@ def deletion_job(
 def description_job(
     restore: EtcdRestore, store: Store, *, operator_image: str, pod: JobPod | None = None
 ) -> Manifest:
-    """Reads what the manifest says of the cluster, for an EtcdRestore.
+    """Reads from the backup's manifest how the cluster was declared, for an EtcdRestore.
 
     Args:
-        pod: of the EtcdBackup that it names.
+        pod: pod settings of the EtcdBackup that the EtcdRestore names.
     """
     reader = restore.as_backup(store, pod or JobPod())
     told = replace(order(reader, None), endpoints=(), action="describe")
@@ -108,7 +109,7 @@ def job(
     """A Job that carries out an order.
 
     Args:
-        pull_secrets: of the cluster, beside the backup's own.
+        pull_secrets: those of the cluster, in addition to the backup's own.
     """
     described = _labelled(backup, told)
     return {
@@ -159,14 +160,14 @@ def order(backup: EtcdBackup, target: Target | None) -> Order:
 
 
 def _kept(backup: EtcdBackup) -> int:
-    """One more where the newest is yet to be proven when old ones are deleted."""
+    """How many backups to keep; one more if old ones are deleted before the newest is verified."""
     keep = backup.policy.keep
     return keep + 1 if keep and backup.verify == "Restore" else keep
 
 
 def _labelled(backup: EtcdBackup, told: Order) -> dict[str, dict[str, str]]:
-    """The cluster's name among them where it asks etcd: by that the network policy lets the Job in,
-    and nobody is defragmented meanwhile."""
+    """Labels and annotations. A Job that connects to etcd also has the cluster's label: the network
+    policy admits it by that, and no member is defragmented meanwhile."""
     cluster = backup.cluster or str((told.cluster or {}).get("name", ""))
     of_cluster = {naming.LABEL_INSTANCE: cluster} if cluster and told.action == "store" else {}
     return {
@@ -181,15 +182,19 @@ def _labelled(backup: EtcdBackup, told: Order) -> dict[str, dict[str, str]]:
 
 
 def _limits(backup: EtcdBackup) -> dict[str, int]:
-    """Where there are many, they go after a day; that of a single backup stays as long as this.
+    """When the Job is deleted and when it fails.
 
-    Nor may any of them wait for ever to be started, or be evicted again and again, which counts as
-    no try. All its tries have their time, in up to three containers; and an hour, as only the next
-    is made by a spec that was mended since, or a day where there is no next.
+    The Jobs of periodic and scheduled backups are deleted after a day; the Job of a single backup
+    stays as long as the EtcdBackup.
+
+    The deadline ends a Job whose pod never starts, or is evicted over and over, as evictions do not
+    count towards `backoffLimit`. It allows the timeout for each try of up to three containers, and
+    some time to start: an hour if another run follows, which is made from the then present spec,
+    otherwise a day.
     """
     many = backup.periodic or backup.scheduled
     working = 3 * backup.policy.timeout * (TRIES + 1)
-    # In nanoseconds, Kubernetes takes what is much longer for a time that is over.
+    # Kubernetes counts it in nanoseconds: a much larger value would overflow.
     deadline = min((_WAITING_SECONDS if many else _DAY) + working, LONGEST)
     kept = {"ttlSecondsAfterFinished": _DAY} if many else {}
     return kept | {"activeDeadlineSeconds": deadline}

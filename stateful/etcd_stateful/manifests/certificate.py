@@ -1,8 +1,8 @@
-"""A Certificate of cert-manager: what the issuer that the spec names is asked for.
+"""A Certificate of cert-manager, which requests a certificate from the issuer that the spec names.
 
-Into a Secret of its own, never into one that pods mount: what comes out of it is looked at first.
-Its labels bring the Secret to the operator's watch. Renewal is left to cert-manager: at two thirds
-of what the issuer gives, which may be less than is asked for.
+It has its own Secret, never one that pods mount, because the operator checks the certificate before
+it is used. The Secret's labels make it visible to the operator's watch. cert-manager renews it,
+after two thirds of the lifetime that the issuer grants, which may be less than requested.
 """
 
 from __future__ import annotations

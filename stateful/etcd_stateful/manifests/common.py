@@ -1,4 +1,4 @@
-"""What all owned objects have in common."""
+"""The metadata that all owned objects have in common."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def metadata(cluster: EtcdCluster, name: str) -> Manifest:
 
 
 def owner_reference(kind: str, name: str, uid: str) -> Manifest:
-    """Of one of our custom resources."""
+    """An owner reference to one of our custom resources."""
     return {
         "apiVersion": naming.API_VERSION,
         "kind": kind,

@@ -1,4 +1,5 @@
-"""The PodDisruptionBudget: how many members must stay when others, such as a drain, evict pods."""
+"""The PodDisruptionBudget: how many members must stay Ready during evictions, such as by a
+drain."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from etcd_stateful.manifests.common import Manifest, metadata
 
 
 def disruption_budget(cluster: EtcdCluster, *, least: int) -> Manifest:
-    """Counts pods that are Ready, and only a voter that hears a quorum is.
+    """The budget. It counts Ready pods, and only a voter with a quorum is Ready.
 
-    `IfHealthyBudget`: while a quorum serves, one that does not may be evicted and holds up no
-    drain. `AlwaysAllow` would let all be evicted at once in the moment in which none is Ready, as
-    in every election.
+    `IfHealthyBudget`: while a quorum serves, a pod that is not Ready may be evicted, so that it
+    does not hold up a drain. `AlwaysAllow` would let all pods be evicted at once at a moment when
+    none is Ready, as in every election.
     """
     return {
         "apiVersion": "policy/v1",
@@ -27,6 +28,6 @@ def disruption_budget(cluster: EtcdCluster, *, least: int) -> Manifest:
 
 
 def least_of(live: Manifest) -> int | None:
-    """What a live budget asks for; None where it is no number of pods."""
+    """`minAvailable` of a live budget; None if it is not a number of pods."""
     found = (live.get("spec") or {}).get("minAvailable")
     return found if isinstance(found, int) else None

@@ -1,4 +1,4 @@
-"""What the Jobs have in common: how often they are tried, and how they reach a store."""
+"""What the Jobs have in common: how often they are retried, and how they reach a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from etcd_stateful.backup import order as orders
 from etcd_stateful.manifests.common import Manifest
 
 TRIES: Final = 3
-"""Of a Job, after the first has failed."""
+"""How often a failed Job's pod is retried."""
 
 _FREED = str(32 * 1024 * 1024)
 REUSING: Final = (
@@ -17,16 +17,16 @@ REUSING: Final = (
     {"name": "MALLOC_MMAP_THRESHOLD_", "value": _FREED},
     {"name": "MALLOC_TRIM_THRESHOLD_", "value": _FREED},
 )
-"""For containers that a database streams through. By itself glibc gives what one piece has freed
-back to the kernel, and the next piece faults it in anew, page by page; and it keeps some of it for
-each thread, of which there are many."""
+"""For containers that stream a database. By default glibc returns freed memory to the kernel after
+each chunk, and the next chunk faults it in again page by page; and it keeps an arena for each of
+many threads."""
 
 _AZURE: Final = "azure.workload.identity/use"
 
 
 def identity_labels(store: Store) -> dict[str, str]:
-    """By which Azure's webhook knows that a pod is to have its service account's identity. Those
-    of the other clouds go by the account alone."""
+    """The label by which Azure's webhook gives a pod its service account's identity. Other clouds
+    need only the service account."""
     return {_AZURE: "true"} if store.storage_account else {}
 
 
@@ -34,8 +34,8 @@ AUTHORITIES_MOUNT: Final[Manifest] = {"name": "ca", "mountPath": orders.CA_FOLDE
 
 
 def authorities_volume(store: Store) -> Manifest:
-    """What the store's certificate is checked by, and nothing else of that Secret. Optional, so
-    that one that is missing is said in words by the pod."""
+    """The CA bundle that the store's certificate is verified with, and nothing else of its Secret.
+    Optional, so that the pod starts and reports a missing Secret."""
     source = {
         "secretName": store.ca_secret,
         "items": [{"key": orders.CA_FILE, "path": orders.CA_FILE}],
@@ -46,9 +46,9 @@ def authorities_volume(store: Store) -> Manifest:
 
 
 def job_spec(final: int, *containers: str) -> Manifest:
-    """A Job's spec but for its template: one pod at a time, and three tries beside the first.
+    """A Job's spec without its template: one pod at a time, and three retries.
 
-    It is over once one of `containers` ends with the code `final`: another try would meet the same.
+    It fails at once if one of `containers` exits with the code `final`: a retry would fail too.
     """
     return {
         "backoffLimit": TRIES,
@@ -61,8 +61,8 @@ def job_spec(final: int, *containers: str) -> Manifest:
 
 
 def pod_failure_policy(final: int, *containers: str) -> Manifest:
-    """A Job is over once one of `containers` ends with the code `final`: another try would meet the
-    same. An eviction, as by a drain, is none of its tries."""
+    """Fails the Job at once if one of `containers` exits with the code `final`: a retry would fail
+    too. Evictions, such as by a drain, do not count as retries."""
     codes = {"operator": "In", "values": [final]}
     refused = [
         {"action": "FailJob", "onExitCodes": {"containerName": one, **codes}} for one in containers
@@ -72,5 +72,6 @@ def pod_failure_policy(final: int, *containers: str) -> Manifest:
 
 
 def unexpanded(text: str) -> str:
-    """JSON for a container's variable, in which the kubelet expands `$(NAME)` and halves `$$`."""
+    """JSON without `$`, for an environment variable: the kubelet expands `$(NAME)` and halves
+    `$$`."""
     return text.replace("$", "\\u0024")

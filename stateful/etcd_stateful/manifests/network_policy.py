@@ -2,12 +2,12 @@
 
     2380, peers         members
     2378, start ticket  the operator
-    2379, clients       members, the cluster's Jobs, the operator, and whom the spec names
-    2381, metrics       whom the spec names
+    2379, clients       members, the cluster's Jobs, the operator, and peers that the spec names
+    2381, metrics       peers that the spec names
 
-Where the spec does not name clients, they are the pods of the cluster's own namespace. Where it
-does not say who reads metrics, everybody may: they hold no data, and who collects them is seldom
-near. Kubelets are no peers; a policy never keeps them from their own pods.
+If the spec names no clients, all pods of the cluster's namespace may connect. If it names no peers
+for metrics, everybody may read them: they contain no data, and Prometheus usually runs in another
+namespace. Kubelets are not listed: a policy never blocks a kubelet from the pods of its node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.manifests.common import Manifest, metadata
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""A label that the API server itself puts on every namespace; nobody else can claim it."""
+"""The API server sets this label on every namespace, and nobody else can."""
 
 _NEIGHBOURS: Final[tuple[Peer, ...]] = ({"podSelector": {}},)
 """All pods of the cluster's own namespace."""
@@ -30,7 +30,7 @@ _NEIGHBOURS: Final[tuple[Peer, ...]] = ({"podSelector": {}},)
 
 @dataclass(frozen=True, slots=True)
 class OperatorPods:
-    """How the operator's pods are told from all others, from any namespace."""
+    """How a policy in any namespace selects the operator's pods."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -39,7 +39,7 @@ class OperatorPods:
 def network_policy(cluster: EtcdCluster, operator: OperatorPods) -> Manifest:
     """The policy of the members' pods, by the table above."""
     members = _pods(naming.selector(cluster.name))
-    # Members too; what tells them from Jobs is the name, which is left out.
+    # Members and Jobs: the label that distinguishes them is left out.
     own = _pods(naming.ours(cluster.name))
     it = _pods(operator.labels) | {
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME: operator.namespace}}
@@ -69,7 +69,8 @@ def _pods(labels: Mapping[str, str]) -> Manifest:
 
 
 def _rule(port: int, peers: Sequence[Peer] | None) -> Manifest | None:
-    """None for nobody: to Kubernetes an empty list of peers is everybody, and so is none at all."""
+    """The rule for a port; None if nobody may connect. To Kubernetes an empty or missing list of
+    peers means everybody."""
     if peers is not None and not peers:
         return None
     ports = [{"protocol": "TCP", "port": port}]

@@ -19,11 +19,11 @@ USER: Final = 65532
 STOP_SECONDS: Final = 30
 
 LIVENESS_DELAY: Final = 1800
-"""Seconds of etcd's life before liveness is asked for: a large database takes long to open, and
-killing etcd at it would start over.
+"""Seconds before the first liveness probe: opening a large database takes long, and killing etcd
+meanwhile would only start it over.
 
-A startup probe would say when that is over, but at the price of a second and more at each start of
-a member: it ticks once a second, and the kubelet looks at readiness at its next tick after that.
+A startup probe would end as soon as etcd is up, but it would delay each start by a second or more:
+its shortest period is a second, and readiness is probed only after that.
 """
 
 HOST: Final = "kubernetes.io/hostname"
@@ -37,14 +37,14 @@ RESTRICTED_POD: Final[Manifest] = {
     "fsGroupChangePolicy": "OnRootMismatch",
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""What Kubernetes' restricted profile asks of a pod."""
+"""What the restricted Pod Security Standard requires of a pod."""
 
 RESTRICTED_CONTAINER: Final = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
 }
-"""And of each container; a root file system that nobody writes to is more than it asks."""
+"""What it requires of each container; a read-only root file system is more than that."""
 
 
 def template(cluster: EtcdCluster, operator_image: str, epoch: int) -> Manifest:
@@ -107,17 +107,17 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
         "securityContext": RESTRICTED_CONTAINER,
         "livenessProbe": _probe("/livez", period=10, failures=6, delay=LIVENESS_DELAY),
         "readinessProbe": _probe("/readyz", period=1, failures=3),
-        # etcd's last words, by which damaged data is told from all else that makes it fail.
+        # etcd's last log lines show whether it fails on damaged data or for another reason.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **resources(cluster),
     }
 
 
 def _environment(cluster: EtcdCluster) -> list[Manifest]:
-    """What the spec gives, and where it is silent: words for etcdctl, and quiet from Go.
+    """The spec's variables, and unless it sets them: certificates for etcdctl, and no Go traceback.
 
-    The kubelet keeps the last 2 KiB of what a container said. Go's stack would fill them, and
-    etcd's own words, by which damaged data is recognised, be gone.
+    The kubelet keeps the last 2 KiB of a container's log. A Go stack trace would fill them, and
+    hide etcd's own message, by which damaged data is recognised.
     """
     given = [dict(variable) for variable in cluster.pod.environment]
     names = {variable.get("name") for variable in given}
@@ -126,9 +126,9 @@ def _environment(cluster: EtcdCluster) -> list[Manifest]:
 
 
 def _probe(path: str, *, period: int, failures: int, delay: int = 0) -> Manifest:
-    """`/livez` reads this member alone; `/readyz` a quorum, and is false for a learner.
+    """A probe. `/livez` checks this member alone; `/readyz` needs a quorum, and fails on a learner.
 
-    Never liveness by quorum: its loss would restart every member.
+    Liveness must not depend on the quorum: its loss would restart every member.
     """
     return {
         "httpGet": {"path": path, "port": naming.METRICS_PORT, "scheme": "HTTP"},
@@ -140,7 +140,7 @@ def _probe(path: str, *, period: int, failures: int, delay: int = 0) -> Manifest
 
 
 def pod_security(cluster: EtcdCluster) -> Manifest:
-    """The restricted profile, unless the spec says otherwise key by key."""
+    """The restricted profile, with each key that the spec sets replaced."""
     chosen = RESTRICTED_POD | dict(cluster.pod.security_context or {})
     if chosen["runAsUser"] == 0:
         chosen["runAsNonRoot"] = False
@@ -148,7 +148,8 @@ def pod_security(cluster: EtcdCluster) -> Manifest:
 
 
 def _volumes(cluster: EtcdCluster) -> list[Manifest]:
-    """The key is optional: a pod with data must start without the operator and its Secrets."""
+    """The pod's volumes. The ticket key is optional: a pod with data must start without the
+    operator and its Secret."""
     key = {
         "name": naming.KEY_VOLUME,
         "secret": {
@@ -165,10 +166,11 @@ def _volumes(cluster: EtcdCluster) -> list[Manifest]:
 
 
 def _spread(cluster: EtcdCluster) -> list[Manifest]:
-    """Over nodes; a wish that never keeps a pod waiting.
+    """Prefers different nodes; it never keeps a pod from being scheduled.
 
-    Zones are wished for by affinity: the scheduler's scoring leaves out every node that lacks any
-    of these keys, so on nodes without a zone a constraint for it would undo the other.
+    Zones are preferred by anti-affinity instead: for spread constraints the scheduler ignores nodes
+    that lack any of the topology keys. So on nodes without a zone, a constraint for zones would
+    disable the one for nodes.
     """
     return [
         {
@@ -181,7 +183,7 @@ def _spread(cluster: EtcdCluster) -> list[Manifest]:
 
 
 def placement(cluster: EtcdCluster) -> Manifest:
-    """Where a pod may run, and with which secrets it pulls: the same for members and Jobs."""
+    """Scheduling, and the image pull secrets: the same for members and Jobs."""
     pod = cluster.pod
     return {
         "nodeSelector": dict(pod.node_selector),
@@ -193,8 +195,8 @@ def placement(cluster: EtcdCluster) -> Manifest:
 
 
 def _affinity(cluster: EtcdCluster) -> Manifest | None:
-    """The spec's affinity; otherwise other zones are better, and with coreos's `antiAffinity` each
-    host has one member at most."""
+    """The spec's affinity. By default different zones are preferred, and coreos's `antiAffinity`
+    allows at most one member on a node."""
     if cluster.pod.affinity is not None:
         return dict(cluster.pod.affinity) or None
     apart = {"labelSelector": {"matchLabels": {"etcd_cluster": cluster.name}}}
@@ -207,7 +209,7 @@ def _affinity(cluster: EtcdCluster) -> Manifest | None:
 
 
 def resources(cluster: EtcdCluster) -> Manifest:
-    """coreos applies them to etcd and to every init container."""
+    """The spec's resources, which coreos applies to etcd and to every init container."""
     return {"resources": dict(cluster.pod.resources)} if cluster.pod.resources else {}
 
 

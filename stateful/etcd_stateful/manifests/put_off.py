@@ -1,4 +1,4 @@
-"""A write of an object that was in vain, and is put off for a while."""
+"""A write of an object that has failed, and is retried after a while."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 CERTIFICATE: Final = "a certificate in Secret"
-"""In the place of a kind, beside the Secret's name: of what is written into it."""
+"""Used in place of a kind, with the Secret's name, for a certificate that is written into it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutOff:
-    """The API server refused it, or others undo it each time."""
+    """A write that the API server refused, or that others undo each time."""
 
     manifest: Mapping[str, Any]
     why: str
 
     def is_of(self, manifest: Mapping[str, Any]) -> bool:
-        """Whether it would have made the same of the object."""
+        """Whether it was a write of the same manifest."""
         return _unversioned(self.manifest) == _unversioned(manifest)
 
 
 def _unversioned(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the version of the object that it is applied to."""
+    """The manifest without its resourceVersion."""
     metadata = {k: v for k, v in manifest["metadata"].items() if k != "resourceVersion"}
     return {**manifest, "metadata": metadata}

@@ -1,14 +1,17 @@
 """The Job that makes a cluster of one out of a survivor's volume.
 
-etcd runs with `force-new-cluster` in here alone, and listens to nobody but its own pod. In a pod of
-the StatefulSet the same configuration would, at some later restart, drop the members that joined
-since, and their acknowledged writes.
+etcd runs with `force-new-cluster` only here, and listens only on the pod's loopback. In a pod of
+the StatefulSet that configuration would apply again at a later restart: it would remove the members
+that have joined since, and lose their acknowledged writes.
 
-    prepare (init)  is it this member's volume? sets the marker aside, writes etcd's configuration
+    prepare (init)  checks that it is this member's volume, sets the marker aside, writes etcd's
+                    configuration
     etcd (sidecar)  the cluster's own image
-    finish          is it alone, and its list written down? stops etcd, writes the marker last
+    finish          checks that etcd is the only member and that this is on disk, stops etcd, and
+                    writes the marker last
 
-Sharing the process namespace is how `finish` stops etcd: a sidecar would outlive it.
+The containers share the process namespace, so that `finish` can stop etcd: the kubelet stops a
+sidecar only after the other containers.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ _LITTLE: Final = {"cpu": "200m", "memory": "128Mi"}
 def recovery_job(
     cluster: EtcdCluster, record: Bootstrap, member_id: int, *, operator_image: str
 ) -> Manifest:
-    """The Job for the survivor that the record names, in the epoch that the recovery begins."""
+    """The recovery Job for the survivor that the record names, in the record's epoch."""
     notes = {
         SURVIVOR: record.survivor,
         naming.EPOCH: str(record.epoch),
@@ -53,7 +56,7 @@ def recovery_job(
 
 
 def made_of(cluster: EtcdCluster) -> str:
-    """Of all that decides whether a Job is still the one that is asked for."""
+    """A hash of everything that decides whether an existing Job is still the right one."""
     if cluster.auth is None:
         return cluster.template_hash
     where = cluster.auth.users[0].secret
@@ -103,8 +106,8 @@ def _finish(cluster: EtcdCluster, environment: list[Manifest], image: str) -> Ma
 
 
 def _passwords(cluster: EtcdCluster) -> list[Manifest]:
-    """Root's, by which `finish` is let in where the data says that users are asked for. Optional:
-    `finish` says in words that it is missing."""
+    """Root's password, for `finish` to log in if authentication is on in the data. The Secret is
+    optional, so that `finish` can report that it is missing."""
     if cluster.auth is None:
         return []
     where = cluster.auth.users[0].secret
@@ -127,7 +130,7 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
         "image": cluster.image,
         "restartPolicy": "Always",
         "command": ["/usr/local/bin/etcd", f"--config-file={naming.VOLUME_PATH}/{CONFIG_PATH}"],
-        # Its stack would fill what is kept of its last words.
+        # A Go stack trace would fill the termination message.
         "env": [{"name": "GOTRACEBACK", "value": "none"}, *map(dict, cluster.pod.environment)],
         "volumeMounts": [data_mount()],
         "securityContext": RESTRICTED_CONTAINER,
@@ -137,8 +140,8 @@ def _etcd(cluster: EtcdCluster) -> Manifest:
 
 
 def _few_resources(cluster: EtcdCluster) -> Manifest:
-    """It runs beside etcd, and both must fit where a member did. Where the spec names none, a quota
-    that asks for some is not there either."""
+    """Small resources: it runs beside etcd, and both must fit on a node where a member did. None if
+    the spec sets none: then no quota of the namespace can require them either."""
     if not cluster.pod.resources:
         return {}
     return {"resources": {"requests": dict(_LITTLE), "limits": dict(_LITTLE)}}

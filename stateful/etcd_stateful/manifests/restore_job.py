@@ -1,10 +1,12 @@
 """The Job that fills the first volume of a cluster from a backup, before any pod of it runs.
 
-    fetch (init)    the operator's image, with the store's credentials: the snapshot, checked
-    etcdutl (init)  the cluster's own image: a data directory of a cluster of one
-    finish          the operator's image: checks it, gives it its place, writes the marker last
+    fetch (init)    the operator's image, with the store's credentials: downloads and checks the
+                    snapshot
+    etcdutl (init)  the cluster's own image: creates the data directory of a cluster of one
+    finish          the operator's image: checks the data directory, moves it into place, and writes
+                    the marker last
 
-Scheduled like the pod that will use the volume.
+It is scheduled like the pod that will use the volume.
 """
 
 from __future__ import annotations
@@ -47,12 +49,12 @@ def restore_job(
     operator_image: str,
     field: str = restore.FIELD,
 ) -> Manifest:
-    """Fills a claim with the data of the backup that lies in the store.
+    """The Job that fills a claim with the data of the backup in the store.
 
     Args:
-        record: of the cluster that is to run on the volume, with its one first member.
-        claim_uid: of the claim that it is to fill. A Job knows claims by their names alone.
-        field: where the store is named, for what the Job says of it.
+        record: the record of the cluster that will run on the volume, with its one first member.
+        claim_uid: UID of the claim to fill, as a pod refers to a claim only by name.
+        field: the field that names the store, for the Job's messages.
     """
     notes = {
         SURVIVOR: record.members[0].name,
@@ -67,7 +69,7 @@ def restore_job(
 
 
 def made_of(cluster: EtcdCluster, store: Store) -> str:
-    """Of all that decides whether a Job is still the one that is asked for."""
+    """A hash of everything that decides whether an existing Job is still the right one."""
     digest = hashlib.sha256(repr(store).encode()).hexdigest()[:16]
     return f"{cluster.template_hash}-{digest}"
 
@@ -128,7 +130,7 @@ def _ours(name: str, environment: list[Manifest], image: str, mounts: list[Manif
 
 
 def _store_volumes(store: Store) -> list[Manifest]:
-    """Optional, so that a Secret that is missing is said in words by the pod."""
+    """Optional Secrets, so that the pod starts and reports a missing one."""
     volumes: list[Manifest] = []
     if store.secret:
         source = {"secretName": store.secret, "optional": True, "defaultMode": 0o440}

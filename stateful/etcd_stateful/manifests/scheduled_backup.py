@@ -1,6 +1,6 @@
 """The EtcdBackup of one run of a schedule.
 
-It has no owner that garbage collection follows: who deletes a schedule still has its backups.
+It has no owner reference, so that deleting a schedule does not delete its backups.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from etcd_stateful.manifests.common import Manifest
 
 
 def scheduled_backup(schedule: EtcdBackupSchedule, moment: int, written: str) -> Manifest:
-    """The EtcdBackup of a moment.
+    """The EtcdBackup for a scheduled time.
 
     Args:
-        written: the moment as RFC 3339, in UTC.
+        moment: the scheduled time, in seconds since 1970.
+        written: the same as RFC 3339, in UTC.
     """
     return {
         "apiVersion": naming.API_VERSION,

@@ -1,5 +1,4 @@
-"""The Secret with the key of the start tickets and the bootstrap record, and those with managed
-certificates."""
+"""The Secret with the ticket key and the bootstrap record, and the Secrets with certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +16,8 @@ BOOTSTRAP = "bootstrap"
 
 
 def start_secret(cluster: EtcdCluster, record: Bootstrap, key: str) -> Manifest:
-    """`key` is base64 of the random key; only the shell can draw one."""
+    """The Secret for start tickets. `key` is the random key in base64, which the shell
+    generates."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -29,7 +29,7 @@ def start_secret(cluster: EtcdCluster, record: Bootstrap, key: str) -> Manifest:
 
 
 def certificate_secret(cluster: EtcdCluster, need: Need, data: Mapping[str, str]) -> Manifest:
-    """`data` is base64 of keys and certificates; only the shell can make them."""
+    """A Secret with certificates. `data` is in base64, and the shell generates it."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -1,4 +1,4 @@
-"""The two Services: one for the members to find each other, one for clients."""
+"""The two Services: the headless one for members, and one for clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _PEER = {"name": "peer", "port": naming.PEER_PORT, "targetPort": naming.PEER_POR
 
 
 def headless_service(cluster: EtcdCluster) -> Manifest:
-    """Gives each pod its name. Publishes pods that are not ready: peers need them to become so."""
+    """Gives each pod a DNS name. Pods that are not ready are published too: members need each other
+    to become ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -26,7 +27,7 @@ def headless_service(cluster: EtcdCluster) -> Manifest:
 
 
 def client_service(cluster: EtcdCluster) -> Manifest:
-    """For clients: leads to ready pods only, and etcd's /readyz is false for a learner."""
+    """The Service for clients. It sends them to ready pods only, so never to a learner."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -1,6 +1,6 @@
-"""START_SETTINGS: what a pod's `start` is told, and what can be read off it about a live pod.
+"""START_SETTINGS: the settings of `start` in a pod, and what they tell about a live pod.
 
-`start.configuration.parse_settings` is the other end.
+`start.configuration.parse_settings` reads them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VARIABLE: Final = "START_SETTINGS"
 
 
 def variable(cluster: EtcdCluster, epoch: int) -> Manifest:
-    """The environment variable of a container that runs `start`, or a Job in its place."""
+    """The environment variable for `start`, and for Jobs that prepare a volume for it."""
     return {"name": _VARIABLE, "value": _serialise(cluster, epoch)}
 
 
@@ -42,17 +42,17 @@ def _serialise(cluster: EtcdCluster, epoch: int) -> str:
 
 
 def levels_in(pod: Mapping[str, Any]) -> Levels | None:
-    """How far pods of this spec are from plaintext to TLS; None where it does not say."""
+    """The levels of TLS that pods of this spec have; None if unknown."""
     return _levels(_settings_in(pod))
 
 
 def epoch_in(pod: Mapping[str, Any]) -> int | None:
-    """Whose data `start` looks for in pods of this spec; None where it does not say."""
+    """The epoch that `start` expects in pods of this spec; None if unknown."""
     return _whole(_settings_in(pod), "epoch")
 
 
 def quota_in(pod: Mapping[str, Any]) -> int:
-    """The quota in bytes that etcd is started with in pods of this spec; 0 where none is said."""
+    """The quota in bytes that etcd is started with in pods of this spec; 0 if none is set."""
     return _whole(_settings_in(pod), "etcd", "quota-backend-bytes") or 0
 
 
@@ -77,7 +77,7 @@ def _whole(settings: str, *path: str) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _levels(settings: str) -> Levels | None:
-    """Kept, as each look at a cluster asks for each of its pods."""
+    """Cached, because each pass parses this for every pod."""
     try:
         said = json.loads(settings)
         has_certificate = "peer-transport-security" in said.get("etcd", {})

@@ -1,9 +1,9 @@
 """What TLS adds to a pod: volumes with the members' certificates, and etcd's configuration.
 
-All certificates come in Secrets of the same form, coreos's, so that nothing here knows whose they
-are. etcd reads a certificate and its key anew for each handshake; what it trusts (the `-ca.crt`
-files) it reads once, when it starts. So once authorities are rotated, that file comes from a key of
-the Secret that is named after what is in it.
+All certificates are in Secrets of the same format, coreos's, so nothing here depends on who issued
+them. etcd reloads its certificate and key for each handshake, but reads its trusted CAs (the
+`-ca.crt` files) only at start. So once an authority is rotated, that file is mounted from a key of
+the Secret that contains a digest of the CAs: a change of CAs then changes the template.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from etcd_stateful.manifests.common import Manifest
 _PEER: Final = "peer-tls"
 _SERVER: Final = "server-tls"
 _MODE = 0o440
-"""Read by the pods' group, which is what `fsGroup` gives to files of a Secret: never by others."""
+"""Readable by the group, which `fsGroup` sets on files of a Secret volume, and not by others."""
 
 
 def volumes(cluster: EtcdCluster) -> list[Manifest]:
-    """Not optional: without its certificate a member could not start, and the kubelet says why."""
+    """The certificates' volumes. They are not optional: without them etcd could not start, and the
+    kubelet's message says which Secret is missing."""
     return [
         {
             "name": name,
@@ -51,7 +52,7 @@ def _key(file: str, files: Files, trust: str) -> str:
 
 
 def trust_in(pod: Mapping[str, Any]) -> Trust:
-    """What the pods of this spec are started with."""
+    """The trust bundles that pods of this spec are started with."""
     keys = {
         (volume.get("name"), item.get("key", ""))
         for volume in pod.get("volumes") or ()
@@ -76,7 +77,7 @@ def mounts(cluster: EtcdCluster) -> list[Manifest]:
 
 
 def options(cluster: EtcdCluster) -> dict[str, object]:
-    """Both sides show a certificate, on both links."""
+    """etcd's TLS options: on both links, both sides have to present a certificate."""
     found: dict[str, object] = {}
     if cluster.links.peer.is_encrypted:
         found["peer-transport-security"] = _security(naming.PEER_TLS, PEER_FILES)
@@ -86,11 +87,12 @@ def options(cluster: EtcdCluster) -> dict[str, object]:
 
 
 def environment(cluster: EtcdCluster) -> dict[str, str]:
-    """By which `kubectl exec <pod> -- etcdctl get key` is let in.
+    """Variables with which `kubectl exec <pod> -- etcdctl get key` works.
 
-    No ETCDCTL_ENDPOINTS: etcdctl asks this member without it, and refuses to run where someone says
-    `--endpoints` beside it. Only with certificates as we ask for them, good for loopback and for
-    calls: a user's need not be, and the flags for others could not be given.
+    ETCDCTL_ENDPOINTS is not set: etcdctl connects to this member by default, and refuses to run if
+    `--endpoints` is given in addition. With user-provided certificates nothing is set: those need
+    not be valid for loopback or as client certificates, and the variables would keep users from
+    giving other ones as flags.
     """
     if cluster.links.client.mode not in ("Managed", "Issued"):
         return {}

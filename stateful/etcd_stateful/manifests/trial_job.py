@@ -1,11 +1,12 @@
-"""The Job of a trial restore: a scratch pod in which a backup is restored, started and read.
+"""The Job of a trial restore: a pod in which a backup is restored, started and read.
 
-    fetch (init)    the operator's image, with the store's credentials: the backup and its manifest
-    etcdutl (init)  the image of the etcd that it was taken from: a data directory
-    etcd (sidecar)  the same image, on loopback alone
-    backup          the operator's image: compares, and ends the pod
+    fetch (init)    the operator's image, with the store's credentials: downloads the backup and its
+                    manifest
+    etcdutl (init)  the image of the etcd that it was taken from: creates a data directory
+    etcd (sidecar)  the same image, listening on loopback only
+    backup          the operator's image: compares the data, and ends the pod
 
-Everything is in an emptyDir and goes with the pod.
+Everything is in an emptyDir, which is deleted with the pod.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ETCDUTL: Final = "etcdutl"
 
 _VOLUME: Final = "trial"
 _ETCD: Final = {"requests": {"cpu": "100m", "memory": "128Mi"}}
-"""Without a limit: how much etcd needs goes by how many keys there are."""
+"""There is no limit: how much memory etcd needs depends on the number of keys."""
 
 
 def trial_job(
@@ -46,7 +47,7 @@ def trial_job(
     """Restores what was stored and compares it with what the cluster held.
 
     Args:
-        pull_secrets: of the cluster, whose image it is.
+        pull_secrets: those of the cluster, for its etcd image.
     """
     told = replace(
         order(backup, None),

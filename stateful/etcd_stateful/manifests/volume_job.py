@@ -1,5 +1,5 @@
-"""Jobs that work on a member's volume while no pod of the cluster is there: those of a recovery and
-of a restore. They are scheduled like the pod whose volume it is.
+"""The common part of the Jobs that work on a member's volume while no pod uses it: recovery and
+restore. They are scheduled like the member's pod.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from etcd_stateful.manifests.common import Manifest, metadata
 from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, data_mount, downward
 
 LABEL: Final = "etcd-recovery"
-"""Another name than the members' pods have: no Service leads here, and no StatefulSet adopts it."""
+"""Differs from the label of the members' pods, so that no Service or StatefulSet selects these."""
 
 SURVIVOR: Final = f"{naming.GROUP}/survivor"
 
@@ -28,13 +28,13 @@ def job(
     pod: Manifest,
     pod_labels: Mapping[str, str] = MappingProxyType({}),
 ) -> Manifest:
-    """The Job as a whole.
+    """The Job's manifest.
 
     Args:
-        notes: its annotations, by which it is known again.
-        spec: but for its template.
-        pod: the spec of its pod.
-        pod_labels: of its pod, beside those of the cluster's pods.
+        notes: its annotations, which say what it was created for.
+        spec: the Job's spec without the template.
+        pod: the pod's spec.
+        pod_labels: further labels of the pod.
     """
     described = metadata(cluster, name)
     described |= {"labels": labels(cluster.name), "annotations": dict(notes)}
@@ -51,7 +51,7 @@ def job(
 
 
 def labels(cluster: str) -> dict[str, str]:
-    """Labels of such a Job and its pod."""
+    """The labels of the Job and its pod."""
     return naming.selector(cluster) | {
         naming.LABEL_NAME: LABEL,
         naming.LABEL_COMPONENT: "recovery",
@@ -60,7 +60,7 @@ def labels(cluster: str) -> dict[str, str]:
 
 
 def environment(cluster: EtcdCluster, member: str, epoch: int) -> list[Manifest]:
-    """What `start` would be told in the member's pod, which the containers stand in for."""
+    """The variables that `start` has in the member's pod: the containers act in its place."""
     return [
         {"name": "POD_NAME", "value": member},
         downward("POD_UID", "metadata.uid"),
@@ -70,7 +70,7 @@ def environment(cluster: EtcdCluster, member: str, epoch: int) -> list[Manifest]
 
 
 def data_volume(member: str) -> Manifest:
-    """The member's claim, under the name that members mount it by."""
+    """The member's claim as a volume, with the same volume name as in the member's pod."""
     claim = {"claimName": f"{naming.DATA_VOLUME}-{member}"}
     return {"name": naming.DATA_VOLUME, "persistentVolumeClaim": claim}
 
@@ -78,11 +78,11 @@ def data_volume(member: str) -> Manifest:
 def container(
     module: str, name: str, variables: list[Manifest], image: str, *mounts: Manifest
 ) -> Manifest:
-    """One that runs a module of the operator's image on the volume.
+    """A container that runs a module of the operator's image on the volume.
 
     Args:
-        name: also the word that tells the module which of its containers it is.
-        mounts: beside that of the volume.
+        name: also the module's argument, by which it knows which container it is.
+        mounts: further mounts.
     """
     return {
         "name": name,

@@ -10,25 +10,26 @@ from etcd_stateful.api.auth import Permission
 
 @dataclass(frozen=True, slots=True)
 class AuthView:
-    """What etcd says. All names are there; what belongs to a name only where it is declared or was
-    made for the spec, as nothing else is asked for."""
+    """etcd's users and roles. All names are listed. Roles and permissions are filled in only for
+    names that the spec declares or that were created for it: others are not queried."""
 
     enabled: bool
     users: Mapping[str, frozenset[str]]
-    """Roles by user."""
+    """Roles of each user."""
 
     roles: Mapping[str, frozenset[Permission]]
     refused: frozenset[str] = frozenset()
-    """Users whose password is not the one in their Secret. Tried only while authentication is on,
-    and once all else is as declared."""
+    """Users whose password is not the one in their Secret. Tested only while authentication is on
+    and everything else is as declared."""
 
     passwordless: frozenset[str] = frozenset()
-    """Users that were made without a password, and that etcd never gives one: found by trying."""
+    """Users that were created without a password. etcd never lets them have one; trying to set it
+    is the only way to find out."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddUser:
-    """With the password of its Secret."""
+    """Create the user, with the password from its Secret."""
 
     user: str
 
@@ -79,12 +80,12 @@ class RevokePermission:
 
 @dataclass(frozen=True, slots=True)
 class Enable:
-    """Authentication on."""
+    """Turn authentication on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disable:
-    """Authentication off."""
+    """Turn authentication off."""
 
 
 OfUser = AddUser | SetPassword | DeleteUser | GrantRole | RevokeRole

@@ -1,6 +1,6 @@
-"""Takes back an alarm once there is no reason for it any more; until then etcd refuses writes.
+"""Disarms an alarm once its cause is gone; until then etcd refuses writes.
 
-Where nobody can tell which data is right, a human is asked: no pod is ready until that is decided.
+If it cannot be told which data is right, the user has to decide. No pod is ready until then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from etcd_stateful.observed.members import Alarm
 
 
 def disarm(seen: Observation) -> Step | None:
-    """The next alarm to take back."""
+    """Disarms the next alarm whose cause is gone."""
     if seen.etcd is None or not seen.etcd.members:
         return None
     why = ((alarm, _why_over(seen, alarm)) for alarm in seen.alarms)
@@ -21,8 +21,11 @@ def disarm(seen: Observation) -> Step | None:
 
 
 def _why_over(seen: Observation, alarm: Alarm) -> str:
-    """Empty while it is not. One that ran out of space is no reason for the others to take writes
-    once it is gone, if they have as little."""
+    """Why the alarm can be disarmed; empty if it cannot.
+
+    NOSPACE counts for all members: after the member that raised it is removed, the others may have
+    as little space left.
+    """
     if alarm.kind == "NOSPACE":
         over = space.has_room(seen) and not is_corrupt(seen)
         return "no member is near the quota any more" if over else ""
@@ -34,51 +37,55 @@ def _why_over(seen: Observation, alarm: Alarm) -> str:
 
 
 def is_corrupt(seen: Observation) -> bool:
-    """While it is, no other alarm is taken back: etcd 3.5 takes writes again as soon as any alarm
-    is, whichever others are raised (seen on 3.5.35, not on 3.6.16 and 3.7.3)."""
+    """Whether CORRUPT is raised. No other alarm is disarmed meanwhile: etcd 3.5 accepts writes
+    again after any alarm is disarmed, even if others are still raised (seen on 3.5.35, not on
+    3.6.16 and 3.7.3)."""
     return any(alarm.kind == "CORRUPT" for alarm in seen.alarms)
 
 
 def _all_agree(seen: Observation) -> bool:
-    """The alarm may blame the wrong member; then the one that differed has gone in its place."""
+    """Whether all voters have the same hash. The alarm may name the wrong member, so it is over
+    when all agree, whichever member was replaced."""
     return len(_hashes(seen)) == len(roster.voters(seen)) > 1 and not _some_differ(seen)
 
 
 def _some_differ(seen: Observation) -> bool:
-    """Then whoever was blamed and has gone was the wrong one, or not the only one."""
+    """Whether two voters have different hashes. If the member that the alarm named is gone, it was
+    not the bad one, or not the only one."""
     return len(set(_hashes(seen))) > 1
 
 
 def _hashes(seen: Observation) -> list[int]:
-    """Of the voters that could tell."""
+    """The hashes of the voters that answered."""
     voters = roster.voters(seen)
     return [seen.hashes[seat.ordinal] for seat in voters if seat.ordinal in seen.hashes]
 
 
 def undecided(seen: Observation) -> Step | None:
-    """Asked when nobody is to be replaced: by then a majority would have been heard."""
+    """Holds if all voters answered and no majority agrees. Asked after `replace`, which removes a
+    member that the majority disagrees with."""
     voters = roster.voters(seen)
     if not is_corrupt(seen) or len(_hashes(seen)) < len(voters):
         return None
-    saved = "save what you take for right (etcdctl snapshot save in its pod) and restore that"
+    saved = "save the data that you trust (etcdctl snapshot save in its pod) and restore it"
     where = "in place (EtcdRestore)" if seen.cluster.durable else "into a new cluster"
     ways = f"Restore a backup {where}; or {saved}"
     if len(voters) == 1:
-        why = f"{voters[0].name} is the only member, so nothing tells whether its data is right"
-        ways = f"{ways}; or go on with it as it is (etcdctl alarm disarm)"
+        why = f"{voters[0].name} is the only member, so nothing shows whether its data is right"
+        ways = f"{ways}; or keep it as it is (etcdctl alarm disarm)"
     elif _some_differ(seen):
-        why = f"no majority of the members has the same data: {_sides(seen)}"
+        why = f"no majority of the members has the same data: {_groups(seen)}"
     else:
         return None
     return Hold("DataDiffers", f"etcd has raised the alarm CORRUPT, and {why}. {ways}")
 
 
-def _sides(seen: Observation) -> str:
-    """Who agrees with whom, in words."""
-    sides: dict[int, list[roster.Seat]] = {}
+def _groups(seen: Observation) -> str:
+    """Which members have the same hash, for a message."""
+    groups: dict[int, list[roster.Seat]] = {}
     for seat in roster.voters(seen):
-        sides.setdefault(seen.hashes[seat.ordinal], []).append(seat)
-    return " against ".join(roster.in_words(one) for one in sides.values())
+        groups.setdefault(seen.hashes[seat.ordinal], []).append(seat)
+    return " against ".join(roster.in_words(one) for one in groups.values())
 
 
 def _disarm(seen: Observation, alarm: Alarm, why: str) -> Step:

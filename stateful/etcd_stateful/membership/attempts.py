@@ -1,15 +1,16 @@
-"""Edits of a cluster that has not formed: it begins anew as its spec says by now, where it can.
+"""Edits of a cluster that has not formed yet. If possible, it starts over from the edited spec.
 
-    nothing was handed out    the record is written anew, before anything is made by it; also for
-                              a backup that the spec has come to name
-    tickets were spent        once every volume is known to be empty: another attempt. A pod that
-                              has its ticket and cannot get its image is made again for that, as
-                              only `start` can tell
-    etcd may have run         what is on its volume is of that version and those members, so the
-                              edit waits until the cluster has formed, and a human is told. For
-                              a backup it would then be too late: the cluster does not form
+    no ticket was handed out  the bootstrap record is rewritten before anything is created from it,
+                              also if the spec now names a backup to start from
+    tickets were used         a new attempt starts once every volume is known to be empty. Only
+                              `start` can tell, so a pod that has its ticket but cannot pull its
+                              image is recreated
+    etcd may have run         its data fixes the version and the first members, so the edit waits
+                              until the cluster has formed, and the user is told. A backup would
+                              then come too late, so with one the cluster does not form at all
 
-Each attempt has a token of its own, and with it other members: no two of them make one cluster.
+Each attempt has its own token, and so its own member IDs: members of two attempts cannot join into
+one cluster.
 """
 
 from __future__ import annotations
@@ -28,36 +29,41 @@ from etcd_stateful.records import bootstrap as records
 from etcd_stateful.records.bootstrap import Bootstrap
 
 LATE_SECONDS: Final = 120.0
-"""From the making of its pods to a cluster, images pulled and all; later something is amiss."""
+"""From the creation of its pods, a cluster forms within this time, image pulls included. After that
+something is wrong."""
 
 
 def as_edited(seen: Observation) -> Step | None:
-    """The spec has changed since the record was written, and nothing has come of that yet.
+    """Rewrites the record if the spec has changed since, and nothing was created from it yet.
 
-    No ledger entry means no ticket: it is written first, into the same version of the Secret.
+    No ledger entry means that no ticket was handed out: the entry is written first, and this write
+    fails if the Secret has changed since it was read.
     """
     record = recorded(seen)
     if not _is_open(record) or record.issued or _has_left_traces(seen):
         return None
     if (source := seen.cluster.restore) is not None:
         return bootstrap_source.begin_after_all(seen, source, _as_new(seen.cluster))
-    following = _following(seen, max(seen.replicas, seen.cluster.size))
+    following = _next_attempt(seen, max(seen.replicas, seen.cluster.size))
     if not _differs(seen, following):
         return None
-    reason = "the cluster begins as its spec says by now: nothing has come of what it said before"
+    reason = "the cluster starts over from its edited spec: nothing was created from the old one"
     return WriteBootstrap.of(seen, following, reason, final=True)
 
 
 def without_backup(seen: Observation) -> Step | None:
-    """A backup that the spec has named too late. Asked before anything more comes of this attempt:
-    an empty cluster must not take the backup's place (I11)."""
+    """Holds if the spec names a backup too late. Asked before this attempt gets any further: an
+    empty cluster must not form in place of the backup (I11)."""
     said = _backup_in_words(seen)
     return Hold("BegunOtherwise", said) if said else None
 
 
 def another_attempt(seen: Observation) -> Step | None:
-    """A new attempt once every ordinal waits with an empty volume and one has spent its ticket; or,
-    where none was due yet, once the spec asks for another."""
+    """A new attempt, once `start` waits on an empty volume at every ordinal.
+
+    It is needed if a ticket was used (a member gets no second one), or if no ticket was handed out
+    yet and the spec was edited.
+    """
     bootstrap = recorded(seen)
     if bootstrap.latched or seen.etcd is not None:
         return None
@@ -65,42 +71,43 @@ def another_attempt(seen: Observation) -> Step | None:
     if not all(pod and pod.waits_empty for pod in pods):
         return None
     size = max(len(pods), seen.cluster.size)
-    following = _following(seen, size)
+    following = _next_attempt(seen, size)
     spent = any(pod and has_spent_ticket(seen, pod) for pod in pods)
     if not spent and (bootstrap.issued or not _differs(seen, following)):
-        return None  # as long as a claim is missing, another attempt would get no further
+        return None  # a ticket is still on its way, for instance until a claim can be recorded
     reason = f"attempt {bootstrap.attempt} left only empty volumes"
     return WriteBootstrap.of(seen, following, reason, final=True)
 
 
 def has_spent_ticket(seen: Observation, pod: Pod) -> bool:
-    """It waits empty, and its member's one ticket was for another run."""
+    """Whether `start` waits on an empty volume, and the member's one ticket went to an earlier
+    run."""
     first = recorded(seen).member(pod.name)
     run = recorded(seen).challenge(first.member_id) if first else None
     return bool(run and pod.waits_empty and pod.answer and pod.answer.challenge != run)
 
 
 def look_again(seen: Observation) -> Step | None:
-    """Pods that have their tickets and no image, where the spec asks for another beginning: made
-    again, so that `start` says whether their volumes are still empty.
+    """Recreates a pod that has its ticket but cannot pull its image, after the spec was edited.
 
-    Not where one may have data: then no attempt follows, and they would be made again for ever.
+    `start` then says whether the volume is still empty, so that another attempt can begin. Not if
+    any volume may have data: no other attempt can follow, and pods would be recreated for ever.
     """
     record = recorded(seen)
     if not _is_open(record) or seen.etcd is not None or seen.statuses:
         return None
-    following = _following(seen, max(len(record.members), seen.cluster.size))
+    following = _next_attempt(seen, max(len(record.members), seen.cluster.size))
     if not _differs(seen, following) or any(_may_have_data(pod) for pod in seen.pods):
         return None
     stuck = [pod for pod in seen.pods if pod.image_missing and not pod.deleting]
     if not stuck:
         return None
-    words = "its image cannot be had, and by now the spec asks for a cluster that begins otherwise"
-    return DeletePod.of(stuck[0], f"pod {stuck[0].name} is made again: {words}")
+    words = "its image cannot be pulled, and the spec was edited before the cluster formed"
+    return DeletePod.of(stuck[0], f"pod {stuck[0].name} is recreated: {words}")
 
 
 def not_taken(seen: Observation) -> Step | None:
-    """An edit that came too late. Asked when nothing is left to do but to wait."""
+    """Holds for an edit that came too late. Asked last, when there is nothing to do but wait."""
     said = in_words(seen)
     pods = [seen.pod(ordinal) for ordinal in range(len(recorded(seen).members))] if said else []
     troubled = [f"pod {pod.name}: {pod.trouble}" for pod in pods if pod and pod.trouble]
@@ -110,8 +117,7 @@ def not_taken(seen: Observation) -> Step | None:
 
 
 def in_words(seen: Observation) -> str:
-    """What the spec asks for that a cluster which has begun does not begin with any more; empty
-    where it has formed, or begins as it says."""
+    """The edits that came too late for a cluster that is still forming; empty if there are none."""
     record, cluster = recorded(seen), seen.cluster
     if not _is_open(record):
         return ""
@@ -120,19 +126,20 @@ def in_words(seen: Observation) -> str:
     now = running_version(seen)
     said = []
     if cluster.version_declared and cluster.version != now:
-        said.append(f"spec.version says {cluster.version}, and it has begun with {now}")
+        said.append(f"spec.version says {cluster.version}, but the cluster began with {now}")
     if cluster.size != len(record.members):
-        said.append(f"spec.size says {cluster.size}, and it has begun with {len(record.members)}")
+        began = len(record.members)
+        said.append(f"spec.size says {cluster.size}, but the cluster began with {began}")
     for name, one, other in links.edited(cluster):
         wanted, begun = links.in_words(other), links.in_words(one)
-        said.append(f"spec.TLS asks for {wanted} for {name}, and they have begun with {begun}")
+        said.append(f"spec.TLS asks for {wanted} for {name}, but they began with {begun}")
     if not said:
         return ""
     what = "the EtcdCluster and its claims" if cluster.durable else "the EtcdCluster"
     return (
-        f"{'; '.join(said)}. Members may have data of that beginning, so it goes on with it, and "
-        "the edit is for when it has formed. If it cannot form, mend what keeps it or take the "
-        f"edit back; or delete {what}, and create it again as it is to be"
+        f"{'; '.join(said)}. Members may already have data, so the cluster goes on forming as it "
+        "began, and the edit is applied once it has formed. If it cannot form, fix the cause or "
+        f"revert the edit; or delete {what}, and create it again with the spec that you want"
     )
 
 
@@ -140,20 +147,20 @@ def _backup_in_words(seen: Observation) -> str:
     if seen.cluster.restore is None or not _is_open(recorded(seen)):
         return ""
     return (
-        "spec.bootstrap.restore was added when the cluster had begun without it, and members may "
-        "have data of that beginning. It does not form, so that no empty cluster takes the place "
-        "of the backup. To begin from the backup, delete the EtcdCluster and its claims, and "
+        "spec.bootstrap.restore was added after the cluster had begun without it, and members may "
+        "already have data. The cluster is kept from forming, so that no empty cluster takes the "
+        "place of the backup. To start from the backup, delete the EtcdCluster and its claims, and "
         "create it again; or remove the field to go on without the backup"
     )
 
 
 def _is_open(record: Bootstrap) -> bool:
-    """A cluster that is born from a backup has its own way to another version (`restore`)."""
+    """Whether the cluster has still to form. One that starts from a backup is left to `restore`."""
     return not (record.latched or record.restoring)
 
 
 def _has_left_traces(seen: Observation) -> bool:
-    """Of an attempt before, or of a ticket whose ledger was lost."""
+    """Whether an earlier attempt, or a ticket from a lost ledger, may have left data."""
     if seen.etcd is not None or seen.statuses or seen.strangers:
         return True
     on_claims = any(claim.record or claim.damage for claim in seen.claims)
@@ -164,14 +171,14 @@ def _may_have_data(pod: Pod) -> bool:
     return pod.etcd_started or pod.has_data
 
 
-def _following(seen: Observation, size: int) -> Bootstrap:
+def _next_attempt(seen: Observation, size: int) -> Bootstrap:
     cluster = _as_new(seen.cluster)
     peers, version = first_peers(cluster, size), str(cluster.version)
     return records.next_attempt(recorded(seen), peers, version, cluster.links)
 
 
 def _as_new(cluster: EtcdCluster) -> EtcdCluster:
-    """Links that the spec does not speak of are as for any new cluster."""
+    """The cluster with default links where the spec does not set them, as for a new cluster."""
     return replace(cluster, links=cluster.wished_links.over(DEFAULT))
 
 

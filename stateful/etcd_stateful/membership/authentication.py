@@ -1,15 +1,16 @@
 """etcd's users and roles as `spec.auth` declares them, one call at a time.
 
-    on     a root of before deleted -> names on record -> roles and their permissions
-           -> users and their roles -> authentication on
-           -> passwords that are others than in their Secrets
-           -> what was made for the spec and is in it no more
-    off    authentication off -> what was made for the spec
+    on     delete a root that others created -> record the names -> create roles and permissions
+           -> create users and grant roles -> turn authentication on
+           -> set passwords that differ from their Secrets
+           -> delete what was created for the spec and is no longer in it
+    off    turn authentication off -> delete what was created for the spec
 
-etcd takes the operator for the user that its certificate names: root. So it needs no password, and
-goes on when root's is another, when authentication is turned on by hand, and on restored data.
-What is there and was not made for the spec is left as it is, but for a root that may have no
-password: it is made anew before authentication is turned on.
+etcd authenticates the operator as root by the common name of its certificate. So the operator needs
+no password, and keeps access if root's password is changed, if somebody turns authentication on by
+hand, and on restored data. Users and roles that were not created for the spec are left alone. The
+only exception is a root that may have no password: it is recreated before authentication is turned
+on.
 """
 
 from __future__ import annotations
@@ -47,20 +48,20 @@ _NOTHING: Final = Auth((), ())
 
 
 def is_looked_at(seen: Observation) -> bool:
-    """Whether anything depends on what users and roles etcd has."""
+    """Whether etcd's users and roles have to be looked at."""
     return is_latched(seen) and (
         seen.cluster.auth is not None or recorded(seen).accounts != NO_ACCOUNTS
     )
 
 
 def is_asked_about(seen: Observation) -> bool:
-    """Whether etcd is to tell if authentication is on: also before TLS for clients goes, as etcd
-    knows the operator by its certificate, and others may have turned it on."""
+    """Whether etcd has to be asked if authentication is on. Also before TLS for clients is turned
+    off: etcd identifies the operator by its certificate, and others may have turned it on."""
     return is_looked_at(seen) or (is_latched(seen) and links.lose_tls_of_clients(seen))
 
 
 def names_asked_for(seen: Observation) -> tuple[frozenset[str], frozenset[str]]:
-    """Users and roles of which it matters what they may do."""
+    """The users and roles whose roles and permissions have to be queried."""
     declared, made = seen.cluster.auth or _NOTHING, recorded(seen).accounts
     users = {*made.users, *(user.name for user in declared.users)}
     roles = {*made.roles, *(role.name for role in declared.roles)}
@@ -68,34 +69,35 @@ def names_asked_for(seen: Observation) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def is_arranged(auth: Auth, view: AuthView) -> bool:
-    """Whether all that is declared is there, but for passwords."""
+    """Whether all declared users, roles and permissions exist; passwords aside."""
     return next(_differences(auth, view), None) is None
 
 
 def denied(seen: Observation) -> Hold | None:
-    """Asked before the quorum: members that answer nobody without a name look like none."""
+    """Holds if etcd does not authenticate the operator. Asked before `quorum`: members that require
+    authentication look like members that do not answer."""
     if not seen.denied or seen.etcd is not None:
         return None
     return Hold(
         "AuthenticationRefused",
-        f"etcd asks for a user and does not let the operator look ({seen.denied}), so nothing is "
-        f"known of its members and nothing is done. {_way_in(seen)}",
+        f"etcd requires authentication and does not accept the operator ({seen.denied}), so "
+        f"nothing is known of its members and nothing is done. {_way_in(seen)}",
     )
 
 
 def go_on(seen: Observation) -> Step | None:
-    """The next step to what is declared; None also where that is impossible (`held` says why)."""
+    """The next step towards what is declared; None also if that is impossible (see `held`)."""
     auth = seen.cluster.auth
     if not is_looked_at(seen) or (auth is not None and _no_way_in(seen)):
         return None
     if seen.auth is None and _stays_on(seen):
         return None
     if seen.auth is None:
-        return Wait("etcd to tell its users and roles", soon=True) if seen.etcd else None
+        return Wait("etcd to list its users and roles", soon=True) if seen.etcd else None
     if auth is None:
         return _withdraw(seen, seen.auth)
     return (
-        _root_anew(seen, seen.auth)
+        _recreate_root(seen, seen.auth)
         or _record(seen, auth, seen.auth)
         or _arrange(seen, auth, seen.auth)
         or _turn_on(seen, auth, seen.auth)
@@ -105,7 +107,7 @@ def go_on(seen: Observation) -> Step | None:
 
 
 def held(seen: Observation) -> Hold | None:
-    """Why it does not go on. Asked last: nothing else depends on it."""
+    """Says why `spec.auth` is not carried out. Asked last: nothing waits for it."""
     auth = seen.cluster.auth
     if auth is None:
         return _stays_on(seen)
@@ -122,31 +124,34 @@ def held(seen: Observation) -> Hold | None:
         return _passwordless(seen, auth)
     return Hold(
         UNUSABLE,
-        f"{'; '.join(wrong)}. Until that is mended, a user that is there keeps its password, and "
-        "one that is not is not made",
+        f"{'; '.join(wrong)}. Until that is fixed, an existing user keeps its password, and a new "
+        "user is not created",
     )
 
 
 def _stays_on(seen: Observation) -> Hold | None:
-    """Where the operator is not root any more, and only root may see to what it has made."""
+    """Holds if `spec.auth` was removed, but the operator is no longer root, as it would have to be
+    to delete what it created."""
     if not is_looked_at(seen) or seen.auth is not None or not (why := _other_name(seen)):
         return None
     return Hold(
         "AuthenticationImpossible",
-        "spec.auth is gone, and etcd does not let the operator turn authentication off and delete "
-        f"what was made for it: {why}. Or turn it off yourself (etcdctl --user root auth disable)",
+        "spec.auth was removed, but etcd does not let the operator turn authentication off and "
+        f"delete what was created for it: {why}. Or turn it off yourself (etcdctl --user root auth "
+        "disable)",
     )
 
 
 def _passwordless(seen: Observation, auth: Auth) -> Hold | None:
-    """Users that nobody can give the password of their Secret. Such a one may be all that lets an
-    application in, by a certificate of its name, so it is left to a human to delete it."""
+    """Holds for users that were created without a password, which etcd never lets them have. An
+    application may log in as such a user by certificate, so it is for the user to delete it."""
     without = seen.auth.passwordless if seen.auth else frozenset()
     found = [user.name for user in auth.users if user.name in without]
     if not found:
         return None
     ways = [
-        f"For {name}: etcdctl user delete {name}; it is made again with its password and roles."
+        f"For {name}: etcdctl user delete {name}; the operator recreates it with its password and "
+        "roles."
         for name in found
         if name != ROOT
     ]
@@ -154,71 +159,73 @@ def _passwordless(seen: Observation, auth: Auth) -> Hold | None:
         ways.append(
             "Root cannot be deleted while authentication is on: set spec.paused, then, with the "
             f"certificate in Secret {operator_secret(seen.cluster)}, etcdctl auth disable and "
-            "etcdctl user delete root, and take spec.paused out again. Until then the operator "
-            "goes on, as root by its certificate, but a recovery's Job cannot log in."
+            "etcdctl user delete root, and remove spec.paused again. Until then the operator "
+            "still works, as root by its certificate, but a recovery's Job cannot log in."
         )
     return Hold(
         PASSWORDLESS,
-        f"made without a password (--no-password): {', '.join(found)}. etcd never gives such a "
-        f"user one; all else in spec.auth is carried out. {' '.join(ways)}",
+        f"created without a password (--no-password): {', '.join(found)}. etcd cannot set one for "
+        f"such a user; all else in spec.auth is carried out. {' '.join(ways)}",
     )
 
 
 def _no_way_in(seen: Observation) -> str:
-    """Why authentication would lock the operator out, in words; empty where it does not."""
+    """Why authentication would lock the operator out; empty if it would not."""
     if not seen.cluster.links.client.is_encrypted:
         return (
-            "its clients' link is in plaintext, where passwords could be read and etcd could not "
-            "tell who the operator is. Authentication needs TLS for clients: set "
-            "spec.TLS.client to Managed, or take spec.auth out"
+            "clients connect in plaintext, where passwords could be read and etcd could not "
+            "identify the operator. Authentication needs TLS for clients: set "
+            "spec.TLS.client to Managed, or remove spec.auth"
         )
     return _other_name(seen)
 
 
 def _other_name(seen: Observation) -> str:
-    """What etcd takes the operator for, in words; empty for root."""
+    """Why etcd would not take the operator for root; empty if it would."""
     name = operator_secret(seen.cluster)
     found = seen.certificates.secrets.get(name, {}).get("operator") if seen.certificates else None
     if found is None or found.problem or found.subject == ROOT:
         return ""
     return (
-        f"the certificate in Secret {name} has the common name {found.subject[:60]!r}, and etcd "
+        f"the certificate in Secret {name} has the common name {found.subject[:60]!r}, so etcd "
         "would take the operator for the user of that name. It must be root"
     )
 
 
 def _way_in(seen: Observation) -> str:
-    """What helps now: as long as nothing is known of the members, no edit of the spec does."""
+    """What the user can do. Editing the spec does not help as long as nothing is known of the
+    members."""
     off = "turn authentication off again (etcdctl --user root auth disable)"
     if not seen.cluster.links.client.is_encrypted:
         return (
-            "The clients' link is in plaintext, where etcd cannot tell who the operator is: "
-            f"{off}. Users need TLS for clients"
+            "Clients connect in plaintext, where etcd cannot identify the operator: "
+            f"{off}. Authentication needs TLS for clients"
         )
     if why := _no_way_in(seen):
-        return f"The operator has no way in: {why}. Or {off}"
+        return f"The operator cannot log in: {why}. Or {off}"
     return (
         "The user root must have the role root, and the operator's certificate the common name "
         "root; its members must ask for certificates (client-cert-auth)"
     )
 
 
-def _is_root_of_before(seen: Observation, view: AuthView) -> bool:
-    """Whether somebody else has made root, and authentication is off: etcd does not say then if it
-    has a password, and never gives one that has none."""
+def _is_unknown_root(seen: Observation, view: AuthView) -> bool:
+    """Whether somebody else created root, and authentication is off. Then etcd does not say whether
+    root has a password, and if it has none, it can never get one."""
     return not view.enabled and ROOT in view.users and ROOT not in recorded(seen).accounts.users
 
 
-def _root_anew(seen: Observation, view: AuthView) -> Step | None:
-    """Nobody logs in while authentication is off, and root's password is to be its Secret's."""
-    if not _is_root_of_before(seen, view) or not _has_password(seen, ROOT):
+def _recreate_root(seen: Observation, view: AuthView) -> Step | None:
+    """Deletes a root that may have no password, so that it is created with its Secret's password.
+    Nobody can be logged in as root, because authentication is off."""
+    if not _is_unknown_root(seen, view) or not _has_password(seen, ROOT):
         return None
-    words = "user root of before is made anew with the password of its Secret: it may have none"
+    words = "the existing user root is recreated with its Secret's password: it may have none"
     return _ask(seen, DeleteUser(ROOT), words)
 
 
 def _record(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
-    """What is about to be made, written down first; and that authentication is on, once it is."""
+    """Records the names to create, before they are created; and that authentication is on."""
     record = recorded(seen)
     made = record.accounts
     users = {user.name for user in auth.users} - view.users.keys()
@@ -231,7 +238,7 @@ def _record(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
     if wanted == made:
         return None
     return WriteBootstrap.of(
-        seen, replace(record, accounts=wanted), "spec.auth: on record is what is made for it"
+        seen, replace(record, accounts=wanted), "spec.auth: what is created for it is recorded"
     )
 
 
@@ -246,8 +253,8 @@ def _arrange(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
 
 
 def _differences(auth: Auth, view: AuthView) -> Iterator[tuple[Change, str]]:
-    """What is given comes before what is taken: nobody loses what only changes its form. In etcd a
-    permission takes the place of another of the same keys."""
+    """The changes that are needed. Grants come before revocations, so that nobody loses access that
+    is only expressed differently. In etcd a permission replaces another on the same keys."""
     for role in auth.roles:
         if role.name not in view.roles:
             yield AddRole(role.name), f"role {role.name} is declared"
@@ -256,14 +263,14 @@ def _differences(auth: Auth, view: AuthView) -> Iterator[tuple[Change, str]]:
         for one in sorted(role.permissions - has, key=lambda one: (one.key, one.range_end)):
             yield GrantPermission(role.name, one), f"role {role.name} is given {_shown(one)}"
         for one in sorted(has - role.permissions, key=lambda one: (one.key, one.range_end)):
-            words = f"from role {role.name} is taken {_shown(one)}, which is not declared"
+            words = f"role {role.name} loses {_shown(one)}, which is not declared"
             yield RevokePermission(role.name, one), words
     for user in auth.users:
         yield from _differences_of(user, view)
 
 
 def _shown(permission: Permission) -> str:
-    """For people: etcd's keys are bytes."""
+    """The permission as text; etcd's keys are bytes."""
     key, end = (
         one.decode(errors="backslashreplace") for one in (permission.key, permission.range_end)
     )
@@ -278,16 +285,16 @@ def _differences_of(user: User, view: AuthView) -> Iterator[tuple[Change, str]]:
         yield GrantRole(user.name, role), f"user {user.name} is given the role {role}"
     for role in sorted(has - user.roles):
         if user.name != ROOT:
-            words = f"from user {user.name} is taken the role {role}, which is not declared"
+            words = f"user {user.name} loses the role {role}, which is not declared"
             yield RevokeRole(user.name, role), words
 
 
 def _turn_on(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
-    if view.enabled or not is_arranged(auth, view) or _is_root_of_before(seen, view):
+    if view.enabled or not is_arranged(auth, view) or _is_unknown_root(seen, view):
         return None
-    words = "all users and roles are there: authentication is turned on"
+    words = "all users and roles exist: authentication is turned on"
     if recorded(seen).accounts.on:
-        words = "authentication was turned off, and spec.auth declares it: it is turned on again"
+        words = "authentication was turned off, but spec.auth declares it: it is turned on again"
     return _ask(seen, Enable(), words)
 
 
@@ -306,7 +313,8 @@ def _has_password(seen: Observation, user: str) -> bool:
 
 
 def _clear(seen: Observation, view: AuthView) -> Step | None:
-    """Deletes what was made for the spec and is in it no more; then it goes off the record."""
+    """Deletes what was created for the spec and is no longer in it, then removes its names from the
+    record."""
     declared, record = seen.cluster.auth or _NOTHING, recorded(seen)
     made = record.accounts
     kept_users = {user.name for user in declared.users}
@@ -326,16 +334,17 @@ def _clear(seen: Observation, view: AuthView) -> Step | None:
         tuple(one for one in made.roles if one not in roles),
         made.on,
     )
-    return WriteBootstrap.of(seen, replace(record, accounts=left), "spec.auth: off the record")
+    words = "spec.auth: deleted users and roles are removed from the record"
+    return WriteBootstrap.of(seen, replace(record, accounts=left), words)
 
 
 def _withdraw(seen: Observation, view: AuthView) -> Step | None:
     if view.enabled:
-        return _ask(seen, Disable(), "spec.auth is gone: authentication is turned off")
+        return _ask(seen, Disable(), "spec.auth was removed: authentication is turned off")
     if step := _clear(seen, view):
         return step
     record = replace(recorded(seen), accounts=NO_ACCOUNTS)
-    return WriteBootstrap.of(seen, record, "spec.auth: off the record")
+    return WriteBootstrap.of(seen, record, "spec.auth: it is removed from the record")
 
 
 def _ask(seen: Observation, change: Change, words: str) -> ChangeAuth | Wait:

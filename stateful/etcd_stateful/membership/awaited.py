@@ -1,4 +1,4 @@
-"""Pods and members that have yet to serve, in words: which one holds up the others, and by what."""
+"""Waits for pods and members that do not serve yet, and says which one holds up the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from etcd_stateful.observed.pods import Pod
 
 def every_pod_serves(seen: Observation) -> Step | None:
     """Waits for the pod that holds up the others; None once all pods and all voters serve."""
-    idle = _for_the_next_image(seen)
+    idle = _waiting_for_image(seen)
     waits = [
         (ordinal, pod)
         for ordinal in range(seen.replicas)
@@ -20,12 +20,12 @@ def every_pod_serves(seen: Observation) -> Step | None:
     ]
     if not waits:
         return every_voter_serves(seen)
-    ordinal, pod = min(waits, key=lambda one: _blame(one[1]))
+    ordinal, pod = min(waits, key=lambda one: _rank(one[1]))
     return going_back.besides(seen, Wait(_in_words(seen, ordinal, pod)))
 
 
-def _for_the_next_image(seen: Observation) -> set[int]:
-    """Ordinals without a member that wait until the restart has tried out their image."""
+def _waiting_for_image(seen: Observation) -> set[int]:
+    """Ordinals without a member: they are grown after a rolling restart has proven their image."""
     if roll.is_over(seen):
         return set()
     vacant = (seat for seat in roster.seats(seen) if seat.member is None and seat.waits_empty)
@@ -33,15 +33,16 @@ def _for_the_next_image(seen: Observation) -> set[int]:
 
 
 def every_voter_serves(seen: Observation) -> Step | None:
-    """A pod that is Ready served a moment ago; its member says whether it does now."""
+    """A Ready pod passed its last probe. Its member's own answer says whether it serves now."""
     if not is_latched(seen):
         return None
     away = [seat for seat in roster.voters(seen) if not seat.serves]
     return Wait(f"etcd in {roster.in_words(away)} to answer", soon=True) if away else None
 
 
-def _blame(pod: Pod | None) -> int:
-    """Lowest for the pod to name: one with a cause rather than one that only lacks the others."""
+def _rank(pod: Pod | None) -> int:
+    """The pod of the lowest rank is named: a pod with trouble of its own before one that only waits
+    for other members."""
     if pod is not None and pod.trouble:
         return 0
     lacks_others = pod is not None and not pod.deleting and (pod.answer or pod.etcd_started)
@@ -52,9 +53,9 @@ def _in_words(seen: Observation, ordinal: int, pod: Pod | None) -> str:
     name = naming.pod(seen.cluster.name, ordinal)
     if pod is None:
         owner = f"StatefulSet {seen.cluster.name}"
-        return f"pod {name} to be made; the Events of {owner} say what keeps it"
+        return f"pod {name} to be created; the Events of {owner} say what keeps it"
     if pod.deleting:
-        return f"pod {roster.stopping(pod)} to stop; the StatefulSet then makes it again"
+        return f"pod {roster.stopping(pod)} to stop; the StatefulSet then recreates it"
     if pod.trouble:
         return f"pod {name}: {pod.trouble}"
     if pod.etcd_started and seen.etcd is None:

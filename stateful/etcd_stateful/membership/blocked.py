@@ -1,4 +1,4 @@
-"""Pods that wait in `start` and can get no ticket, in words: what is wrong and what a human can do.
+"""Pods that wait in `start` and cannot get a ticket: what is wrong, and what the user can do.
 
 Asked when there is no ticket to hand out.
 """
@@ -18,9 +18,9 @@ from etcd_stateful.start.ticket import Finding
 
 
 def cannot_form(seen: Observation) -> Step | None:
-    """Too many volumes were emptied before the first quorum was seen, and not all.
+    """Holds if too many volumes, but not all, were emptied before the operator saw a quorum.
 
-    What is left may hold writes of a quorum that was never seen, so no attempt follows (I11).
+    The others may hold writes of a quorum that it never saw, so no other attempt follows (I11).
     """
     bootstrap = recorded(seen)
     size = len(bootstrap.members)
@@ -31,14 +31,15 @@ def cannot_form(seen: Observation) -> Step | None:
     what = "claims and pods" if seen.cluster.durable else "pods"
     return Hold(
         "QuorumLost",
-        f"the volumes of {', '.join(spent)} are empty although they had their tickets, and too few "
-        f"are left to form the cluster. {', '.join(left)} may hold data, so nothing begins anew by "
-        f"itself: to begin without that data, delete the {what} of {', '.join(left)}",
+        f"the volumes of {', '.join(spent)} are empty although their start tickets were used, and "
+        f"too few members are left to form the cluster. {', '.join(left)} may hold data, so the "
+        "operator does not start over by itself: to do so without that data, delete the "
+        f"{what} of {', '.join(left)}",
     )
 
 
 def starts(seen: Observation) -> Step | None:
-    """Pods that can get no ticket, in words; one that only waits on a claim that goes is helped."""
+    """Says why pods cannot get a ticket, and recreates a pod whose claim is being deleted."""
     steps = (_claim_missing(seen, pod) or _finding(seen, pod) for pod in _asked_for(seen))
     return next((step for step in steps if step), None)
 
@@ -61,18 +62,19 @@ def _damaged(seen: Observation, pod: Pod, damage: str) -> Step | None:
     return Hold(
         "DataDamaged",
         f"the data of pod {pod.name} is damaged ({damage}), and the cluster has not formed. "
-        "Put the volume right; or delete its claim and the pod to begin without that data",
+        "Repair the volume; or delete its claim and the pod to start over without that data",
     )
 
 
 def tried_again(seen: Observation) -> Step | None:
-    """Asked late: etcd that may come up after all keeps nobody from doing what there is to do."""
+    """Asked late: etcd was restarted and may still come up, so it must not hold up anything
+    else."""
     again = (pod for pod in _asked_for(seen) if pod.tried_again)
     return next((step for pod in again if (step := _damaged(seen, pod, pod.damage))), None)
 
 
 def unreadable(seen: Observation) -> Step | None:
-    """Asked after all that a human has to do: a volume may be readable again by itself."""
+    """Asked after everything that needs the user: a volume may become readable again by itself."""
     for pod in _asked_for(seen):
         if pod.finding and pod.finding.found == "unreadable":
             return Wait(f"pod {pod.name}: its volume cannot be read: {pod.finding.detail}")
@@ -80,7 +82,8 @@ def unreadable(seen: Observation) -> Step | None:
 
 
 def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
-    """The claim of a pod that has no data yet."""
+    """Waits for a missing claim, or recreates the pod if its claim is being deleted. Only for a pod
+    that has no data yet."""
     claim = seen.claim(pod.ordinal)
     empty = pod.answer is None or pod.answer.finding.found == "no-data"
     if pod.etcd_started or not empty or not seen.cluster.durable or (claim and not claim.deleting):
@@ -88,8 +91,8 @@ def _claim_missing(seen: Observation, pod: Pod) -> Step | None:
     name = naming.claim(seen.cluster.name, pod.ordinal)
     if claim is None:
         gone = f"pod {pod.name}: {pod.trouble}; its claim {name} is not there"
-        return Wait(gone if pod.trouble else f"claim {name} of pod {pod.name} to be seen")
-    reason = f"pod {pod.name} waits on claim {name}, which is being deleted: made again"
+        return Wait(gone if pod.trouble else f"claim {name} of pod {pod.name} to appear")
+    reason = f"pod {pod.name} is recreated: it waits on claim {name}, which is being deleted"
     return DeletePod.of(pod, reason)
 
 
@@ -98,8 +101,8 @@ def _foreign_data(seen: Observation, pod: Pod, finding: Finding) -> Hold:
     of = f" of the cluster with UID {finding.cluster_uid}" if finding.cluster_uid else ""
     return Hold(
         "ForeignData",
-        f"the volume of pod {pod.name} holds data of {whose}{of}: {finding.detail}. It is not "
-        f"started. {_ways_on(seen, pod, finding)}",
+        f"the volume of pod {pod.name} holds data of {whose}{of}: {finding.detail}. etcd is not "
+        f"started on it. {_ways_on(seen, pod, finding)}",
     )
 
 
@@ -107,19 +110,17 @@ def _ways_on(seen: Observation, pod: Pod, finding: Finding) -> str:
     record = recorded(seen)
     others = finding.cluster_uid not in {None, "", seen.cluster.uid}
     if not others and record.latched and (finding.epoch or 0) > record.epoch:
-        return f"A recovery that is not on record any more made it so. {survivor.ways_out(seen)}"
+        return f"It is of a recovery that is no longer on record. {survivor.ways_out(seen)}"
     ways = ["Give the pod its own volume back"]
     adopted = finding.cluster_uid == seen.cluster.retained_claims.adopt
     if others and not adopted and finding.cluster_id == record.cluster_id:
         ways.append(f'set spec.retainedClaims.adopt to "{finding.cluster_uid}"')
     if seen.etcd is not None and seen.cluster.durable:
         claim = naming.claim(seen.cluster.name, pod.ordinal)
-        ways.append(
-            f"delete claim {claim} with all that is on it, and a new member takes its place"
-        )
+        ways.append(f"delete claim {claim} with its data, and a new member takes its place")
     return ", or ".join(ways)
 
 
 def unformed(seen: Observation) -> Step | None:
-    """Every pod serves, and no linearizable answer has been seen yet."""
+    """Waits for the first linearizable answer, when every pod serves."""
     return None if is_latched(seen) else Wait("a quorum to answer for the first time")

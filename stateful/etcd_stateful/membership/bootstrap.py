@@ -1,8 +1,8 @@
-"""The bootstrap record: how a cluster is meant to begin, written down before anything starts, and
-latched once it has formed (I4, I7).
+"""The bootstrap record: written before anything starts, and latched once the cluster has formed
+(I4, I7).
 
-An attempt that can no longer form a cluster, because every one of its volumes is still or again
-empty, is followed by another with its own token (`attempts`).
+If an attempt can no longer form a cluster, because all its volumes are empty, another one with its
+own token follows (`attempts`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from etcd_stateful.versions import Version, parse_version
 
 
 def secret(seen: Observation) -> Step | None:
-    """The Secret with key and record, before anything that needs it."""
+    """Creates the Secret with the ticket key and the record, and holds if it is damaged."""
     name = naming.start_secret(seen.cluster.name)
     if seen.secret is None:
         return _begin(seen, name)
@@ -34,14 +34,14 @@ def secret(seen: Observation) -> Step | None:
     if seen.secret.newer:
         return Hold(
             "SecretDamaged",
-            f"Secret {name}: {seen.secret.damage}. Install that newer one again, and do not delete "
-            "the Secret: what is written there would be lost",
+            f"Secret {name}: {seen.secret.damage}. Install the newer operator again. Do not delete "
+            "the Secret, or its records are lost",
         )
     if seen.secret.damage or record is None:
         return Hold(
             "SecretDamaged",
-            f"Secret {name}: {seen.secret.damage or 'no record'}. Put back what it held, or delete "
-            "it: the cluster is then taken on as its claims say",
+            f"Secret {name}: {seen.secret.damage or 'no record'}. Restore its content, or delete "
+            "it: the operator then rebuilds the record from the claims",
         )
     if record.cluster_uid != seen.cluster.uid:
         return Hold(
@@ -52,27 +52,27 @@ def secret(seen: Observation) -> Step | None:
 
 
 def _begin(seen: Observation, name: str) -> Step:
-    """A record from what is left of an older one, or a first attempt where nothing is.
+    """A new record: rebuilt if anything is left of a cluster, otherwise that of a first attempt.
 
-    A lost Secret never leads to an empty cluster (I11): what the claims or the status remember of a
-    cluster ID counts as formed.
+    A lost Secret never leads to an empty cluster (I11): if claims or the status know a cluster ID,
+    the cluster counts as formed.
     """
     known, version = remembered.cluster_ids(seen), str(running_version(seen))
     if len(known) > 1:
         return Hold(
             "SplitBrain",
-            f"Secret {name} is gone, and what is left is of different etcd clusters: "
-            f"{remembered.in_words(seen)}. Nothing is touched. Find out which data is right, and "
-            "put its cluster ID into status.clusterID; no etcd may answer with another by then",
+            f"Secret {name} is gone, and what is left belongs to different etcd clusters: "
+            f"{remembered.in_words(seen)}. Nothing is touched. Find out which data is right, stop "
+            "etcd of the other cluster, and put the right cluster ID into status.clusterID",
         )
     if known:
         record = remembered.record(seen, known.pop())
-        return CreateSecret(name, record, "a cluster that exists is taken on with a new key")
+        return CreateSecret(name, record, "the record of an existing cluster is rebuilt")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(
             "RecordsLost",
-            f"etcd has started in pod {running}, and Secret {name}, the records on the claims and "
-            "status.clusterID are all gone: nothing says which cluster this is, so nothing is "
+            f"etcd has started in pod {running}, but Secret {name}, the records on the claims and "
+            "status.clusterID are all gone, so it is unknown which cluster this is and nothing is "
             "started. Put etcd's cluster ID into status.clusterID, in hexadecimal",
         )
     cluster, size = seen.cluster, seen.cluster.size
@@ -84,7 +84,7 @@ def _begin(seen: Observation, name: str) -> Step:
 
 
 def running_version(seen: Observation) -> Version:
-    """What pods run or would run next; only a version change, step by step, may move it (I9)."""
+    """The version that pods run or will run next. Only a version change moves it (I9)."""
     record = seen.bootstrap
     noted = parse_version(record.version) if record else None
     live = version_of(seen.stateful_set) if seen.stateful_set else None
@@ -92,7 +92,7 @@ def running_version(seen: Observation) -> Version:
 
 
 def as_running(seen: Observation) -> EtcdCluster:
-    """What is declared, with the version that pods run or would run next."""
+    """The declared cluster, but with the version that pods run or will run next."""
     return replace(seen.cluster, version=running_version(seen))
 
 
@@ -102,7 +102,7 @@ def first_peers(cluster: EtcdCluster, size: int) -> dict[str, str]:
 
 
 def one_cluster(seen: Observation) -> Step | None:
-    """Holds where two clusters answer: any step would be done to one as if it were both."""
+    """Holds if two etcd clusters answer: a step could reach either one."""
     record = recorded(seen)
     if others := remembered.answering(seen) - {record.cluster_id}:
         ids = ", ".join(identity.to_hex(other) for other in sorted(others))
@@ -110,14 +110,14 @@ def one_cluster(seen: Observation) -> Step | None:
         where = f" in pods {names}" if names else ""
         return Hold(
             "SplitBrain",
-            f"etcd answers with cluster ID {ids}{where}, the record says "
+            f"etcd answers with cluster ID {ids}{where}, but the record says "
             f"{identity.to_hex(record.cluster_id)}. Nothing is touched until they agree",
         )
     return None
 
 
 def latch(seen: Observation) -> Step | None:
-    """Writes down that the cluster has formed, once a linearizable answer proves it."""
+    """Records that the cluster has formed, once a linearizable answer proves it."""
     record = recorded(seen)
     if seen.etcd is None or record.latched:
         return None
@@ -126,5 +126,6 @@ def latch(seen: Observation) -> Step | None:
 
 
 def is_of_before(seen: Observation, pod: Pod) -> bool:
-    """Made for an epoch that a recovery or a restore has ended: no volume or ticket suits it."""
+    """Whether the pod was created for an epoch that a recovery or a restore has ended: it must not
+    get a ticket."""
     return pod.epoch is not None and pod.epoch < recorded(seen).epoch

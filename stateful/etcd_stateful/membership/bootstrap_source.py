@@ -1,8 +1,9 @@
-"""Which backup a cluster is born from: looked up once, and written down before anything is made.
+"""Which backup a cluster starts from: decided once, and recorded before anything is created.
 
-A store and a path are as the spec says them. Of an EtcdBackup by name, what it had stored goes into
-the bootstrap record: from then on that object may change or be deleted. As long as nothing is
-restored, it is looked up again for a spec that names another one, or where the record was lost.
+If the spec gives a store and a path, those are used. If it names an EtcdBackup, the location of its
+backup goes into the bootstrap record; after that the EtcdBackup may change or be deleted. Until the
+restore is done, the EtcdBackup is looked up again if the spec names another one or the record was
+lost.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FIELD: Final = "spec.bootstrap.restore.backupRef.name"
 
 
 def sought(seen: Observation) -> str:
-    """Name of the EtcdBackup that is to be looked up; empty where none is."""
+    """Name of the EtcdBackup to look up; empty if none is needed."""
     asked = seen.cluster.restore
     if not isinstance(asked, BackupRef):
         return ""
@@ -38,30 +39,31 @@ def sought(seen: Observation) -> str:
 
 
 def begin(seen: Observation, source: Source, version: str) -> Step:
-    """The first record of such a cluster, once it is known from what."""
+    """The first record of a cluster that starts from a backup, once the backup is known."""
     found = _found(seen, source)
     if isinstance(found, Wait | Hold):
         return found
     store, chosen = found
     record = _record(seen, seen.cluster, version, chosen)
-    words = f"a cluster begins from {_in_words(store, chosen)}"
+    words = f"a new cluster starts from {_in_words(store, chosen)}"
     return CreateSecret(naming.start_secret(seen.cluster.name), record, words)
 
 
 def begin_after_all(seen: Observation, source: Source, cluster: EtcdCluster) -> Step:
-    """The record of a cluster that had begun without a backup, of which nothing has come yet."""
+    """The new record of a cluster that began without a backup, if nothing was created from it
+    yet."""
     found = _found(seen, source)
     if isinstance(found, Wait | Hold):
         return found
     store, chosen = found
     attempt = recorded(seen).attempt + 1
     record = _record(seen, cluster, str(cluster.version), chosen, attempt)
-    words = f"the cluster begins from {_in_words(store, chosen)}, as its spec says by now"
+    words = f"the cluster starts over from {_in_words(store, chosen)}, as its spec was edited"
     return WriteBootstrap.of(seen, record, words, final=True)
 
 
 def place(seen: Observation, source: Source) -> Store | Step:
-    """Where the backup lies by the record; or the step that comes before that is known."""
+    """Where the backup is, from the record; or the step that has to come first to know it."""
     if isinstance(source, Store):
         return source
     record = recorded(seen)
@@ -71,12 +73,12 @@ def place(seen: Observation, source: Source) -> Store | Step:
     if isinstance(found, Wait | Hold):
         return found
     store, chosen = found
-    words = f"the cluster is born from {_in_words(store, chosen)}, as its spec says by now"
+    words = f"the cluster is restored from {_in_words(store, chosen)}, as its spec was edited"
     return WriteBootstrap.of(seen, replace(record, chosen=chosen), words)
 
 
 def whose(seen: Observation) -> str:
-    """What a message about the store has to add: which object names it, if not the cluster."""
+    """For a message about the store: which object names it, unless the cluster itself does."""
     asked = seen.cluster.restore
     if not isinstance(asked, BackupRef):
         return ""
@@ -100,8 +102,8 @@ def _found(seen: Observation, source: Source) -> tuple[Store, Chosen | None] | W
     if isinstance(found, Store):
         return found, Chosen(source.name, found) if isinstance(source, BackupRef) else None
     if not found.stuck:
-        return Wait(f"{found.why} ({_FIELD}); nothing is made before")
-    return Hold("BackupAwaited", f"{_FIELD}: {found.why}. Nothing is made until then")
+        return Wait(f"{found.why} ({_FIELD}); nothing is created before")
+    return Hold("BackupAwaited", f"{_FIELD}: {found.why}. Nothing is created until then")
 
 
 def _in_words(store: Store, chosen: Chosen | None) -> str:

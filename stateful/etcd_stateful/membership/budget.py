@@ -1,8 +1,7 @@
-"""How many members must stay: a quorum of those that vote, or are about to.
+"""`minAvailable` of the PodDisruptionBudget: a quorum of all members on the list.
 
-A learner counts from the moment that it is listed, so that the budget is raised before it is
-promoted; a member that is removed counts until it is off the list, so that the budget is lowered
-after that. In between there is nothing to keep in step: the budget follows the list.
+Learners count, so the budget is raised before a learner is promoted. A member counts until it is
+off the list, so the budget is lowered only after its removal.
 """
 
 from __future__ import annotations
@@ -19,45 +18,48 @@ def manifest(seen: Observation) -> Manifest:
 
 
 def least(seen: Observation) -> int:
-    """Without a list of its members nothing about a cluster's budget is known to be wrong."""
+    """`minAvailable` as it should be. Without a member list, a live budget is kept as it is."""
     if seen.etcd is not None and seen.etcd.cluster_id == recorded(seen).cluster_id:
         return roster.quorum(len(seen.etcd.members))
-    asked = _asked(seen)
-    return asked or roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))
+    live = _live(seen)
+    return live or roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))
 
 
 def most(seen: Observation) -> int:
-    """How many members there may have been when a list of them was last at hand; 0 where nothing
-    tells."""
-    asked = _asked(seen)
-    return 2 * asked - 1 if asked else 0
+    """The most members that the live budget allows for: how many the list may have had when it was
+    last seen. 0 without a budget."""
+    live = _live(seen)
+    return 2 * live - 1 if live else 0
 
 
-def _asked(seen: Observation) -> int | None:
+def _live(seen: Observation) -> int | None:
+    """`minAvailable` of the live budget; None if there is none."""
     return least_of(dict(seen.disruption_budget)) if seen.disruption_budget else None
 
 
 def is_lowered(live: Live, wanted: Manifest) -> bool:
-    """Whether the wanted budget lets go of more pods than the live one."""
+    """Whether the wanted budget allows more evictions than the live one."""
     before = least_of(dict(live))
     return before is None or wanted["spec"]["minAvailable"] < before
 
 
 def keeps(seen: Observation, members: int) -> bool:
-    """Whether it keeps a quorum of so many. Mostly it does by the time that anybody asks; but its
-    deletion may be held up, and what would make or raise it refused or undone. Under a name that
-    another has taken there is none to wait for."""
+    """Whether the live budget protects a quorum of this many members.
+
+    It may not: the budget may be stuck in deletion, or the API server may refuse the write that
+    creates or raises it. If another owner has its name, there is no budget to wait for.
+    """
     taken = any(one.kind == "PodDisruptionBudget" for one in seen.foreign)
-    return taken or (_asked(seen) or 0) >= roster.quorum(members)
+    return taken or (_live(seen) or 0) >= roster.quorum(members)
 
 
 def is_stuck(seen: Observation) -> bool:
-    """Whether it cannot be made or changed just now."""
+    """Whether the budget cannot be created or changed just now."""
     live = seen.disruption_budget
     off = any(kind == "PodDisruptionBudget" for kind, _ in seen.put_off)
     return off or bool(live and live["metadata"].get("deletionTimestamp"))
 
 
 def spares_none(seen: Observation) -> bool:
-    """Whether a cluster of the declared size needs all its members, so that no drain evicts one."""
+    """Whether a quorum of the declared size is all members, so that no drain can evict one."""
     return roster.quorum(seen.cluster.size) == seen.cluster.size

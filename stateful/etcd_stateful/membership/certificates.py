@@ -1,13 +1,13 @@
-"""Certificates in place before the pods that need them, and renewed while they run.
+"""Certificates: created before the pods that need them, and renewed while they run.
 
-    managed     authority -> what pods mount, each into a Secret of its own -> StatefulSet
-                -> what the operator and applications show
-                at two thirds of its life each leaf is made anew; etcd takes it up by itself
-                what an authority's rotation (`rotation`) has changed comes the same way
+    managed     authority -> certificates that pods mount, each in its own Secret -> StatefulSet
+                -> client certificates of the operator and of applications
+                each certificate is reissued after two thirds of its lifetime, or when its
+                authority is rotated (`rotation`); etcd reloads it by itself
     provided    checked; while one is missing or unusable, no pod is started or restarted
 
-An authority is made only where no member runs that trusts another, and signs only where all trust
-it (`trusted`).
+An authority is created only while no running member trusts another one, and it signs only if all
+running members trust it (`trusted`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _SHOWN: Final[tuple[Role, ...]] = ("operator", "application")
 
 
 def of_members(seen: Observation) -> Step | None:
-    """Before the StatefulSet: a pod that comes too early waits for the kubelet's next try."""
+    """The certificates that pods mount. Asked before the StatefulSet: a pod without its Secret
+    would wait for the kubelet's next retry."""
     known = seen.certificates
     if known is None:
         return None
@@ -51,13 +52,13 @@ def of_members(seen: Observation) -> Step | None:
 
 
 def of_clients(seen: Observation) -> Step | None:
-    """While the pods are on their way: nobody asks etcd before it runs."""
+    """The client certificates. Asked while pods start: nobody needs them before etcd runs."""
     return _due(seen, seen.certificates, _SHOWN) if seen.certificates else None
 
 
 def needed_of_users(seen: Observation) -> tuple[Need, ...]:
-    """Good for every ordinal that is declared, listed or running: on its way to fewer members, a
-    cluster is still all of them."""
+    """The certificates that the user has to provide. They must cover every ordinal that is
+    declared, listed or running, also while the cluster shrinks."""
     listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
     used = [*(pod.ordinal for pod in seen.pods), *(one for one in listed if one is not None)]
     used += in_place_request.ordinals(seen)
@@ -66,16 +67,17 @@ def needed_of_users(seen: Observation) -> tuple[Need, ...]:
 
 
 def unusable(seen: Observation) -> Hold | None:
-    """What is wrong with a user's certificates. A pod that starts with them might not come back, so
-    none is started or restarted; but members that run go on, and so does what needs no new one."""
+    """Holds for problems of user-provided certificates. A pod that restarts with them might not
+    come back, so no pod is started or restarted. Running members go on, and so does everything
+    else."""
     said = problems_of_users(seen)
     if not said:
         return None
-    return Hold(UNUSABLE, f"{'; '.join(said)}. No pod is started or restarted until that is mended")
+    return Hold(UNUSABLE, f"{'; '.join(said)}. No pod is started or restarted until that is fixed")
 
 
 def problems_of_users(seen: Observation) -> list[str]:
-    """By Secret, for all that the cluster's links need."""
+    """What is wrong with user-provided certificates, one entry for each Secret."""
     known = seen.certificates
     if known is None or seen.cluster.deleting:
         return []
@@ -90,7 +92,7 @@ def problems_of_users(seen: Observation) -> list[str]:
 
 
 def starts_pods(seen: Observation, step: Step) -> bool:
-    """Whether pods start by it, stop, or come to wait for each other with another version."""
+    """Whether the step starts or stops pods, or changes the version, so that pods would restart."""
     match step:
         case ApplyChild(kind="StatefulSet", manifest=manifest):
             spec: dict[str, int] = manifest["spec"]  # type: ignore[assignment]
@@ -102,18 +104,19 @@ def starts_pods(seen: Observation, step: Step) -> bool:
 
 
 def _turns_back(seen: Observation, following: Links) -> bool:
-    """Towards plaintext, where certificates are needed the less."""
+    """Whether the links change towards plaintext, which needs fewer certificates."""
     has = seen.cluster.links
     return (following.peer.level, following.client.level) < (has.peer.level, has.client.level)
 
 
 def besides(held: Hold, step: Step) -> Step:
-    """What is said where nothing is left to do: the certificates first, they may be the cause."""
+    """The hold for certificates in place of a wait, and before another hold: unusable certificates
+    may be the cause. A write goes first."""
     match step:
         case Wait() | Settled():
             return held
         case Hold(reason=reason, message=message) if reason != UNUSABLE:
-            return replace(held, message=f"{held.message}. Besides, {reason}: {message}")
+            return replace(held, message=f"{held.message}. Also, {reason}: {message}")
         case _:
             return step
 
@@ -135,55 +138,56 @@ def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Ste
                     continue
                 return _issue(seen, need, found, lacking(found))
         elif _why_lost(seen, _above(seen, need)):
-            continue  # nothing can sign another, or not everybody would trust it
+            continue  # the authority cannot sign, or not everybody would trust it
         elif reason := _why(need, found, known):
             return _issue(seen, need, found, reason)
     return None
 
 
 def _above(seen: Observation, need: Need) -> Need:
-    """The authority that signs it."""
+    """The authority that signs this certificate."""
     return next(one for one in managed(seen.cluster) if one.secret == need.signed_by)
 
 
 def _why_lost(seen: Observation, above: Need) -> str:
-    """Why nothing is signed by the managed authority; empty where it is sound."""
+    """Why the managed authority cannot sign; empty if it can."""
     found = rotation.find(seen, above.secret, above.role)
     if found is None:
         return "cannot be used: it is not there"
     if found.problem:
         return f"cannot be used: {found.problem}"
     if not trusted.may_sign(seen, above, found):
-        return "signs nothing: what it holds is not what members were started to trust"
+        return "is not used: running members do not trust what it holds"
     return ""
 
 
 def is_left(seen: Observation, need: Need) -> bool:
-    """Whether nothing is written into its Secret for now: it is another's, or has just been in
-    vain."""
+    """Whether its Secret is left alone for now: it has another owner, or a write has just
+    failed."""
     taken = any((one.kind, one.name) == ("Secret", need.secret) for one in seen.foreign)
     return taken or (CERTIFICATE, need.secret) in seen.put_off
 
 
 def _why(need: Need, found: Certificate | None, known: Certificates) -> str:
-    """Why a leaf is made, or made anew; empty for one that is good."""
+    """Why a certificate is issued or reissued; empty if it need not be."""
     authority = known.secrets[need.signed_by]["authority"]
     if found is None or found.problem:
         return lacking(found)
     if why := _why_other(need, found, authority):
-        return f"is made anew: {why}"
+        return f"is reissued: {why}"
     if known.now >= renewed_at(found.begins, found.ends):
-        return "is renewed: two thirds of its life are over"
+        return "is renewed: two thirds of its lifetime are over"
     return ""
 
 
 def lacking(found: Certificate | None) -> str:
-    """Why one is made: there is none, or it cannot be used."""
-    return f"is made anew: {found.problem}" if found else "is made: there was none"
+    """Why a certificate is issued: there is none, or it is unusable."""
+    return f"is reissued: {found.problem}" if found else "is issued: there was none"
 
 
 def _why_other(need: Need, found: Certificate, authority: Certificate) -> str:
-    """In what it differs from what its authority's Secret says; empty where it does not."""
+    """How the certificate differs from what its authority's Secret asks for; empty if it does
+    not."""
     if found.authority != authority.authority:
         return "another authority has signed it"
     if set(found.trusts) != set(authority.trusts):
@@ -210,7 +214,7 @@ def _issue(
 
 
 def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
-    """What pods were started to trust; one that is being made from the present template, too."""
+    """The trust bundles that pods were started with, and that of the present template."""
     every = [rotation.rendered(seen), *(pod.trust for pod in seen.pods)]
     said = {one.peer if need.role == "peer" else one.client for one in every}
     return frozenset(said - {""}) if need.role in _MOUNTED else frozenset()
@@ -227,13 +231,14 @@ def cannot_ask(seen: Observation) -> Step | None:
 
 
 def authority_lost(seen: Observation) -> Step | None:
-    """Asked last: what it has signed goes on being good."""
+    """Holds if a managed authority is lost. Asked last: certificates that it has signed stay
+    valid."""
     for need in managed(seen.cluster) if seen.certificates else ():
         if need.role == "authority" and (why := _why_lost(seen, need)):
             return Hold(
                 "AuthorityLost",
-                f"Secret {need.secret}, with the authority that the members' certificates are "
-                f"signed by, {why}. The cluster goes on until those end, see status.certificates. "
-                "Put back what the Secret held",
+                f"Secret {need.secret}, with the authority that signed the members' certificates, "
+                f"{why}. The cluster works until those expire, see status.certificates. "
+                "Restore the Secret's content",
             )
     return None

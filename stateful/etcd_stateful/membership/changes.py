@@ -1,10 +1,10 @@
-"""Changes of the membership, and whom to ask for them: the leader, by its address and IDs.
+"""Membership changes, and which member to ask for them: the leader, by its address and IDs.
 
-etcd lets any member take them, and each goes by its own view of whom it has been connected to for
-long enough. The leader's is the one that counts first: a follower may hang over a leader that is
-lost. But one message to a dead address that times out after the restarted peer is back leaves that
-peer inactive in a member's eyes until one of them restarts (etcd issue 14523), so those that serve
-beside the leader are named as well.
+Any member accepts such a request, and judges it by which peers it has itself been connected to long
+enough. The leader is asked first, because a follower hangs if it has lost the leader. But etcd has
+a bug (issue 14523): if a message to a peer's old address times out after the peer has restarted,
+the member regards this peer as inactive until one of the two restarts. So the other serving members
+are named too, and are asked if the leader refuses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_LEADER = Wait("the leader to answer", soon=True)
 
 
 def leader(seen: Observation) -> Leader | None:
-    """The leader of the latest term, where it answers."""
+    """The leader of the latest term; None if none answers."""
     voters = roster.voters(seen)
     terms = [
         (seat.status.term, seat.pod.address, seat.ordinal, seat.status)
@@ -45,7 +45,7 @@ def leader(seen: Observation) -> Leader | None:
 
 
 def voter(seen: Observation, seat: Seat) -> Voter | None:
-    """The member of this seat, where it answers."""
+    """The member of this seat as a request's target; None if it does not answer."""
     if seat.pod is None or seat.status is None:
         return None
     host = _host(seen, seat.ordinal)
@@ -53,20 +53,20 @@ def voter(seen: Observation, seat: Seat) -> Voter | None:
 
 
 def _host(seen: Observation, ordinal: int) -> str:
-    """Empty for a member that serves no TLS."""
+    """The host name to verify in the member's certificate; empty if it serves no TLS."""
     pod = seen.pod(ordinal)
     encrypted = pod is not None and "https" in links.levels_of(seen, pod).client_schemes
     return seen.cluster.host(ordinal) if encrypted else ""
 
 
 def ask(seen: Observation, change: Callable[[Leader], EtcdChange]) -> EtcdChange | Wait:
-    """The change, asked of the leader once it answers."""
+    """The change as a request to the leader; a wait if no leader answers."""
     asked = leader(seen)
     return NO_LEADER if asked is None else change(asked)
 
 
 def remove(seen: Observation, seat: Seat, why: str) -> EtcdChange | Wait:
-    """The member off the list; one that leads hands over first, where there is somebody to."""
+    """Removes the member. If it is the leader, leadership moves first, if there is a candidate."""
     if seat.member is None:
         return NO_LEADER
     if seat.leads and (step := hand_over(seen, seat, f"{seat.name} is to be removed")):
@@ -77,18 +77,21 @@ def remove(seen: Observation, seat: Seat, why: str) -> EtcdChange | Wait:
 
 
 def hand_over(seen: Observation, seat: Seat, why: str) -> MoveLeader | None:
-    """Leadership to one that stays and has the newest template, and of these the furthest on."""
+    """Moves leadership to a member that is not about to be removed or restarted.
+
+    Of several, it goes to the one that has applied most.
+    """
     others = (one for one in roster.voters(seen) if one.ordinal != seat.ordinal)
-    heirs = [one for one in others if one.serves and not why_lost(seen, one)]
-    heir = max(heirs, key=lambda one: _fitness(seen, one), default=None)
+    candidates = [one for one in others if one.serves and not why_lost(seen, one)]
+    best = max(candidates, key=lambda one: _preference(seen, one), default=None)
     asked = leader(seen)
-    if asked is None or heir is None or heir.member is None:
+    if asked is None or best is None or best.member is None:
         return None
-    return MoveLeader(asked, heir.member.member_id, f"{heir.name} is to lead: {why}")
+    return MoveLeader(asked, best.member.member_id, f"{best.name} is to lead: {why}")
 
 
-def _fitness(seen: Observation, seat: Seat) -> tuple[bool, bool, int, int]:
-    """The higher, the better to lead; of two alike, the one of the lower ordinal."""
+def _preference(seen: Observation, seat: Seat) -> tuple[bool, bool, int, int]:
+    """The highest is preferred as leader; of two equal ones, that of the lower ordinal."""
     stays = seat.ordinal < seen.cluster.size
     is_newest = seat.name not in seen.outdated
     applied = seat.status.applied_index if seat.status else 0

@@ -1,15 +1,15 @@
-"""The Job that fills a first volume from a backup: made, waited for, made again.
+"""The Job that fills a first volume from a backup: created, awaited, recreated if needed.
 
-The same for a cluster that begins and for one that is to take another's place.
+A new cluster that starts from a backup uses it, and so does a restore in place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
+from etcd_stateful.backup.plan import IMAGE_UNPULLABLE
 from etcd_stateful.jobs.restore import FIELD
 from etcd_stateful.manifests.restore_job import made_of, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
@@ -19,36 +19,34 @@ from etcd_stateful.membership.steps import ApplyChild, CreateJob, DeleteJob, Hol
 from etcd_stateful.observed.objects import Claim, Job
 from etcd_stateful.records.bootstrap import Bootstrap
 
-UNPULLABLE: Final = "its image of the operator cannot be had, and there is another by now"
-
 
 @dataclass(frozen=True, slots=True)
 class Filling:
     record: Bootstrap
-    """Of the cluster that is to run on the volume, with its one first member."""
+    """The record of the cluster that will run on the volume, with its one first member."""
     store: Store
     whose: str = ""
-    """Added to what is said of the store: which object names it."""
+    """Added to messages about the store: which object names it."""
     field: str = FIELD
-    """Where the store is named."""
+    """The field that names the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The Job has given up."""
+    """The Job has failed for good."""
 
     why: str
 
 
 def claimed(seen: Observation, ordinal: int, beside: str = "") -> Step:
-    """The claim that is to be filled; `beside`: what else there is, in words."""
+    """Creates the claim to fill; `beside` is added to the reason."""
     name = naming.claim(seen.cluster.name, ordinal)
-    words = f"claim {name} is made for what is restored{beside}"
+    words = f"claim {name} is created for the restored data{beside}"
     return ApplyChild("PersistentVolumeClaim", name, first_claim(seen.cluster, ordinal), words)
 
 
 def by_job(seen: Observation, claim: Claim, filling: Filling) -> Step | Failed | None:
-    """What comes next; None once the claim has been filled."""
+    """The next step for the Job; None once it has filled the claim."""
     job = seen.job
     if job is None:
         return _create(seen, claim, filling)
@@ -58,7 +56,7 @@ def by_job(seen: Observation, claim: Claim, filling: Filling) -> Step | Failed |
 
 
 def cleared(seen: Observation, why: str) -> Step | None:
-    """The Job goes, once it is of no use any more; None where it is gone."""
+    """Deletes the Job, for the reason `why`; None once it is gone."""
     job = seen.job
     if job is None or job.stranger:
         return None
@@ -68,8 +66,8 @@ def cleared(seen: Observation, why: str) -> Step | None:
 
 
 def occupied(seen: Observation) -> Step | None:
-    """Nobody else may be at the volume. A Job's controller makes a second pod at times, and a Job
-    that is deleted does not wait for its pods."""
+    """Waits until no other pod can use the volume. The Job controller sometimes creates a second
+    pod, and a deleted Job may be gone before its pods."""
     if not seen.occupants:
         return None
     return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
@@ -84,25 +82,26 @@ def of_another(job: Job) -> Hold:
 
 
 def late(seen: Observation) -> Step | None:
-    """A Job that nobody waits for any more goes: a request may be carried out long after its time,
-    and its pods wait for a claim of the name that they know, and fill whatever comes by it."""
+    """Deletes a Job that nothing needs any more. A create request can be carried out long after it
+    was sent; the Job's pod then waits for a claim by name, and would fill any claim of that
+    name."""
     asked = survivor.is_looked_at(seen)
-    return None if asked else cleared(seen, "it has come too late, and nothing asks for it")
+    return None if asked else cleared(seen, "it was created too late, and nothing needs it")
 
 
 def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) -> Step | None:
-    """A Job under the name that is not the one to wait for."""
+    """Deletes a Job that is not, or is no longer, the right one; None for one to wait for."""
     if job.stranger:
         return of_another(job)
     made = made_of(bootstrap.as_running(seen), filling.store)
     if (job.epoch, job.spec_hash) != (filling.record.epoch, made):
-        return DeleteJob.of(job, f"Job {job.name} is made again: the spec has been edited")
+        return DeleteJob.of(job, f"Job {job.name} is recreated: the spec has been edited")
     if job.claim_uid != claim.uid:
-        # What it has filled may be gone with the claim of before.
-        words = f"Job {job.name} is made again: claim {claim.name} is another by now"
+        # The data that it wrote may be gone with the earlier claim.
+        words = f"Job {job.name} is recreated: claim {claim.name} was replaced"
         return DeleteJob.of(job, words)
     if job.unpullable:
-        return DeleteJob.of(job, f"Job {job.name} is made again: {UNPULLABLE}")
+        return DeleteJob.of(job, f"Job {job.name} is recreated: {IMAGE_UNPULLABLE}")
     return None
 
 

@@ -1,15 +1,15 @@
-"""A restore in place: the cluster goes on until all that takes its place is on a disk.
+"""A restore in place: the cluster serves until the restored data is on a volume.
 
-    successor on record -> a claim at an ordinal of its own -> its record -> a Job fills it
+    successor on record -> a claim at an unused ordinal -> its record -> a Job fills it
     -> "filled" on record -> Job deleted -> replicas 0 -> no pod left
     -> epoch + 1, another cluster ID: the successor takes over
-    -> replicas as ever: its first member just runs, the volumes of before do not
-    -> it serves -> the claims of before are deleted -> the others wait empty and are grown,
-       and the first member goes as any beyond `spec.size`
+    -> replicas as usual: its first member runs, the old volumes may not
+    -> it serves -> the old claims are deleted -> new members are added at their ordinals, and the
+       first member is removed like any other beyond `spec.size`
 
-Asked for by an EtcdRestore that names the cluster ID to be replaced. Up to the raise of the epoch
-taking that back undoes all, and pods that were stopped start again with their data. From then on it
-is finished without the EtcdRestore, and the volumes of before are kept until it serves.
+It is requested by an EtcdRestore that names the cluster ID to be replaced. Until the epoch is
+raised, deleting the EtcdRestore undoes everything, and stopped pods start again with their data.
+After that it is finished without the EtcdRestore, and the old volumes are kept until it serves.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ FAILED = "RestoreFailed"
 
 
 def go_on(seen: Observation) -> Step | None:
-    """Its writes. What it only waits for holds up nothing, until all pods are stopped for it."""
+    """The next write of the restore. Its waits hold up nothing else until the pods are stopped."""
     step = upcoming(seen)
     waits = isinstance(step, Wait) and not in_place_request.halted(seen)
     return None if isinstance(step, Hold) or waits else step
 
 
 def meanwhile(seen: Observation) -> Step | None:
-    """What it waits for while no quorum answers, which it is the way out of."""
+    """What the restore waits for while no quorum answers: it may be the way out of that."""
     step = upcoming(seen) if seen.etcd is None else None
     return step if isinstance(step, Wait) else None
 
 
 def awaited(seen: Observation) -> Step | None:
-    """Asked late: what it waits for, or what stands against it."""
+    """What the restore waits for, or why it is not carried out. Asked late."""
     step = upcoming(seen)
     return step if isinstance(step, Wait | Hold) else None
 
 
 def upcoming(seen: Observation) -> Step | None:
-    """What comes next of it, up to the point where the successor takes over."""
+    """The next step of the restore, until the successor has taken over."""
     if not is_latched(seen):
         return None
     restore, taking = in_place_request.asked(seen), recorded(seen).successor
@@ -84,7 +84,7 @@ def upcoming(seen: Observation) -> Step | None:
 
 
 def _begin(seen: Observation, restore: EtcdRestore) -> Step:
-    """On record first, so that whatever is made can be told to be of it."""
+    """Records the successor first, so that its claim and Job can be recognised."""
     found = resolved(restore.source, seen.backup)
     if not isinstance(found, Store):
         words = f"EtcdRestore {restore.name}: spec.backupRef.name: {found.why}"
@@ -103,9 +103,8 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
         backup=restore.source.name if isinstance(restore.source, BackupRef) else "",
     )
     words = (
-        f"{found.location(found.key)} is to be restored in the place of cluster "
-        f"{to_hex(record.cluster_id)}, which goes on until it is; EtcdRestore {restore.name} asks "
-        "for it"
+        f"EtcdRestore {restore.name} replaces cluster {to_hex(record.cluster_id)} with "
+        f"{found.location(found.key)}; the cluster serves until that is restored"
     )
     return WriteBootstrap.of(seen, replace(record, successor=taking), words)
 
@@ -117,11 +116,13 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
     if step := _not_to_be_used(seen, taking, claim):
         return step
     if claim.record is None and in_place_request.is_strange(seen, claim):
-        words = f"claim {claim.name} is not of this cluster; if nobody needs it, delete the claim"
+        words = (
+            f"claim {claim.name} is not of this cluster; if you do not need it, delete the claim"
+        )
         return Hold(FAILED, words)
     if claim.record is None:
         record = takeover.member_record(recorded(seen), taking, claim.uid)
-        words = f"claim {claim.name} is recorded as the first of what is restored"
+        words = f"claim {claim.name} is recorded for the restored cluster's first member"
         return RecordMember.of(claim, record, words)
     if in_place_request.holds_it_all(seen, taking):
         return filling.cleared(seen, "it has done its work") or _take_over(seen, taking)
@@ -136,9 +137,11 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
     if claim.record is None or in_place_request.is_successors(seen, claim):
         return None
     if _may_go(seen, taking, claim):
-        words = f"claim {claim.name} is deleted: what it was to be filled for has changed"
+        words = f"claim {claim.name} is deleted: it was created for an earlier restore"
         return DeleteClaim.of(claim, words)
-    words = f"claim {claim.name} holds another member's data; if nobody needs it, delete the claim"
+    words = (
+        f"claim {claim.name} holds another member's data; if you do not need it, delete the claim"
+    )
     return Hold(FAILED, words)
 
 
@@ -149,43 +152,43 @@ def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Clai
     if isinstance(step, Failed):
         return Hold(FAILED, f"EtcdRestore {restore.name}: {step.why}")
     filled = replace(recorded(seen), successor=replace(taking, claim=claim.uid))
-    words = f"claim {claim.name} holds the data of the backup; the members of before are stopped"
+    words = f"claim {claim.name} holds the data of the backup; the present members are stopped"
     return step or WriteBootstrap.of(seen, filled, words)
 
 
 def _take_over(seen: Observation, taking: Successor) -> Step:
-    """Not before nobody can run the volumes of before any more."""
+    """Lets the successor take over, once no pod can use the old volumes any more."""
     stopping = [roster.stopping(pod) for pod in seen.pods]
     if stopping or seen.occupants:
         names = ", ".join((*stopping, *seen.occupants))
-        return Wait(f"pods {names} to stop, before what is restored takes their place", soon=True)
+        return Wait(f"pods {names} to stop, before the restored cluster takes over", soon=True)
     record = takeover.taken_over(recorded(seen), taking)
     words = (
-        f"cluster {to_hex(record.cluster_id)} takes the place of {to_hex(record.retired[-1])}; "
-        f"it begins with {taking.name}, and from here on it cannot be called off"
+        f"cluster {to_hex(record.cluster_id)} replaces {to_hex(record.retired[-1])}; "
+        f"it starts with {taking.name}, and from now on it cannot be cancelled"
     )
     return WriteBootstrap.of(seen, record, words, final=True)
 
 
 def _call_off(seen: Observation, taking: Successor) -> Step:
-    """Nothing is left of it, but for a claim that nothing says was its."""
-    if step := filling.cleared(seen, "the restore in place is called off"):
+    """Cancels the restore: deletes its Job, and its claim if that is recorded as the restore's."""
+    if step := filling.cleared(seen, "the restore in place is cancelled"):
         return step
     claim = seen.claim(taking.ordinal)
     if claim is not None and claim.deleting:
         return Wait(f"claim {claim.name} to be gone", soon=True)
     if claim is not None and _may_go(seen, taking, claim):
-        words = f"claim {claim.name} is deleted: the restore in place is called off"
+        words = f"claim {claim.name} is deleted: the restore in place is cancelled"
         return DeleteClaim.of(claim, words)
     words = (
-        "the restore in place is called off: the EtcdRestore that asked for it is gone, changed or "
-        "over. The cluster goes on with the data that it has"
+        "the restore in place is cancelled: its EtcdRestore was deleted, changed or is over. The "
+        "cluster goes on with the data that it has"
     )
     return WriteBootstrap.of(seen, replace(recorded(seen), successor=None), words)
 
 
 def _may_go(seen: Observation, taking: Successor, claim: Claim) -> bool:
-    """By its own record it was to be the successor's, which has never run (I6)."""
+    """Whether the claim is recorded for the successor, which has never run (I6)."""
     held = claim.own_record
     return bool(
         held
@@ -196,7 +199,7 @@ def _may_go(seen: Observation, taking: Successor, claim: Claim) -> bool:
 
 
 def settle(seen: Observation) -> Step | None:
-    """Once it has taken over: the claims of before go when it serves, and not earlier."""
+    """After the takeover: deletes the old claims, but not before the restored cluster serves."""
     record = recorded(seen)
     if not record.retired or not is_latched(seen):
         return None
@@ -204,50 +207,52 @@ def settle(seen: Observation) -> Step | None:
         if _was_joined(seen):
             return None  # it has served, and may have lost its quorum since
         return authentication.denied(seen) or _until_it_serves(seen)
-    old = [claim for claim in seen.claims if _is_of_before(seen, claim)]
+    old = [claim for claim in seen.claims if _is_of_retired_cluster(seen, claim)]
     for claim in old:
         if not claim.deleting:
             words = f"claim {claim.name} is deleted: the cluster that replaced its own serves"
             return DeleteClaim.of(claim, words)
     if old:
-        return None  # their pods are made again (`replace.remains`)
-    words = "what was restored serves; the others join it"
+        return None  # their pods are recreated (`replace.remains`)
+    words = "the restored cluster serves; new members join it"
     return WriteBootstrap.of(seen, replace(record, retired=()), words)
 
 
 def _until_it_serves(seen: Observation) -> Step:
     record = recorded(seen)
-    first = [claim for claim in seen.claims if _is_of_now(seen, claim)]
-    kept = [claim.name for claim in seen.claims if _is_of_before(seen, claim)]
-    keeps = f"claims {', '.join(kept)} of the cluster before are kept" if kept else ""
+    first = [claim for claim in seen.claims if _is_of_present_cluster(seen, claim)]
+    kept = [claim.name for claim in seen.claims if _is_of_retired_cluster(seen, claim)]
+    keeps = f"claims {', '.join(kept)} of the replaced cluster are kept" if kept else ""
     if not first:
         return Hold(
             FAILED,
-            "the volume of what was restored is gone before it served. Restore again, with an "
+            "the restored cluster lost its volume before it served. Restore again, with an "
             f'EtcdRestore whose spec.replace.clusterID is "{to_hex(record.cluster_id)}". '
-            f"{keeps or 'Nothing is left of the cluster before'}",
+            f"{keeps or 'Nothing is left of the replaced cluster'}",
         )
     pod = seen.pod(first[0].ordinal)
     why = f" ({pod.trouble})" if pod and pod.trouble else ""
     name = naming.pod(seen.cluster.name, first[0].ordinal)
     until = f"; until then {keeps}" if keeps else ""
-    return Wait(f"{name} to serve what was restored{why}{until}", soon=True)
+    return Wait(f"{name} to serve the restored data{why}{until}", soon=True)
 
 
 def _was_joined(seen: Observation) -> bool:
-    """Its first member had no ticket, and others get theirs once it serves."""
-    held = [claim.record for claim in seen.claims if _is_of_now(seen, claim)]
+    """Whether other members have joined, so that it has served. Only those get tickets: the first
+    member runs without one."""
+    held = [claim.record for claim in seen.claims if _is_of_present_cluster(seen, claim)]
     return any(one and recorded(seen).challenge(one.member_id) is not None for one in held)
 
 
-def _is_of_now(seen: Observation, claim: Claim) -> bool:
+def _is_of_present_cluster(seen: Observation, claim: Claim) -> bool:
     held, record = claim.own_record, recorded(seen)
     usable = not claim.deleting and claim.phase != "Lost"
     return bool(usable and held and held.cluster_id == record.cluster_id)
 
 
-def _is_of_before(seen: Observation, claim: Claim) -> bool:
-    """On record as a volume of a cluster and an epoch that a human's restore has ended (I6)."""
+def _is_of_retired_cluster(seen: Observation, claim: Claim) -> bool:
+    """Whether the claim is recorded for a cluster and epoch that the user's restore has ended
+    (I6)."""
     held, record = claim.own_record, recorded(seen)
     return bool(
         held

@@ -1,8 +1,8 @@
-"""Whether a restore is to take this cluster's place, and how far its first volume has come.
+"""Whether a restore in place is requested, and how far its first volume has come.
 
-An EtcdRestore has the name of its cluster and says, as confirmation, the ID of the etcd cluster
-that it replaces. Once that is replaced no cluster has the ID any more, so the same words never
-replace another.
+An EtcdRestore has its cluster's name and confirms the replacement with the etcd cluster ID that it
+replaces. After the replacement no cluster has that ID any more, so the same EtcdRestore can never
+replace a second one.
 """
 
 from __future__ import annotations
@@ -29,25 +29,27 @@ def asked(seen: Observation) -> EtcdRestore | None:
 
 
 def why_not(seen: Observation) -> str:
-    """What stands against it, in words; empty where it may go on."""
+    """Why the restore cannot be carried out; empty if it can."""
     if not seen.cluster.durable:
-        return "the data of this cluster is in emptyDir volumes, beside which nothing can be kept"
+        return "a restore in place needs claims, and this cluster's data is in emptyDir volumes"
     if survivor := recorded(seen).survivor:
-        return f"a recovery with the data of {survivor} goes on (docs/recovery.md); it comes first"
+        return (
+            f"a recovery with the data of {survivor} is under way (docs/recovery.md), and comes "
+            "first"
+        )
     if free_ordinal(seen) >= NONE_LEFT and recorded(seen).successor is None:
         return (
-            f"it fills a volume at an ordinal that the cluster does not use, and all "
-            f"{naming.MAX_SIZE} are used: set spec.size to {naming.MAX_SIZE - 2}, and back "
-            "afterwards"
+            f"it needs an ordinal that the cluster does not use, but all {naming.MAX_SIZE} are "
+            f"used: set spec.size to {naming.MAX_SIZE - 2}, and back afterwards"
         )
     return ""
 
 
 def free_ordinal(seen: Observation) -> int:
-    """Above all that the cluster uses or has left data at.
+    """The ordinal above all that the cluster uses or has left data at.
 
-    One of this cluster without a record never had any: it was made for a restore that was called
-    off.
+    A claim of this cluster without a record does not count. It has no data: it was created for a
+    restore that was cancelled.
     """
     used = [claim.ordinal for claim in seen.claims if _is_taken(seen, claim)]
     used += [pod.ordinal for pod in seen.pods]
@@ -61,12 +63,12 @@ def _is_taken(seen: Observation, claim: Claim) -> bool:
 
 
 def is_strange(seen: Observation, claim: Claim) -> bool:
-    """Whether it was made for another cluster, or by hand, whatever its name."""
+    """Whether the claim was created for another cluster, or by hand."""
     return claim.cluster_uid != seen.cluster.uid
 
 
 def ordinals(seen: Observation) -> frozenset[int]:
-    """That a successor has or will have its first volume at."""
+    """The ordinal where a successor has or will have its first volume."""
     record = seen.bootstrap
     if record and record.successor:
         return frozenset({record.successor.ordinal})
@@ -74,7 +76,7 @@ def ordinals(seen: Observation) -> frozenset[int]:
 
 
 def sought(seen: Observation) -> str:
-    """Name of the EtcdBackup that is to be looked up; empty where none is."""
+    """Name of the EtcdBackup to look up; empty if none is needed."""
     restore = asked(seen)
     if restore is None or not isinstance(restore.source, BackupRef):
         return ""
@@ -83,7 +85,7 @@ def sought(seen: Observation) -> str:
 
 
 def current(seen: Observation) -> Successor | None:
-    """The successor on record, if it is still the one that is asked for."""
+    """The successor on record, if it is still the one that is requested."""
     restore, record = asked(seen), seen.bootstrap
     taking = record.successor if record else None
     if restore is None or taking is None or taking.restore != restore.uid:
@@ -92,13 +94,13 @@ def current(seen: Observation) -> Successor | None:
 
 
 def holds_it_all(seen: Observation, taking: Successor) -> bool:
-    """Whether it is on record that the claim has been filled, and the claim is still the same."""
+    """Whether the record says that this very claim has been filled."""
     claim = seen.claim(taking.ordinal)
     return bool(claim and taking.claim == claim.uid and is_successors(seen, claim))
 
 
 def is_successors(seen: Observation, claim: Claim) -> bool:
-    """Whether a claim is, by its own record, the first of the successor, and can be used."""
+    """Whether the claim is usable and recorded for the successor's first member."""
     record, taking = recorded(seen), recorded(seen).successor
     if taking is None or claim.deleting or claim.phase == "Lost":
         return False
@@ -106,6 +108,6 @@ def is_successors(seen: Observation, claim: Claim) -> bool:
 
 
 def halted(seen: Observation) -> bool:
-    """Whether no pod may run, as the successor is ready to take the cluster's place."""
+    """Whether no pod may run, because the successor is ready to take over."""
     taking = current(seen)
     return bool(taking and not why_not(seen) and holds_it_all(seen, taking))

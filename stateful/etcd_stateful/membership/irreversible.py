@@ -1,6 +1,6 @@
-"""Which steps are chosen twice, and which go by the objects alone.
+"""Which steps are decided twice, because nothing can undo them.
 
-The first look at a cluster may be old. What nothing undoes is chosen once more, from what is read
+A first look may be made from a stale watch cache. A final step is decided again from a fresh read,
 just before it is carried out.
 """
 
@@ -24,11 +24,11 @@ _FINAL = (
     steps.RotateAuthority,
     steps.ChangeAuth,
 )
-"""`ChangeAuth` too: whom an outdated spec lets in is in, until the next pass puts that right."""
+"""`ChangeAuth` is here because a stale spec could grant access until the next pass corrects it."""
 
 
 def is_final(step: Step) -> bool:
-    """Whether nothing undoes it: then it is chosen once more, from what is read just before."""
+    """Whether nothing can undo the step, so that it has to be decided again from a fresh read."""
     match step:
         case (
             steps.ApplyChild(final=final)
@@ -43,8 +43,8 @@ def is_final(step: Step) -> bool:
 
 
 def goes_by_objects(step: Step) -> bool:
-    """Whether it follows from the spec and what is there of it, whatever the members would say.
+    """Whether the step depends on the spec and its objects alone, so that etcd need not be asked.
 
-    A StatefulSet's replicas and a budget follow the list of members.
+    Not so for a StatefulSet and a budget, which follow the member list.
     """
     return isinstance(step, steps.ApplyChild) and step.kind in {"Service", "NetworkPolicy"}

@@ -1,16 +1,17 @@
-"""Certificates of an issuer of cert-manager: asked for, looked at, and taken into use.
+"""Certificates from a cert-manager issuer: requested, checked, and taken into use.
 
-    ask        a Certificate for each -> cert-manager writes its Secret, and again to renew it
-    take       what is in there comes into the Secret that members or clients use; etcd takes it up
-    the issuer has another authority
-               that is trusted beside the one of before -> the members restart, as etcd reads what
-               it trusts only when it starts; applications read theirs again -> what it has signed
-               is taken -> the one of before goes -> the members restart without it
+    request    one Certificate each -> cert-manager writes its Secret, and again at each renewal
+    take       the issued certificate is copied into the Secret that members or clients use; etcd
+               reloads it by itself
+    the issuer has a new authority
+               it is trusted beside the old one -> the members restart, because etcd reads its
+               trusted CAs only at start; applications reload theirs -> certificates that it has
+               signed are taken -> the old authority is removed -> the members restart
 
-Between the two Secrets is a look at what was issued. What cannot be used, or is of an authority
-that not everybody trusts yet, stays where it is, and members go on with what they have. Each turn
-of a change of authorities comes when all before has followed and nothing else goes on, as in
-`rotation`.
+Nothing is copied unchecked. A certificate that is unusable, or whose authority not everybody trusts
+yet, stays in cert-manager's Secret, and members go on with what they have. As in `rotation`, each
+step of a change of authorities is made when all Secrets and pods have followed the last one, and
+nothing else goes on.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from etcd_stateful.observed.objects import Live
 MISSING: Final = "CertManagerMissing"
 
 TOGETHER_SECONDS: Final = 60.0
-"""In which all that was issued together is renewed: another authority then costs one restart."""
+"""Certificates that were issued together are renewed within this time. Waiting for all of them
+means that a new authority costs only one restart."""
 
 
 _MOUNTED: Final[tuple[Role, ...]] = ("peer", "server")
@@ -44,7 +46,7 @@ _MOUNTED: Final[tuple[Role, ...]] = ("peer", "server")
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """One certificate: as it was issued, and as it is in use."""
+    """One certificate: as cert-manager issued it, and as it is in use."""
 
     need: Need
     issued: Issued
@@ -52,19 +54,19 @@ class _Leaf:
 
     @property
     def good(self) -> Certificate | None:
-        """What was issued, if it can be used."""
+        """The issued certificate, if it is usable."""
         found = self.issued.found
         return found if found and not found.problem else None
 
     @property
     def sound(self) -> Certificate | None:
-        """What is in use, if it can be."""
+        """The certificate in use, if it is usable."""
         return self.used if self.used and not self.used.problem else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """The leaves of a link; the first is the one that members show and mount."""
+    """The certificates of a link; the first is the one that members mount."""
 
     name: LinkName
     issuer: Issuer
@@ -72,20 +74,20 @@ class _Link:
 
     @property
     def trusts(self) -> frozenset[str]:
-        """Whom members are started to trust; nobody where that is not known."""
+        """The authorities that members are started to trust; empty if unknown."""
         sound = self.leaves[0].sound
         return frozenset(sound.trusts) if sound else frozenset()
 
     @property
     def signers(self) -> frozenset[str]:
-        """Of all that is in use, and of what is to take its place."""
+        """The authorities that signed the certificates in use and those about to replace them."""
         every = [one for leaf in self.leaves for one in (leaf.sound, leaf.good) if one]
         return frozenset(one.authority for one in every)
 
 
 def children(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
-    """The Certificates, as they are and as they should be; none where nobody would know them, and
-    none that would have cert-manager write over what is another's."""
+    """The Certificates, each as it is and as it should be. None without cert-manager, and none
+    whose Secret has another owner: cert-manager would overwrite it."""
     if seen.certificates is None or seen.certificates.why_not_asked:
         return
     taken = {one.name for one in seen.foreign if one.kind == "Secret"}
@@ -97,12 +99,13 @@ def children(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
 
 
 def names(seen: Observation) -> frozenset[str]:
-    """Of the Certificates, and of the Secrets that cert-manager writes."""
+    """The names of the Certificates, which are also those of the Secrets that cert-manager
+    writes."""
     return frozenset(as_issued(need).secret for need in needs.issued(seen.cluster))
 
 
 def go_on(seen: Observation) -> Step | None:
-    """Asked before the StatefulSet, whose pods mount what is taken here."""
+    """Takes the next certificate into use. Asked before the StatefulSet, whose pods mount it."""
     links = list(_links(seen))
     if not is_latched(seen) and (step := _awaited(seen, links)):
         return step
@@ -110,16 +113,17 @@ def go_on(seen: Observation) -> Step | None:
 
 
 def held(seen: Observation) -> Step | None:
-    """What is amiss with a cluster that has formed. Asked last: what it has goes on being good."""
+    """Holds for problems of a cluster that has formed. Asked last: its present certificates remain
+    valid."""
     links = list(_links(seen))
-    return _strange(seen, links) or _lacking(seen, links)
+    return _untrusted(seen, links) or _lacking(seen, links)
 
 
 def under_way(seen: Observation) -> dict[LinkName, str]:
-    """Which authorities of issuers are being replaced, in words."""
+    """Which issuers are changing their authority, for a message."""
     words = (
-        "has another authority: it is made known to members, by a restart of each, and to clients, "
-        "before what it has signed is used, and the one of before is trusted for as long after"
+        "has a new authority: it is distributed to clients, and to members by restarting each, "
+        "before certificates that it has signed are used; the old one stays trusted as long after"
     )
     return {
         link.name: f"{link.issuer}, of the {link.name} link, {words}"
@@ -153,7 +157,7 @@ def _leaves(seen: Observation) -> list[_Leaf]:
 
 
 def _awaited(seen: Observation, links: list[_Link]) -> Step | None:
-    """All that was issued comes together: by then it is known whom everybody has to trust."""
+    """Waits for all first certificates: only then is it known which authorities to trust."""
     if all(leaf.sound or leaf.good for link in links for leaf in link.leaves):
         return None
     return _lacking(seen, links)
@@ -164,7 +168,7 @@ def _lacking(seen: Observation, links: list[_Link]) -> Step | None:
         return None
     if why := seen.certificates.why_not_asked:
         asked = " and ".join(dict.fromkeys(str(link.issuer) for link in links))
-        return Hold(MISSING, f"spec.TLS.issuerRef names {asked}, and {why}")
+        return Hold(MISSING, f"spec.TLS.issuerRef names {asked}, but {why}")
     every = [leaf for link in links for leaf in link.leaves]
     return _unusable(every) or _unissued(every)
 
@@ -177,8 +181,8 @@ def _unusable(leaves: list[_Leaf]) -> Hold | None:
     ]
     if not said:
         return None
-    words = "is not used as it is; what is wrong is for the issuer, or for who runs it, to mend"
-    return Hold(UNUSABLE, f"what cert-manager has written {words}: {'; '.join(said)}")
+    words = "cannot be used. Fix the issuer or its configuration"
+    return Hold(UNUSABLE, f"what cert-manager has issued {words}: {'; '.join(said)}")
 
 
 def _unissued(leaves: list[_Leaf]) -> Wait | None:
@@ -193,10 +197,10 @@ def _unissued(leaves: list[_Leaf]) -> Wait | None:
 
 
 def _in_words(leaf: _Leaf) -> str:
-    """cert-manager's own words: of what the Certificate is, and of what became of the last try."""
+    """cert-manager's own messages, about the Certificate and about the last attempt to issue it."""
     live = leaf.issued.certificate
     if live is None:
-        return "is yet to be made"
+        return "is yet to be created"
     said = [_message(live, "Ready"), _message(live, "Issuing")]
     words = "; ".join(dict.fromkeys(one for one in said if one))
     return f"says: {words}" if words else "says nothing yet: does cert-manager run?"
@@ -227,7 +231,7 @@ def _of_link(seen: Observation, link: _Link) -> TakeCertificate | None:
 
 
 def _trusts_next(seen: Observation, link: _Link) -> tuple[frozenset[str], bool]:
-    """Whom to trust from now on, and whether anybody is left out who was trusted."""
+    """The authorities to trust from now on, and whether one that was trusted is removed."""
     now, wanted = link.trusts, link.signers
     if not now:
         known = (leaf.sound.trusts for leaf in link.leaves if leaf.sound)
@@ -243,7 +247,7 @@ def _trusts_next(seen: Observation, link: _Link) -> tuple[frozenset[str], bool]:
 
 
 def _are_all_renewed(seen: Observation) -> bool:
-    """Whether no further renewal is to be expected within seconds."""
+    """Whether the last renewal is long enough ago that no other is likely to follow at once."""
     made = (leaf.good.begins for leaf in _leaves(seen) if leaf.good)
     return _now(seen) >= max(made, default=0.0) + TOGETHER_SECONDS
 
@@ -260,11 +264,11 @@ def _take(
     elif chosen.leaf != used.leaf:
         reason = f"was renewed by {link.issuer}"
     elif set(used.trusts) != trusts:
-        reason = "is to have other authorities beside it"
+        reason = "gets other authorities beside it"
     elif leaf.need.role in _MOUNTED and not used.pinned:
-        reason = "is to have the file that pods mount"
+        reason = "gets the file that pods mount"
     elif not used.written:
-        reason = "is to say when it was written"
+        reason = "gets the time when it was written"
     else:
         return None
     return TakeCertificate(
@@ -280,7 +284,7 @@ def _take(
 
 
 def _chosen(seen: Observation, link: _Link, leaf: _Leaf) -> Certificate | None:
-    """What was issued, unless not everybody trusts its authority yet; or what is in use."""
+    """The issued certificate, if everybody trusts its authority; otherwise the one in use."""
     used, good = leaf.sound, leaf.good
     if used is None:
         return good if good and _is_trusted(seen, link, good) else None
@@ -294,12 +298,13 @@ def _chosen(seen: Observation, link: _Link, leaf: _Leaf) -> Certificate | None:
 
 
 def _is_trusted(seen: Observation, link: _Link, good: Certificate) -> bool:
-    """Whether what takes the place of a certificate that was lost is what members would take."""
+    """Whether running members trust the issued certificate, which replaces a lost one."""
     sets = [link.signers, *(leaf.sound.trusts for leaf in link.leaves if leaf.sound)]
     return trusted.by_all(seen, link.name, good.authority, sets)
 
 
-def _strange(seen: Observation, links: list[_Link]) -> Hold | None:
+def _untrusted(seen: Observation, links: list[_Link]) -> Hold | None:
+    """Holds if a certificate was lost and members do not trust the authority of its replacement."""
     said = [
         f"Secret {leaf.need.secret}"
         for link in links
@@ -308,16 +313,16 @@ def _strange(seen: Observation, links: list[_Link]) -> Hold | None:
     ]
     if not said:
         return None
-    words = "cannot be used, and what cert-manager has written is of an authority that members"
+    words = "cannot be used, and running members do not trust the authority that signed what"
     return Hold(
         UNUSABLE,
-        f"{' and '.join(said)} {words} were not started to trust. Put back what was in there; or "
+        f"{' and '.join(said)} {words} cert-manager has issued. Restore the Secret's content; or "
         "delete all pods of the cluster, which takes it down until they are back",
     )
 
 
 def _has_followed(seen: Observation, link: _Link) -> bool:
-    """Whether all Secrets name those that members are to trust, and all pods were started so."""
+    """Whether all Secrets and all pods have the authorities that members are to trust."""
     used = [leaf.sound for leaf in link.leaves]
     if any(one is None or set(one.trusts) != link.trusts for one in used):
         return False
@@ -327,10 +332,10 @@ def _has_followed(seen: Observation, link: _Link) -> bool:
 
 def _waited(seen: Observation, *, beside: str = "", least: float = 0.0) -> bool:
     """Whether clients have had their time since the last Secret with several authorities was
-    written, of any link: then both go on side by side.
+    written. The Secrets of both links count, so that the links change together.
 
     Args:
-        beside: those with a certificate of this authority do not count.
+        beside: Secrets with a certificate of this authority do not count.
     """
     used = [leaf.used for leaf in _leaves(seen) if leaf.used and len(leaf.used.trusts) > 1]
     written = max((one.written for one in used if one.authority != beside), default=0.0)
@@ -346,7 +351,7 @@ def _of(trust: Trust, link: _Link) -> str:
 
 
 def _known_in(link: _Link) -> Iterable[Need]:
-    """Also where a leaf was looked at last: an authority may be in one Secret alone."""
+    """All Secrets of the link: an authority may be in only one of them."""
     for leaf in link.leaves:
         yield leaf.need
         yield as_issued(leaf.need)

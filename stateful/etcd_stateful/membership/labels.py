@@ -1,8 +1,8 @@
-"""What is written onto pods that serve: the member's ID, and whom etcd was started to trust.
+"""What the operator notes on pods that serve: the member ID, and what etcd was started to trust.
 
-etcd's logs, alarms and etcdctl name a member by its ID alone, so a pod bears it as a label. The
-label makes the pod ready sooner as well: a kubelet looks at the readiness of a pod that is altered
-at once, and not at the next tick of its probe (1.36.3, `UpdatePodStatus` of its prober).
+etcd's logs, alarms and etcdctl name a member only by its ID, so each pod has that ID as a label.
+The label also makes the pod ready sooner: when a pod changes, the kubelet runs its readiness probe
+at once and not at the next period (1.36.3, `UpdatePodStatus` of its prober).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from etcd_stateful.observed.pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a pod bears: its member's ID as etcd names it, and the trust its mounts do not tell."""
+    """The label with the member ID, and the annotation with what the pod's mounts do not tell."""
 
     member: str
     trust: Trust
 
 
 def due(seen: Observation) -> list[tuple[Pod, Note]]:
-    """Pods whose voter serves and that do not say so yet, with what they are to say."""
+    """Pods of serving voters whose note is missing or wrong, each with the note."""
     if seen.cluster.paused or seen.cluster.deleting:
         return []
     return [

@@ -1,15 +1,16 @@
-"""Larger volumes: the claims ask for what `persistentVolumeClaimSpec` asks for, where that is more.
+"""Volume expansion: claims of smaller volumes request the size in `persistentVolumeClaimSpec`.
 
-They ask for it whatever else goes on, as a full disk may be what everything waits for. Claims of
-later members come with the size that the StatefulSet was made with, which Kubernetes never changes,
-and ask for more once they are bound.
+They request it at once, whatever else is going on, because everything else may be waiting for a
+full disk. A StatefulSet's claim template cannot be changed, so the claims of later members are
+created with the original size. They too request more, once they are bound.
 
-Whether a volume can grow is its StorageClass' to say, and the API server's to tell.
+Whether a volume can be expanded depends on its StorageClass. If not, the API server refuses the
+edit.
 
-A size that a volume never came to have may be taken back: the claim then asks for what is declared,
-and for no less than its volume has. From Kubernetes 1.32 on, and only for more than that
-(RecoverVolumeExpansionFailure); so this, too, is the API server's to tell. What a person has had a
-claim ask for stays.
+A size that the volume never reached can be lowered again, to the declared size but not below the
+volume's capacity. Kubernetes allows that from 1.32 on (RecoverVolumeExpansionFailure), and only to
+more than the capacity; here too the API server's answer decides. A size that somebody else
+requested on a claim stays.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from etcd_stateful.membership.steps import ExpandClaim, Hold, Step, Wait
 from etcd_stateful.observed.objects import Claim
 
 ROOM: Final = 2
-"""Times its size that a database needs while a member fetches a snapshot of it."""
+"""A volume needs room for this many times the database while a member receives a snapshot of it."""
 
 
 def smaller(seen: Observation) -> tuple[Claim, ...]:
-    """The members' claims whose volume has less room than is declared."""
+    """The members' claims whose volume is smaller than declared."""
     if not seen.cluster.durable:
         return ()
     declared = seen.cluster.storage
@@ -36,13 +37,13 @@ def smaller(seen: Observation) -> tuple[Claim, ...]:
 
 
 def unasked(seen: Observation) -> tuple[Claim, ...]:
-    """Of these, those that do not ask for it themselves."""
+    """Those of `smaller` whose request is below the declared size as well."""
     declared = seen.cluster.storage
     return tuple(claim for claim in smaller(seen) if is_less(claim.requested, declared))
 
 
 def taken_back(seen: Observation) -> tuple[Claim, ...]:
-    """The claims that ask for more than `back_to` says, as the operator had them do."""
+    """The claims that the operator made request more than they should by now (`back_to`)."""
     if not seen.cluster.durable:
         return ()
     ours = (claim for claim in _own(seen) if same_quantity(claim.requested, claim.raised))
@@ -50,7 +51,8 @@ def taken_back(seen: Observation) -> tuple[Claim, ...]:
 
 
 def back_to(seen: Observation, claim: Claim) -> str:
-    """What is declared, or what its volume has where that is more; empty where one is not known."""
+    """The size to lower the request to: the declared size, or the volume's capacity if that is
+    larger. Empty if one of the two is unknown."""
     declared = seen.cluster.storage
     if parse_quantity(declared) is None:
         return ""
@@ -58,7 +60,8 @@ def back_to(seen: Observation, claim: Claim) -> str:
 
 
 def _own(seen: Observation) -> Iterator[Claim]:
-    """The API server takes such an edit of no other: a claim must be bound, and stay."""
+    """The cluster's own claims whose size may be changed: the API server accepts that for bound
+    claims only."""
     for claim in seen.claims:
         whose = claim.record.cluster_uid if claim.record else claim.cluster_uid
         stays = claim.ordinal < seen.replicas and not claim.deleting
@@ -67,29 +70,29 @@ def _own(seen: Observation) -> Iterator[Claim]:
 
 
 def least(seen: Observation) -> str:
-    """The size of the smallest of the members' volumes; empty where none is known."""
+    """The capacity of the smallest of the members' volumes; empty if none is known."""
     sizes = {claim.capacity: parse_quantity(claim.capacity) for claim in _own(seen)}
     known = [(size, text) for text, size in sizes.items() if size is not None]
     return min(known)[1] if known else ""
 
 
 def next_claim(seen: Observation) -> Step | None:
-    """The next claim that may ask for another size."""
+    """Changes the requested size of the next claim that needs it."""
     declared = seen.cluster.storage
     for claim in unasked(seen):
         if not claim.fixed:
-            reason = f"claim {claim.name} asks for {declared} instead of {claim.requested}"
+            reason = f"claim {claim.name} requests {declared} instead of {claim.requested}"
             return ExpandClaim.of(claim, declared, reason)
     for claim in taken_back(seen):
         if not claim.fixed:
             less = back_to(seen, claim)
-            reason = f"claim {claim.name} asks for {less} again instead of {claim.requested}"
+            reason = f"claim {claim.name} requests {less} again instead of {claim.requested}"
             return ExpandClaim.of(claim, less, reason, less=True)
     return None
 
 
 def lacks_room(seen: Observation, claim: Claim | None) -> bool:
-    """Whether a member would fail there for lack of space, until the volume has grown."""
+    """Whether a member would run out of space on this volume until it has been expanded."""
     if claim is None or claim not in smaller(seen) or (claim.fixed and claim in unasked(seen)):
         return False
     capacity = parse_quantity(claim.capacity)
@@ -98,7 +101,7 @@ def lacks_room(seen: Observation, claim: Claim | None) -> bool:
 
 
 def outcome(seen: Observation) -> Step | None:
-    """What became of it: who cannot grow, and who has not grown yet."""
+    """Says which volumes cannot be expanded, and which have yet to be."""
     if fixed := tuple(claim for claim in unasked(seen) if claim.fixed):
         return _fixed(seen, fixed)
     small = smaller(seen)
@@ -109,22 +112,23 @@ def outcome(seen: Observation) -> Step | None:
 
 
 def still_asked(seen: Observation) -> str:
-    """What claims go on asking for although it was taken back, in words; empty where nothing is."""
+    """Which claims still request a size that the spec no longer asks for, because the API server
+    refuses to lower it; empty if none."""
     kept = tuple(claim for claim in taken_back(seen) if claim.fixed)
     if not kept:
         return ""
     names = ", ".join(f"{claim.name} ({claim.requested})" for claim in kept)
     return (
-        f"the size that was taken back is still asked for by {names}, and a volume that grows to "
-        "it after all keeps it. From Kubernetes 1.32 on they ask for less if a size just above "
-        f"that of the volumes is declared. The API server says: {kept[0].fixed}"
+        f"{names} still request a size that the spec no longer asks for, and a volume that is "
+        "expanded to it keeps it. From Kubernetes 1.32 on it can be lowered: declare a size just "
+        f"above that of the volumes. The API server says: {kept[0].fixed}"
     )
 
 
 def to_grow(seen: Observation, claim: Claim) -> Wait:
     return Wait(
         f"the volume of claim {claim.name} to grow from {claim.capacity} to "
-        f"{seen.cluster.storage}; kubectl describe pvc {claim.name} says how far it is"
+        f"{seen.cluster.storage}; see kubectl describe pvc {claim.name}"
     )
 
 
@@ -132,7 +136,7 @@ def _fixed(seen: Observation, claims: tuple[Claim, ...]) -> Hold:
     names = ", ".join(f"{one.name} ({one.capacity})" for one in claims)
     return Hold(
         "StorageFixed",
-        f"spec.pod.persistentVolumeClaimSpec asks for {seen.cluster.storage}, and {names} cannot "
-        f"grow. Put the old size back, {least(seen)}, or allow volume expansion in the "
+        f"spec.pod.persistentVolumeClaimSpec asks for {seen.cluster.storage}, but {names} cannot "
+        f"be expanded. Change the size back to {least(seen)}, or allow volume expansion in the "
         f"StorageClass. The API server says: {claims[0].fixed}",
     )

@@ -1,4 +1,4 @@
-"""The learner in flight: promoted when it has caught up, dropped when it leads nowhere.
+"""The learner: promoted when it has caught up, removed when it cannot.
 
 At most one at a time (I2), which is etcd's own default as well (`--max-learners`).
 """
@@ -17,12 +17,13 @@ from etcd_stateful.observed.members import Member
 from etcd_stateful.observed.pods import Pod
 
 STUCK_SECONDS: Final = 600.0
-"""How old the pod of a learner is that holds up the replacement of a lost voter no longer. It may
-only be slow; so it is given up for another's sake, and that once: then nobody is left to wait."""
+"""After this time, measured by the age of its pod, a learner is removed if a lost voter waits to be
+replaced. The learner may only be slow, so it is not removed for any other reason. That happens
+once: after the replacement no lost voter waits any more."""
 
 
 def promote_or_drop(seen: Observation) -> Step | None:
-    """Promotes the learner once it has caught up, or takes it off the list (I2)."""
+    """Promotes the learner once it has caught up, or removes it (I2)."""
     seat = roster.learner(seen)
     if seat is None or seat.member is None:
         return None
@@ -34,12 +35,12 @@ def promote_or_drop(seen: Observation) -> Step | None:
         return changes.remove(seen, seat, why)
     if _is_ready(seen, seat) and budget.keeps(seen, _listed(seen)):
         return _promote(seen, seat.name, seat.member)
-    why = _why_in_the_way(seen, seat)
+    why = _why_too_slow(seen, seat)
     return changes.remove(seen, seat, why) if why else None
 
 
 def in_flight(seen: Observation) -> Step | None:
-    """Nothing else changes the membership until the learner is a voter or gone."""
+    """Waits for the learner: no other membership change begins until it is a voter or removed."""
     seat = roster.learner(seen)
     if seat is None:
         return None
@@ -55,36 +56,38 @@ def _held_by_budget(seat: Seat) -> Wait:
 
 
 def _why_hopeless(seen: Observation, seat: Seat) -> str:
-    """Why one that has not started is in the way; its pod and claim are then made anew."""
+    """Why a learner that does not run is removed; its pod and claim are then recreated."""
     pod = seat.pod
     if not _has_started(pod) and (waits := _who_waits(seen)):
         return f"it has not started, and {waits}"
     return "etcd keeps failing in it" if pod and pod.crashing and pod.age > CRASH_SECONDS else ""
 
 
-def _why_in_the_way(seen: Observation, seat: Seat) -> str:
-    """Why one that runs and gets nowhere gives way; empty where nobody waits for it."""
+def _why_too_slow(seen: Observation, seat: Seat) -> str:
+    """Why a learner that runs but does not catch up is removed; empty if no lost voter waits."""
     if seat.pod is None or seat.pod.age < STUCK_SECONDS or not (waits := _who_waits(seen)):
         return ""
     return f"it is still a learner after {STUCK_SECONDS / 60:.0f} minutes, and {waits}"
 
 
 def _who_waits(seen: Observation) -> str:
+    """The lost voter that waits to be replaced, and why; empty if there is none."""
     lost = (f"{voter.name} has to be replaced: {why}" for voter, why in replace.removable(seen))
     return next(lost, "")
 
 
 def _has_started(pod: Pod | None) -> bool:
-    """Whether its silence may be of this moment alone; it may have copied nearly all by now."""
+    """Whether etcd runs in the pod, so that a missing answer may be a moment's; it may have copied
+    nearly everything."""
     return bool(pod and pod.runs_etcd and not (pod.crashing or pod.is_stuck))
 
 
 def _is_ready(seen: Observation, seat: Seat) -> bool:
-    """On the learner's own word of this very pass: etcd itself would promote one that is dead,
-    or was wiped since (it judges by what the leader last heard)."""
+    """Judged by the learner's own status in this pass. etcd judges by what the leader last heard,
+    so it would promote a learner that has since died or been wiped."""
     running = seat.pod is not None and not seat.pod.deleting and not seat.pod.crashing
-    still = seat.status is not None and seat.status.learner
-    return running and still and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)
+    is_learner = seat.status is not None and seat.status.learner
+    return running and is_learner and roster.has_caught_up(seen, seat) and _keeps_quorum(seen)
 
 
 def _listed(seen: Observation) -> int:
@@ -92,7 +95,7 @@ def _listed(seen: Observation) -> int:
 
 
 def _keeps_quorum(seen: Observation) -> bool:
-    """With one voter more, the quorum may be one more too (I1)."""
+    """Whether a quorum serves after the promotion: one more voter may raise the quorum (I1)."""
     voters = roster.voters(seen)
     return sum(seat.serves for seat in voters) + 1 >= roster.quorum(len(voters) + 1)
 

@@ -1,8 +1,8 @@
-"""Which tickets the ledger still has to know of.
+"""Which entries of the ticket ledger have to be kept.
 
-An entry keeps its member from a second ticket (I3). A learner that fails again and again is removed
-and added anew, each time under another ID and with another ticket, and a Secret holds 1 MiB. Once
-it is full no record can be written any more, of whatever kind.
+An entry keeps its member from getting a second ticket (I3). But a learner that fails repeatedly is
+removed and added again, each time with a new member ID and another ticket, and a Secret holds at
+most 1 MiB. Once the Secret is full, no record can be written at all.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.records.bootstrap import Bootstrap
 
 MANY: Final = 200
-"""Entries, some 18 KB. Below that all are kept: they tell what has happened."""
+"""Up to this many entries (about 18 KB) all are kept, as they show what has happened."""
 
 
 def kept(seen: Observation) -> Bootstrap:
-    """The record, of a long ledger without the tickets of members that are no more.
+    """The record; if its ledger is long, without the tickets of members that no longer exist.
 
-    Once it is latched, tickets are for members on the linearizable list only, and an ID that was
-    taken off the list is never on it again: etcd keeps those it removed and refuses them
-    (`ErrIDRemoved`, membership/cluster.go), and a new one is a hash that the time goes into
-    (`computeMemberID`, membership/member.go; 3.5.35, 3.6.16, 3.7.3). Whoever writes the next ticket
-    has read this Secret first, or fails at its resourceVersion, and the list after it.
+    After the latch only members on the linearizable member list get tickets, and a removed member
+    ID never comes back: etcd remembers removed IDs and refuses them (`ErrIDRemoved`,
+    membership/cluster.go), and a new ID is a hash that includes the time (`computeMemberID`,
+    membership/member.go; 3.5.35, 3.6.16, 3.7.3). An operator that writes the next ticket has read
+    this Secret first, or the write fails at its resourceVersion, and the member list after it.
 
-    First members stay, as the ledger alone tells that one of them never had a ticket; and whomever
-    a claim or a pod names, as a recovery goes on with what is on a volume.
+    First members stay, because only the ledger can tell that one of them never had a ticket. So do
+    members that a claim or pod names, because a recovery may continue from their volume.
     """
     record, etcd = recorded(seen), seen.etcd
     if len(record.issued) < MANY or not record.latched:
@@ -41,7 +41,7 @@ def kept(seen: Observation) -> Bootstrap:
 
 
 def _named(seen: Observation) -> set[int]:
-    """Members that some volume is on record for, or is said to be of."""
+    """Members that own a volume, by the records on claims and pods or by what `start` found."""
     held = [one.record for one in seen.claims] + [one.record for one in seen.pods]
     found = [pod.answer.finding.member_id or 0 for pod in seen.pods if pod.answer]
     return {one.member_id for one in held if one} | {pod.ran_as for pod in seen.pods} | {*found}

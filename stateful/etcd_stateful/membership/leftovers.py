@@ -1,7 +1,8 @@
-"""Claims that a deleted cluster or a removed member left behind, and tampered ones.
+"""Claims that a deleted cluster or a removed member left behind, and claims with a bad record.
 
-Data outlives its cluster. A new cluster of that name neither serves it by accident nor starts empty
-beside it: it holds until a human names the old cluster's UID, to adopt its data or to discard it.
+Data outlives its cluster. A new cluster of the same name neither serves the old data by accident
+nor starts empty beside it. It holds until the user names the old cluster's UID, to adopt the data
+or to discard it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from etcd_stateful.observed.objects import Claim
 
 
 def left_behind(seen: Observation) -> tuple[Claim, ...]:
-    """Claims with a member of another cluster. One without a record never had a ticket."""
+    """Claims recorded for another cluster. A claim without a record never held data: its member
+    never got a ticket."""
     return tuple(
         claim
         for claim in seen.claims
@@ -22,9 +24,10 @@ def left_behind(seen: Observation) -> tuple[Claim, ...]:
 
 
 def before_anything(seen: Observation) -> Step | None:
-    """Asked before the cluster has begun: afterwards `start` itself keeps foreign data out.
+    """Asked before the cluster begins; after that, `start` itself keeps foreign data out.
 
-    A formed cluster whose StatefulSet is gone has begun: it is made again whatever lies beside it.
+    A formed cluster whose StatefulSet is gone has begun: it gets a new one, whatever claims there
+    are.
     """
     if seen.secret is not None and (seen.stateful_set is not None or is_latched(seen)):
         return None
@@ -41,7 +44,8 @@ def before_anything(seen: Observation) -> Step | None:
 
 
 def is_removed_members(seen: Observation, claim: Claim) -> bool:
-    """Whether it is on record, and on the linearizable list, that its member is no more (I6)."""
+    """Whether the claim's own record names a member of this cluster that is no longer on the
+    linearizable member list (I6)."""
     record, bootstrap = claim.own_record, recorded(seen)
     if seen.etcd is None or record is None:
         return False
@@ -55,7 +59,7 @@ def is_removed_members(seen: Observation, claim: Claim) -> bool:
 
 
 def of_removed_members(seen: Observation) -> Step | None:
-    """Claims beyond the replicas: no pod uses them, and one to come must find no old data."""
+    """Deletes claims of removed members beyond the replicas: a later pod must not find old data."""
     for claim in seen.claims:
         if claim.ordinal < seen.replicas or seen.pod(claim.ordinal):
             continue
@@ -68,9 +72,9 @@ def of_removed_members(seen: Observation) -> Step | None:
 
 
 def stopping(seen: Observation) -> Step | None:
-    """Pods beyond the replicas. Until they are gone the claims of their members are not (F5)."""
+    """Waits for pods beyond the replicas. Until they have stopped, their claims stay (F5)."""
     names = [pod.name for pod in seen.pods if pod.ordinal >= seen.replicas]
-    return Wait(f"pods {', '.join(names)}, needed no more, to stop") if names else None
+    return Wait(f"pods {', '.join(names)}, no longer needed, to stop") if names else None
 
 
 def _discard(claim: Claim) -> Step:
@@ -87,14 +91,14 @@ def _adoptable(seen: Observation, old: tuple[Claim, ...]) -> bool:
 
 
 def _nothing_to_adopt(seen: Observation) -> Step | None:
-    """Who means to go on with old data must not be given an empty cluster (I11)."""
+    """Holds if the spec adopts data that is not here: the cluster must not start empty (I11)."""
     uid = seen.cluster.retained_claims.adopt
     if not uid or seen.secret is not None or any(claim.record for claim in seen.claims):
         return None
     return Hold(
         "NothingToAdopt",
-        f"spec.retainedClaims.adopt names the cluster with UID {uid}, and no claim here holds data "
-        "of it. Bring its claims back, or remove the field to start empty",
+        f"spec.retainedClaims.adopt names the cluster with UID {uid}, but no claim here holds its "
+        "data. Bring its claims back, or remove the field to start empty",
     )
 
 
@@ -106,22 +110,22 @@ def _ways_on(old: tuple[Claim, ...]) -> Hold:
             "RetainedClaims",
             f"claims {names} hold the data of {len(uids)} deleted clusters of this name (UIDs "
             f"{', '.join(uids)}). Only one can be adopted: set spec.retainedClaims.discard to the "
-            "UID of one that is to be deleted for good, and go on with the other when it is gone",
+            "UID of the one to delete for good, and adopt the other once that one is gone",
         )
     return Hold(
         "RetainedClaims",
-        f"claims {names} hold the data of a deleted cluster of this name (UID {uids[0]}). To go on "
-        "with that data set spec.version to the one that it ran, or another patch of that minor, "
-        f'and spec.retainedClaims.adopt to "{uids[0]}"; to delete it for good and start empty set '
+        f"claims {names} hold the data of a deleted cluster of this name (UID {uids[0]}). To adopt "
+        "that data, set spec.version to the version that it ran, or another patch of that minor, "
+        f'and spec.retainedClaims.adopt to "{uids[0]}"; to delete it for good and start empty, set '
         f'spec.retainedClaims.discard to "{uids[0]}"',
     )
 
 
 def damaged(seen: Observation) -> Step | None:
-    """Claims whose record cannot be trusted: edited by hand, restored or cloned.
+    """Holds for a claim whose record cannot be trusted: edited by hand, restored or cloned.
 
-    One that is being deleted is not to be mended any more. It stays for as long as its pod does,
-    and the pod for as long as its member is not replaced: so that must not wait for it here.
+    A claim that is being deleted is skipped. It stays until its pod is gone, and the pod stays
+    until its member is replaced, so the replacement must not wait for the claim.
     """
     for claim in seen.claims:
         if claim.deleting:
@@ -132,15 +136,15 @@ def damaged(seen: Observation) -> Step | None:
             return Hold(
                 "ClaimRestored",
                 f"claim {claim.name} is not the one its record was written for: it was restored "
-                "from a backup or cloned, and its data may be old. Restore a cluster from a "
-                "snapshot instead, or delete the claim: while the others are a quorum its member "
-                "is replaced",
+                "from a backup or cloned, so its data may be old. If the others are a quorum, "
+                "delete the claim, and its member is replaced. Otherwise restore the cluster from "
+                "a snapshot",
             )
     return None
 
 
 def damaged_record(claim: Claim) -> Hold:
-    way = "Put its annotations right, or delete the claim if its data is not needed"
+    way = "Correct its annotations, or delete the claim if you do not need its data"
     if claim.deleting:
-        way = "It is being deleted, and goes once no pod uses it: delete the pod that does"
+        way = "It is being deleted, which waits until no pod uses it: delete the pod that does"
     return Hold("ClaimRecordDamaged", f"claim {claim.name}: {claim.damage}. {way}")

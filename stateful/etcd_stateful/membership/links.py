@@ -1,8 +1,8 @@
-"""Which links a cluster has: those on record, whatever its spec has come to say.
+"""Which links a cluster has: those on record, whatever its spec says by now.
 
-They are on record in the Secret of the bootstrap record: what the cluster began with, or how far it
-has come from that (`switch`). Where that is lost, the StatefulSet says it; without that, the claims
-say at least whether peers' URLs, which are in the data, are https.
+The bootstrap record has what the cluster began with, or how far it has come from that (`switch`).
+If the record is lost, the StatefulSet's annotation tells. Without that too, the claims at least
+tell whether the peer URLs, which are part of etcd's data, are https.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from etcd_stateful.observed.pods import Pod
 
 
 def settled(seen: Observation) -> Observation:
-    """The observation, its cluster with the links that it has."""
+    """The observation with the links that the cluster really has."""
     return replace(seen, cluster=replace(seen.cluster, links=_links(seen)))
 
 
@@ -34,14 +34,14 @@ def _links(seen: Observation) -> Links:
     if live is not None:
         return live
     schemes = {claim.record.peer_scheme for claim in seen.claims if claim.record}
-    # Links that the spec does not speak of all began alike.
+    # Links that the spec does not set all began the same way.
     began = Links(_of_scheme(DEFAULT.peer, schemes), _of_scheme(DEFAULT.client, schemes))
     wished = seen.cluster.wished_links.over(began)
     return replace(wished, peer=_of_scheme(wished.peer, schemes))
 
 
 def rendered(stateful_set: Live) -> Links | None:
-    """What its template was made for; None where it does not say."""
+    """The links that the StatefulSet was rendered for; None if its annotation is unreadable."""
     try:
         return links_of(stateful_set)
     except (ValueError, KeyError, TypeError):
@@ -49,7 +49,7 @@ def rendered(stateful_set: Live) -> Links | None:
 
 
 def _of_scheme(wished: Link, schemes: set[str]) -> Link:
-    """Members with data go by the URLs that are in it."""
+    """The link, but with the scheme of the peer URLs that members with data already have."""
     scheme = "https" if wished.is_encrypted else "http"
     if not schemes or scheme in schemes:
         return wished
@@ -63,8 +63,8 @@ def lose_tls_of_clients(seen: Observation) -> bool:
 
 
 def wished(cluster: EtcdCluster) -> Links:
-    """What the spec asks for. A link that it does not speak of stays as it is; half-way, it becomes
-    one with TLS."""
+    """The links that the spec asks for. One that it does not set stays as it is; if that is halfway
+    to TLS, it becomes TLS."""
     peer, client = (
         replace(one, between=False) for one in (cluster.links.peer, cluster.links.client)
     )
@@ -72,12 +72,12 @@ def wished(cluster: EtcdCluster) -> Links:
 
 
 def levels_of(seen: Observation, pod: Pod) -> Levels:
-    """How the pod's etcd was started to talk."""
+    """The levels of TLS that the pod's etcd was started with."""
     return pod.levels or seen.cluster.links.levels
 
 
 def least(seen: Observation) -> Levels:
-    """The level that is nearest to plaintext of what pods were started with, and of the record."""
+    """For each link, the level nearest to plaintext among all pods and the record."""
     every = [seen.cluster.links.levels, *(levels_of(seen, pod) for pod in seen.pods)]
     return Levels(min(one.peer for one in every), min(one.client for one in every))
 
@@ -87,22 +87,22 @@ def schemes_of(member: Member) -> frozenset[str]:
 
 
 def schemes_listed(seen: Observation) -> frozenset[str]:
-    """Of all peer URLs on the member list. More than one while TLS is turned on or off; then who
-    joins goes by all of them, too."""
+    """The schemes of all peer URLs on the member list. There are two while TLS is turned on or off;
+    a new member then gets URLs of both."""
     members = seen.etcd.members if seen.etcd else ()
     return frozenset(scheme for member in members for scheme in schemes_of(member))
 
 
 def with_schemes(urls: Iterable[str], schemes: Iterable[str]) -> frozenset[str]:
-    """The same places by these schemes."""
-    places = {naming.split_url(url)[1] for url in urls}
-    return frozenset(f"{scheme}://{place}" for scheme in schemes for place in places)
+    """URLs of the same hosts and ports with these schemes."""
+    hosts = {naming.split_url(url)[1] for url in urls}
+    return frozenset(f"{scheme}://{host}" for scheme in schemes for host in hosts)
 
 
 def changed(seen: Observation) -> Step | None:
-    """An edit that asks for what there is no way to. All else goes on."""
+    """Holds for an edit of TLS that cannot be carried out. Everything else goes on."""
     said = [
-        f"{name} are {in_words(one)}, and spec.TLS asks for {in_words(other)}"
+        f"{name} have {in_words(one)}, but spec.TLS asks for {in_words(other)}"
         for name, one, other in edited(seen.cluster)
         if one.towards(other) is None
     ]
@@ -111,18 +111,18 @@ def changed(seen: Observation) -> Step | None:
     has, asked = seen.cluster.links, wished(seen.cluster)
     links = (has.peer, has.client, asked.peer, asked.client)
     if any(one.mode == "Issued" for one in links):
-        way = "An issuer is named when a cluster begins, and serves it for good; take the edit back"
+        way = "An issuer is chosen when a cluster begins, and cannot be changed; revert the edit"
     else:
         way = (
-            "Members do not go from certificates to others while they run, so it goes on as it is: "
-            "take the edit back, or turn TLS off in between. Other certificates of yours go into "
-            "the Secrets that are named already"
+            "A running cluster cannot change directly from one source of certificates to another, "
+            "so it goes on as it is: revert the edit, or turn TLS off in between. To use other "
+            "certificates of your own, put them into the Secrets that are named already"
         )
     return Hold("TLSCannotChange", f"{'; '.join(said)}. {way}")
 
 
 def edited(cluster: EtcdCluster) -> Iterator[tuple[str, Link, Link]]:
-    """Of each link that is not as asked for: whose it is, what it is, what it is to be."""
+    """For each link that differs from the spec: its name, what it is, what it should be."""
     has, asked = cluster.links, wished(cluster)
     both = (("peers", has.peer, asked.peer), ("clients", has.client, asked.client))
     return (link for link in both if link[1] != link[2])

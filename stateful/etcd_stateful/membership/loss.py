@@ -1,7 +1,7 @@
-"""When a member is lost: its data is gone or worthless for good, on proof and never on hearsay.
+"""When a member counts as lost: only on proof that its data is gone or unusable for good.
 
-Crashing, being down, silent, unreadable or on a node that does not answer is not loss: all of these
-heal by themselves, or a human heals them.
+A member that crashes, is down or silent, has an unreadable volume or is on an unreachable node is
+not lost: it may recover by itself, or somebody may repair it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from etcd_stateful.observed.members import Member
 
 
 def why_lost(seen: Observation, seat: Seat) -> str:
-    """Why the listed member of this seat can never go on, in words; empty while it can."""
+    """Why the member of this seat is lost for good; empty if it is not."""
     if seat.member is None:
         return ""
     return (
@@ -38,7 +38,7 @@ def _no_claim(seat: Seat) -> str:
     if not seat.durable:
         return ""
     if claim is None:
-        # One that is made anew says so through `start`; a running pod would go on until it stops.
+        # A running pod would go on until it stops. A recreated one reports an empty volume itself.
         return f"the claim of pod {seat.name} is gone" if pod and pod.etcd_started else ""
     if claim.deleting:
         return f"claim {claim.name} is being deleted"
@@ -50,8 +50,8 @@ def _no_claim(seat: Seat) -> str:
 
 
 def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
-    """Its pod just ran, on data that this member never made: a volume that had been away is back,
-    and the member that the data belongs to was removed meanwhile."""
+    """The pod runs on data of a removed member: its volume was away, and has come back after the
+    member was replaced."""
     pod, held = seat.pod, seat.record
     if pod is None or not pod.runs_etcd or seat.answers:
         return ""
@@ -72,9 +72,9 @@ def _damaged(seen: Observation, seat: Seat) -> str:
 
 
 def is_outvoted(seen: Observation, ordinal: int) -> bool:
-    """Whether most of all members have one hash and this one another.
+    """Whether a majority of all members has one hash, and this member another.
 
-    The alarm alone may blame the wrong member.
+    The alarm alone proves nothing: etcd may name the wrong member.
     """
     if ordinal not in seen.hashes:
         return False

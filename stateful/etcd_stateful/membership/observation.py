@@ -1,7 +1,7 @@
-"""Everything the planner may know, as one frozen value.
+"""Everything that the planner may know, as one frozen value.
 
-What could not be read is absent, never guessed: `etcd is None` means nobody who may answer did,
-not that there are no members.
+What could not be read is absent, never guessed: `etcd is None` means that no quorum answered, not
+that there are no members.
 """
 
 from __future__ import annotations
@@ -41,54 +41,55 @@ class Observation:
     statuses: Mapping[int, MemberStatus] = field(default_factory=dict)
     """By ordinal; only members that answered."""
     strangers: Mapping[int, int] = field(default_factory=dict)
-    """By ordinal, the ID of another etcd cluster, where that answered in the member's place."""
+    """By ordinal, the cluster ID of an etcd that answered but belongs to another cluster."""
     alarms: tuple[Alarm, ...] = ()
-    """Asked for only when a member's status speaks of one."""
+    """Queried only when a member's status mentions an alarm."""
     hashes: Mapping[int, int] = field(default_factory=dict)
-    """By ordinal: HashKV up to a revision that they share. Asked for only under a CORRUPT alarm."""
+    """By ordinal, HashKV at a revision that all have. Queried only while CORRUPT is raised."""
     foreign: tuple[Foreign, ...] = ()
     predecessors: tuple[str, ...] = ()
-    """Pods under names of ours whose StatefulSet is gone and which have yet to stop."""
+    """Pods with our pod names that a deleted StatefulSet left behind, and that have yet to stop."""
     job: Job | None = None
     occupants: tuple[str, ...] = ()
-    """Pods that are none of `pods` and may use the cluster's volumes: its Job's, strangers under
-    names of ours. Asked for only while a recovery or a restore is under way."""
+    """Other pods that may use the cluster's volumes: those of its Job, and pods of other owners
+    with our pod names. Listed only while a recovery or a restore is under way."""
     snapshots: tuple[str, ...] = ()
     """Pods of backups of the cluster: each may be reading a snapshot from one of the members."""
     defragmented: Mapping[str, int] = field(default_factory=dict)
-    """Members asked to do so a moment ago, whatever came of it: how many bytes were in use then."""
+    """By member that was defragmented a moment ago, successfully or not: the bytes in use then."""
     backup: Store | Awaited | None = None
-    """Where the EtcdBackup has stored that the cluster is to be born from. None where that was not
-    looked up, as nothing depends on it."""
+    """Where the EtcdBackup that the cluster starts from is stored. None if it was not looked up,
+    because nothing depends on it."""
     restore: EtcdRestore | None = None
-    """The EtcdRestore of the cluster's name that asks to replace one, unless it is over."""
+    """The EtcdRestore with the cluster's name that asks for a restore in place, unless it is
+    over."""
     certificates: Certificates | None = None
-    """None where they were not looked at: nothing is done for a paused cluster."""
+    """None if they were not read: nothing is done for a paused cluster."""
     denied: str = ""
-    """What etcd said to the operator where it did not let it look; empty where it did."""
+    """etcd's error if it did not authenticate the operator; empty otherwise."""
     auth: AuthView | None = None
-    """etcd's users and roles. None where nobody asked for any, or no quorum answered."""
+    """etcd's users and roles. None if they were not queried, or no quorum answered."""
     passwords: Mapping[str, str] = field(default_factory=dict)
     """By user, what is wrong with the password in its Secret; empty for a usable one."""
     made: float = 0.0
-    """When the resource was created, seconds since 1970; 0 where that is not known."""
+    """When the resource was created, in seconds since 1970; 0 if unknown."""
     stalled: bool = False
-    """Pods are missing for longer than their controller takes to make them."""
+    """Pods have been missing for longer than the StatefulSet controller takes to create them."""
     put_off: Mapping[tuple[str, str], PutOff] = field(default_factory=dict)
-    """By kind and name: writes of children that have just been in vain."""
+    """By kind and name: writes of owned objects that have just failed, and are retried later."""
     true_for: Mapping[str, float] = field(default_factory=dict)
-    """By condition that the resource's status calls true, since how many seconds."""
+    """By condition that is True in the status: for how many seconds it has been."""
     operator_image: str = ""
     operator: OperatorPods | None = None
-    """None where it runs outside the cluster, or makes no network policies."""
+    """None if the operator runs outside the cluster, or creates no network policies."""
     last_cluster_id: int | None = None
-    """What the custom resource's status says of the cluster ID; a hint others may have wiped."""
+    """`status.clusterID`: only a hint, as others may have wiped it."""
     last_version: versions.Version | None = None
-    """The oldest that members ran, by the resource's status, which others may have wiped."""
+    """The oldest version that members ran, from the status, which others may have wiped."""
 
     @property
     def bootstrap(self) -> Bootstrap | None:
-        """The bootstrap record; None where no Secret is there that one can be read from."""
+        """The bootstrap record; None if there is no Secret, or its record is unreadable."""
         return self.secret.bootstrap if self.secret else None
 
     def pod(self, ordinal: int) -> Pod | None:
@@ -99,7 +100,7 @@ class Observation:
 
     @property
     def outdated(self) -> tuple[str, ...]:
-        """Pods made from a template that has been edited since; nothing restarts them yet."""
+        """Names of pods whose template is not the StatefulSet's newest revision."""
         status = (self.stateful_set or {}).get("status") or {}
         if not self.is_settled_revision:
             return ()
@@ -108,25 +109,25 @@ class Observation:
 
     @property
     def is_settled_revision(self) -> bool:
-        """Whether the StatefulSet's controller has looked at its last edit."""
+        """Whether the StatefulSet controller has observed the last edit (`observedGeneration`)."""
         live = self.stateful_set or {}
         seen = (live.get("status") or {}).get("observedGeneration")
         return bool(seen == (live.get("metadata") or {}).get("generation"))
 
     @property
     def replicas(self) -> int:
-        """What the StatefulSet asks for now."""
+        """`spec.replicas` of the live StatefulSet."""
         spec = (self.stateful_set or {}).get("spec") or {}
         return int(spec.get("replicas") or 0)
 
 
 def is_latched(seen: Observation) -> bool:
-    """Whether it is on record that the cluster has formed."""
+    """Whether the bootstrap record says that the cluster has formed."""
     return seen.bootstrap is not None and seen.bootstrap.latched
 
 
 def recorded(seen: Observation) -> Bootstrap:
-    """The bootstrap record; `bootstrap.secret` has made sure that there is one."""
+    """The bootstrap record. The planner calls `bootstrap.secret` first, so there is one."""
     if seen.bootstrap is None:
         raise LookupError("the bootstrap record is asked for before the Secret is there")
     return seen.bootstrap

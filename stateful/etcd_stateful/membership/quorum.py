@@ -1,4 +1,5 @@
-"""A formed cluster without a quorum: said in full, and nothing destructive, ever."""
+"""A formed cluster without a quorum: the operator explains it, and never does anything
+destructive."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from etcd_stateful.membership.steps import Hold, Step, Wait
 from etcd_stateful.records.bootstrap import FIRST_EPOCH
 
 MOMENT_SECONDS: Final = 120.0
-"""From the making of a pod to an etcd in it that leads itself, its image pulled and all."""
+"""From the creation of a pod, a single-member etcd leads itself within this time, image pull
+included."""
 
 VOLUMES: Final[Mapping[str, str]] = {
     "no-data": "its volume is empty",
@@ -20,34 +22,38 @@ VOLUMES: Final[Mapping[str, str]] = {
     "unreadable": "its volume cannot be read",
     "damaged": "its log is damaged",
 }
-"""What keeps `start` waiting, by what it found; one that has its ticket is starting."""
+"""Why `start` waits, by what it found on the volume. With its ticket, a pod "is starting"."""
 
 
 def missing(seen: Observation) -> Step | None:
-    """Waits for members that may come back, or for a human when too many cannot."""
+    """Waits for members that may come back; holds if too many cannot."""
     if seen.etcd is not None or not is_latched(seen):
         return None
     size = replicas.wanted(seen)
     every = [seat for seat in roster.seats(seen) if seat.ordinal < size]
-    to_grow = _to_grow(seen, every)
-    every, size = [seat for seat in every if seat not in to_grow], size - len(to_grow)
+    vacant = _never_started(seen, every)
+    every, size = [seat for seat in every if seat not in vacant], size - len(vacant)
     silent = [seat for seat in every if seat.status is None or not seat.status.leader_id]
     lost = [seat for seat in every if _is_lost(seat)]
-    words = "; ".join((*(_why(seat) for seat in silent), *_of_the_version(seen)))
+    words = "; ".join((*(_why(seat) for seat in silent), *_version_hint(seen)))
     enough = size - len(lost) >= roster.quorum(size) or _is_seen_to_serve(every)
-    if enough or _begins_alone(seen, lost):
+    if enough or _is_survivor_starting(seen, lost):
         return Wait(f"a quorum to answer: {words}" if words else "a quorum to answer", soon=True)
     return Hold(
         "QuorumLost",
         f"the data of {roster.in_words(lost)} is lost and too few members are left for a quorum. "
-        f"Nothing is replaced without one. {survivor.ways_out(seen)}. {words}",
+        f"Without one, no member is replaced. {survivor.ways_out(seen)}. {words}",
     )
 
 
-def _to_grow(seen: Observation, every: list[Seat]) -> list[Seat]:
-    """Those that never had a ticket: the empty ones that no record names, if each ticket there was
-    is on record elsewhere. A lost member's claim may be as new; so where that does not tell, and
-    there are more ordinals than the budget knew members of, the highest of them."""
+def _never_started(seen: Observation, every: list[Seat]) -> list[Seat]:
+    """The ordinals that never had a member, which therefore do not count as lost.
+
+    They wait with an empty volume and no member record. But a lost member's new claim looks the
+    same. So all of them count only if every ticket there was is recorded on some claim. Otherwise
+    only the highest count, as many as there are ordinals beyond the members that the disruption
+    budget allows for.
+    """
     waiting = [seat for seat in every if seat.waits_empty and seat.record is None]
     if _every_ticket_is_held(seen, every):
         return waiting
@@ -57,34 +63,37 @@ def _to_grow(seen: Observation, every: list[Seat]) -> list[Seat]:
 
 
 def _every_ticket_is_held(seen: Observation, every: list[Seat]) -> bool:
-    """Whether every member that ever began is on record at an ordinal. Without first members the
-    ledger does not tell: then there was data before it."""
+    """Whether every member that ever had a ticket is recorded on some claim. Without first members
+    the ledger is incomplete: the cluster is older than its record."""
     record = recorded(seen)
     began = {one.member_id for one in record.members} | {member for member, _ in record.issued}
     return bool(record.members) and began <= {one.record.member_id for one in every if one.record}
 
 
-def _of_the_version(seen: Observation) -> Iterator[str]:
-    """A way out that nothing else tells of."""
+def _version_hint(seen: Observation) -> Iterator[str]:
+    """What to do if the version of a rebuilt record is wrong."""
     record = recorded(seen)
     if record.untried:
         yield (
-            f"nothing tells that the data is of etcd {record.version}: if members fail for that, "
-            "set spec.version to the one that they ran"
+            f"etcd {record.version} is only assumed, as no record says which version wrote the "
+            "data: if members fail for that, set spec.version to the one that they ran"
         )
 
 
 def _is_seen_to_serve(every: list[Seat]) -> bool:
-    """A pod is Ready by a read that took a quorum. So one that the operator alone does not hear, or
-    not for a moment, is no proof of a loss, whatever other ordinals wait to be grown."""
+    """Whether the kubelet sees a quorum: a pod is Ready only by a read that needs one. If only the
+    operator cannot reach it, or only for a moment, that is no proof of a loss."""
     ready = (seat for seat in every if seat.pod and seat.pod.takes_traffic)
     return any(seat.status is None or seat.status.leader_id for seat in ready)
 
 
-def _begins_alone(seen: Observation, lost: list[Seat]) -> bool:
-    """After a recovery the survivor alone is a member, and takes a moment to say so, and another to
-    lead itself; nobody else's claim has a record then. No more than a moment: those who joined it
-    since may have lost their claims, and their records with them."""
+def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
+    """Whether this is the short time after a recovery in which its survivor, the only member, has
+    yet to answer and to lead itself.
+
+    Only the survivor's claim has a record then. It may last no longer than `MOMENT_SECONDS`,
+    because it looks the same when members that joined later have lost their claims.
+    """
     epoch, known = recorded(seen).epoch, [seat for seat in roster.seats(seen) if seat.record]
     kept = [seat for seat in known if seat not in lost]
     young = all(seat.pod is None or seat.pod.age < MOMENT_SECONDS for seat in kept)
@@ -92,7 +101,8 @@ def _begins_alone(seen: Observation, lost: list[Seat]) -> bool:
 
 
 def _is_lost(seat: Seat) -> bool:
-    """No list tells who is a member now, so only what `start` and the claims prove counts."""
+    """Whether the data of this ordinal is lost. Without a member list, only `start` and the claims
+    can prove it."""
     claim, pod = seat.claim, seat.pod
     if seat.durable and claim and (claim.phase == "Lost" or (pod and pod.node_gone)):
         return True

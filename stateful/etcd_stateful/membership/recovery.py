@@ -1,13 +1,13 @@
-"""Recovery from the loss of the quorum, which only a human can ask for (`spec.recovery`).
+"""Recovery from the loss of the quorum, which only the user can ask for (`spec.recovery`).
 
     replicas 0 -> no pod left (or declared fenced) -> epoch + 1, the survivor on record
-    -> a Job runs its volume once as a cluster of one -> its claim is recorded as of the new epoch
+    -> a Job runs its volume once as a cluster of one -> its claim is recorded with the new epoch
     -> Job deleted -> the other members' claims deleted -> the survivor off the record
-    -> replicas as ever: the survivor runs, the others wait empty and are grown
+    -> replicas back to normal: the survivor runs, new members are added beside it
 
-Up to the raise of the epoch, taking the word back calls all off. From then on no volume may run as
-it is, so it is finished, whatever the spec says; only another survivor can still be named, by a
-recovery of the new epoch.
+Until the epoch is raised, removing `spec.recovery` cancels everything. After that, no volume may
+run as it is, so the recovery is finished whatever the spec says. Only another survivor can still be
+named, by a `spec.recovery` with the new epoch.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
+from etcd_stateful.backup.plan import IMAGE_UNPULLABLE
 from etcd_stateful.manifests.recovery_job import made_of, recovery_job
 from etcd_stateful.membership import bootstrap, filling, going_back, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
@@ -36,7 +37,8 @@ from etcd_stateful.records import bootstrap as records
 
 
 def carry_out(seen: Observation) -> Step | None:
-    """Asked once the StatefulSet asks for no pods: `replicas.wanted` sees to that."""
+    """The next step of the recovery. Asked once the StatefulSet has no replicas, which is what
+    `replicas.wanted` says during a recovery."""
     if recorded(seen).restoring or not survivor.halted(seen):
         return None
     if (asked := survivor.accepted(seen)) is not None:
@@ -46,23 +48,24 @@ def carry_out(seen: Observation) -> Step | None:
 
 
 def decline(seen: Observation) -> Step | None:
-    """A recovery that is asked for while a quorum answers is not kept for the next loss of it."""
+    """Notes on the record that a recovery was requested while a quorum answered, so that it does
+    not take effect when the quorum is lost later."""
     if not is_latched(seen):
         return None
     record, asked = recorded(seen), survivor.asked_for(seen)
     if record.declined and asked is None:
-        words = "spec.recovery is gone: it may be asked for again"
+        words = "spec.recovery was removed, so it can be set again"
         return WriteBootstrap.of(seen, records.decline(record, declined=False), words)
     if seen.etcd is None or asked is None or record.declined:
         return None
     if asked.cluster_id != record.cluster_id:
         return None
-    words = "spec.recovery is declined: a quorum answers"
+    words = "spec.recovery is declined, because a quorum answers"
     return WriteBootstrap.of(seen, records.decline(record, declined=True), words)
 
 
 def refused(seen: Observation) -> Step | None:
-    """Asked without a quorum: what stands against the recovery that the spec asks for."""
+    """Says why the requested recovery is not carried out. Asked without a quorum."""
     asked = survivor.asked_for(seen)
     if asked is None or seen.etcd is not None:
         return None
@@ -72,11 +75,12 @@ def refused(seen: Observation) -> Step | None:
             f"spec.recovery is not carried out: {why}. {survivor.ways_out(seen)}",
         )
     names = ", ".join(survivor.served(seen, asked))
-    return Wait(f"{names} to be no longer Ready or led: a quorum may be there", soon=True)
+    return Wait(f"{names} to be no longer Ready and have no leader: a quorum may serve", soon=True)
 
 
 def not_needed(seen: Observation) -> Step | None:
-    """Asked last, as the cluster goes on all the same."""
+    """Holds if a recovery is requested although a quorum answers. Asked last: nothing waits for
+    it."""
     if seen.etcd is None or survivor.asked_for(seen) is None:
         return None
     return Hold(
@@ -86,12 +90,11 @@ def not_needed(seen: Observation) -> Step | None:
 
 
 def _stopped(seen: Observation, fenced: tuple[str, ...]) -> Step | None:
-    """Nobody may run the volumes of before any more."""
+    """Waits until no pod can use the volumes any more."""
     for pod in seen.pods:
         if pod.name in fenced and pod.deleting and pod.overdue:
-            reason = (
-                f"pod {pod.name} is given up: spec.recovery.fenced says that it is off for good"
-            )
+            why = "spec.recovery.fenced says that its node is off for good"
+            reason = f"pod {pod.name} is force-deleted: {why}"
             return DeletePod.by_force(pod, reason)
     if seen.pods:
         return Wait(f"{', '.join(_stopping(pod) for pod in seen.pods)} to stop", soon=True)
@@ -104,7 +107,7 @@ def _strangers_stopped(seen: Observation) -> Step | None:
         return None
     return Wait(
         f"pods {', '.join(others)} to stop, which are not of this StatefulSet (if the node of one "
-        "is off for good, delete the Node, or the pod by force)",
+        "is off for good, delete the Node, or force-delete the pod)",
         soon=True,
     )
 
@@ -113,8 +116,8 @@ def _stopping(pod: Pod) -> str:
     if not pod.overdue:
         return f"pod {pod.name}"
     return (
-        f"pod {pod.name} ({pod.trouble or 'nobody confirms that it has stopped'}; if its node is "
-        "off for good, list it in spec.recovery.fenced)"
+        f"pod {pod.name} ({pod.trouble or 'its node does not confirm that it has stopped'}; if its "
+        "node is off for good, list the pod in spec.recovery.fenced)"
     )
 
 
@@ -147,7 +150,7 @@ def _finish(seen: Observation) -> Step:
 
 
 def _run(seen: Observation, claim: Claim) -> Step:
-    """The Job, once: not before every pod of an earlier one has stopped."""
+    """Runs the Job, but only after all pods of an earlier Job have stopped."""
     job = seen.job
     if job is None:
         return _create(seen, claim)
@@ -170,7 +173,7 @@ def _doing(seen: Observation, job: Job) -> str:
 
 
 def _why_useless(seen: Observation, job: Job) -> Step | None:
-    """A Job under the name that is not the one to wait for."""
+    """Deletes a Job that is not, or is no longer, the right one; None for one to wait for."""
     record = recorded(seen)
     if job.stranger:
         return filling.of_another(job)
@@ -178,8 +181,8 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
         return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")
     edited = job.spec_hash != made_of(bootstrap.as_running(seen))
     if job.state != "complete" and (edited or job.unpullable):
-        why = "the spec has been edited" if edited else filling.UNPULLABLE
-        return DeleteJob.of(job, f"Job {job.name} is made again: {why}")
+        why = "the spec has been edited" if edited else IMAGE_UNPULLABLE
+        return DeleteJob.of(job, f"Job {job.name} is recreated: {why}")
     return None
 
 
@@ -203,7 +206,7 @@ def _record(seen: Observation, claim: Claim) -> Step:
     record = recorded(seen)
     if claim.record is None:
         return _failed(seen, f"claim {claim.name} has no record")
-    reason = f"claim {claim.name} is recorded as of epoch {record.epoch}"
+    reason = f"claim {claim.name} is recorded with epoch {record.epoch}"
     return RecordMember.of(claim, replace(claim.record, epoch=record.epoch), reason)
 
 
@@ -211,16 +214,16 @@ def _clear_up(seen: Observation, kept: Claim) -> Step:
     if step := filling.cleared(seen, "it has done its work") or filling.occupied(seen):
         return step
     for claim in seen.claims:
-        if claim.ordinal != kept.ordinal and _is_of_before(seen, claim):
+        if claim.ordinal != kept.ordinal and _is_from_earlier_epoch(seen, claim):
             return _discard(claim)
     record = recorded(seen)
     size = max(kept.ordinal + 1, seen.cluster.size)
-    words = f"{record.survivor} goes on alone, and is joined by others as spec.size says"
+    words = f"{record.survivor} runs alone, and new members join it up to spec.size"
     return WriteBootstrap.of(seen, records.recovered(record, size), words)
 
 
-def _is_of_before(seen: Observation, claim: Claim) -> bool:
-    """On record as a volume of an epoch that a human's recovery has ended (I6)."""
+def _is_from_earlier_epoch(seen: Observation, claim: Claim) -> bool:
+    """Whether the claim's record is from an epoch that the user's recovery has ended (I6)."""
     record = claim.own_record
     return bool(record and survivor.is_ours(seen, claim) and record.epoch < recorded(seen).epoch)
 
@@ -237,7 +240,7 @@ def _failed(seen: Observation, why: str) -> Hold:
     again = "" if seen.job is None else f"delete Job {seen.job.name} to try again, or "
     return Hold(
         "RecoveryFailed",
-        f"the recovery with {record.survivor} cannot go on: {why}. The epoch is {record.epoch} by "
-        f"now, so no member starts as it is: {again}name another survivor in spec.recovery, with "
-        f"epoch {record.epoch}",
+        f"the recovery with {record.survivor} cannot continue: {why}. The epoch is already raised "
+        f"to {record.epoch}, so no member can start: {again}name another survivor in "
+        f"spec.recovery, with epoch {record.epoch}",
     )

@@ -1,8 +1,10 @@
-"""Replaces a lost member: off the list first, its volume made anew if need be, then added again.
+"""Replaces a lost member: removes it, deletes its volume if needed, and adds a new one.
 
-    MemberRemove -> (claim deleted -> pod deleted ->) `start` waits empty -> grown into as a new one
+    MemberRemove -> (claim deleted -> pod deleted ->) `start` waits on an empty volume
+    -> a new member is added there (`grow`)
 
-Quorum gates repair, not unanimity: of five members two may be lost, and go one after the other.
+The others need not all serve, only a quorum: of five members two may be lost, and are replaced one
+after the other.
 """
 
 from __future__ import annotations
@@ -17,22 +19,25 @@ from etcd_stateful.observed.pods import Pod
 
 
 def lost_voter(seen: Observation) -> Step | None:
-    """Takes one off the list, if those that serve are a quorum of the rest. Of those that still
-    serve one that most differ from goes first, while there are most: the others bear witness."""
-    able = removable(seen)
-    if not able or roster.learner(seen):
+    """Removes a lost member, if the serving members are a quorum of the rest.
+
+    Members that do not serve go first. Of those that still serve, one whose hash the majority
+    contradicts goes first, because each removal could end that majority.
+    """
+    candidates = removable(seen)
+    if not candidates or roster.learner(seen):
         return None
     seat, why = min(
-        able,
+        candidates,
         key=lambda one: (one[0].serves, not is_outvoted(seen, one[0].ordinal), one[0].ordinal),
     )
     return changes.remove(seen, seat, why)
 
 
 def removable(seen: Observation) -> list[tuple[Seat, str]]:
-    """Lost voters that may go now, each with why it is lost."""
+    """Lost voters that may be removed now, each with why it is lost."""
     lost = [(seat, why) for seat in roster.voters(seen) if (why := why_lost(seen, seat))]
-    # One that still serves waits until the one before has been replaced.
+    # A lost member that still serves is kept until the one removed before it has been replaced.
     wanted = [seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size]
     vacant = not all(seat.is_voter for seat in wanted)
     return [
@@ -43,7 +48,7 @@ def removable(seen: Observation) -> list[tuple[Seat, str]]:
 
 
 def remains(seen: Observation) -> Step | None:
-    """What a removed member left at its ordinal: a claim with its data, a pod that runs on it."""
+    """Deletes what a removed member left at its ordinal: the claim with its data, and the pod."""
     if seen.etcd is None:
         return None
     steps = (_remains(seen, seat) for seat in roster.seats(seen) if seat.member is None)
@@ -56,12 +61,12 @@ def _remains(seen: Observation, seat: Seat) -> Step | None:
         return None
     if pod.deleting:
         return _force(pod) if pod.overdue else None
-    # Those beyond the replicas are deleted by the StatefulSet's controller.
-    return _again(seen, seat, pod) if pod.ordinal < seen.replicas else None
+    # Pods beyond the replicas are deleted by the StatefulSet controller.
+    return _unusable(seen, seat, pod) if pod.ordinal < seen.replicas else None
 
 
-def _again(seen: Observation, seat: Seat, pod: Pod) -> Step | None:
-    """Where no new member can start on what the pod has."""
+def _unusable(seen: Observation, seat: Seat, pod: Pod) -> Step | None:
+    """Deletes a pod or a claim with which no new member can start."""
     claim = seat.claim
     if not seat.durable:
         return _delete(pod, "its member was removed") if pod.etcd_started else None
@@ -69,14 +74,14 @@ def _again(seen: Observation, seat: Seat, pod: Pod) -> Step | None:
         return _delete(pod, "its claim is gone")
     if claim.deleting:
         return _delete(pod, f"claim {claim.name} is being deleted")
-    return _useless_claim(seen, seat, claim, pod)
+    return _unusable_claim(seen, seat, claim, pod)
 
 
-def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Step | None:
-    """A claim whose volume no new member can start on; an empty one is taken as it is."""
+def _unusable_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Step | None:
+    """Deletes a claim whose volume no new member can start on. An empty volume is reused."""
     runs = pod.runs_etcd
-    spoilt = pod.node_gone or claim.phase == "Lost" or seat.found == "damaged"
-    if not (runs or spoilt or _is_of_before(seen, claim, pod)):
+    broken = pod.node_gone or claim.phase == "Lost" or seat.found == "damaged"
+    if not (runs or broken or _is_from_earlier_epoch(seen, claim, pod)):
         return None
     if leftovers.is_removed_members(seen, claim):
         reason = f"claim {claim.name} is deleted: the member that it belongs to was removed"
@@ -84,36 +89,40 @@ def _useless_claim(seen: Observation, seat: Seat, claim: Claim, pod: Pod) -> Ste
     what = "runs etcd" if runs else "cannot use its volume"
     return Hold(
         "ClaimUnrecorded",
-        f"pod {pod.name} {what} and is on no member list, and nothing on claim {claim.name} says "
-        "which member it belonged to. If its data is not needed, delete the claim and the pod",
+        f"pod {pod.name} {what} and is not on the member list, and claim {claim.name} has no "
+        "record of the member that it belonged to. If you do not need its data, delete the claim "
+        "and the pod",
     )
 
 
-def _is_of_before(seen: Observation, claim: Claim, pod: Pod) -> bool:
-    """What a recovery would have deleted, had the Secret not been lost in the middle of it. Of any
-    other cluster it is not in the way: others are grown beside it."""
+def _is_from_earlier_epoch(seen: Observation, claim: Claim, pod: Pod) -> bool:
+    """Whether the volume is from before a recovery, which did not delete the claim because the
+    Secret was lost halfway. Foreign data is left alone: it does not keep other ordinals from
+    growing.
+    """
     finding = pod.finding
     held, now = claim.own_record, recorded(seen).epoch
     found = finding.epoch if finding and finding.found == "foreign-data" else None
-    is_meant = held is not None and found is not None and held.epoch == found < now
-    return is_meant and leftovers.is_removed_members(seen, claim)
+    is_older = held is not None and found is not None and held.epoch == found < now
+    return is_older and leftovers.is_removed_members(seen, claim)
 
 
 def _delete(pod: Pod, why: str) -> DeletePod:
-    return DeletePod.of(pod, f"pod {pod.name} is made again: {why}")
+    return DeletePod.of(pod, f"pod {pod.name} is recreated: {why}")
 
 
 def _force(pod: Pod) -> DeletePod:
-    """Its node does not confirm that it stopped; it is no member any more, so it can do no harm."""
-    reason = f"pod {pod.name} is given up: its member was removed, and its node does not answer"
+    """Force-deletes a pod whose node does not confirm that it stopped. Its member was removed, so
+    it can do no harm if it still runs."""
+    reason = f"pod {pod.name} is force-deleted: its member was removed, and its node is silent"
     return DeletePod.by_force(pod, reason)
 
 
 def not_replaceable(seen: Observation) -> Step | None:
-    """Members that are lost, and must stay: without them the others would be no quorum.
+    """Says why a lost member cannot be removed: without it the others would not be a quorum.
 
-    One that still serves and only waits for its turn holds nothing up: whoever is to be added
-    before it may wait for an image that a restart has to try out first.
+    A lost member that still serves and could be removed next is skipped. It waits until the one
+    before it is replaced, and that may need a rolling restart first, to prove the image.
     """
     for seat in roster.voters(seen):
         in_turn = seat.serves and roster.rest_holds(seen, seat)
@@ -122,8 +131,9 @@ def not_replaceable(seen: Observation) -> Step | None:
             if not others:
                 return Hold(
                     "LastMember",
-                    f"{why}, and {seat.name} is the only member: its data ends with it. Take a "
-                    "backup, or set spec.size to 3 and it is replaced once the others have it all",
+                    f"{why}, and {seat.name} is the only member, so replacing it would lose the "
+                    "data. Take a backup; or set spec.size to 3, and it is replaced once the new "
+                    "members have all data",
                 )
             down = roster.not_serving(others)
             return Wait(f"{down} to serve, so that {seat.name} can be replaced: {why}", soon=True)

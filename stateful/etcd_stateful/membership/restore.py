@@ -1,12 +1,12 @@
-"""A cluster that is born from a backup (`spec.bootstrap.restore`), once.
+"""A new cluster that starts from a backup (`spec.bootstrap.restore`).
 
-    record with one first member, `restoring` -> no pod -> the claim of ordinal 0 is made
+    record with one first member, `restoring` -> no pod -> the claim of ordinal 0 is created
     -> a Job fills it -> the claim is recorded -> Job deleted -> latched, `restoring` over
-    -> replicas as ever: ordinal 0 just runs, the others wait empty and are grown
+    -> replicas as usual: ordinal 0 runs on its data, new members are added beside it
 
-The record is written before anything else, and its IDs are computed from its token, so an operator
-that is killed anywhere goes on with the same cluster. Once it is latched the field means nothing:
-an emptied volume is then a lost member, never a reason to restore again.
+The record is written first, and its IDs are computed from its token. So an operator that is killed
+at any point continues with the same cluster. After the latch the field has no effect: an emptied
+volume is then a lost member, never a reason to restore again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from etcd_stateful.records.member import MemberRecord
 
 
 def carry_out(seen: Observation) -> Step | None:
-    """Asked once the StatefulSet asks for no pods: `replicas.wanted` sees to that."""
+    """The next step of the restore. Asked once the StatefulSet has no replicas, which is what
+    `replicas.wanted` says during a restore."""
     if not recorded(seen).restoring:
         return None
     if seen.pods:
@@ -65,11 +66,12 @@ def _not_to_be_used(claim: Claim) -> Step | None:
 
 
 def _with_another_version(seen: Observation) -> Step | None:
-    """No member runs yet, so the version may still be any; it may be what was wrong."""
+    """Follows an edited `spec.version`. No member runs yet, so it may still be any version, and the
+    old one may be why the restore fails."""
     record, wanted = recorded(seen), str(seen.cluster.version)
     if not seen.cluster.version_declared or wanted == record.version:
         return None
-    words = f"the backup is restored with etcd {wanted}, as spec.version says by now"
+    words = f"the backup is restored with etcd {wanted}, as spec.version was edited"
     return WriteBootstrap.of(seen, replace(record, version=wanted, oldest=wanted), words)
 
 

@@ -1,8 +1,8 @@
-"""How far apart tries are of what fails again and again: the further, the longer that goes on.
+"""Back-off between retries: the longer something has been failing, the longer the pause.
 
-A pod that is made again fails as the one before, and its kubelet begins anew with its pauses. For
-how long members have been missing or down is in the status' conditions. Should that be wiped, tries
-are close together once more.
+A recreated pod starts the kubelet's back-off from zero, so the operator needs its own. How long
+members have been missing or down is read from the status conditions; if somebody wipes those, the
+back-off starts again.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import Final
 from etcd_stateful.membership.observation import Observation
 
 AT_ONCE_SECONDS: Final = 120.0
-"""For which what fails is tried again without a pause: mostly it fails once."""
+"""For this long there is no pause between retries: most failures happen once."""
 
 SHARE: Final = 8
+"""After that, the pause is this fraction of the time that the failure has lasted."""
+
 LONGEST: Final = 120.0
-"""Whoever has mended the cause waits no longer than this."""
+"""The longest pause, which is how long a fixed problem may still go unnoticed."""
 
 
 def apart(seen: Observation, *conditions: str) -> float:
-    """In seconds, by how long the longest of these conditions has been true."""
+    """The pause in seconds, from how long the longest-lasting of these conditions has been true."""
     lasted = max((seen.true_for.get(one, 0.0) for one in conditions), default=0.0)
     return min(lasted / SHARE, LONGEST) if lasted >= AT_ONCE_SECONDS else 0.0

@@ -1,7 +1,7 @@
-"""Who sits where: the members of the linearizable list, by the ordinals in their peer URLs.
+"""Which member, pod, claim and status belong to each ordinal.
 
-By URL and never by name: one that was added and has not started has none, and one that has can call
-itself anything.
+Members are matched to ordinals by the host in their peer URLs, never by name: a member that was
+added and has not started has no name, and a started one can have any.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from etcd_stateful.observed.pods import Pod
 from etcd_stateful.records.member import MemberRecord
 
 CAUGHT_UP: Final = 0.9
-"""etcd's own measure for a learner that may be promoted (`readyPercentThreshold`)."""
+"""The share of the leader's progress that etcd asks of a learner (`readyPercentThreshold`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One ordinal: the member that the list has there, and its pod, claim and own status."""
+    """One ordinal: its member on the member list, its pod, its claim, and the member's status."""
 
     ordinal: int
     name: str
@@ -44,12 +44,12 @@ class Seat:
 
     @property
     def answers(self) -> bool:
-        """Its own status is that of the listed member."""
+        """The etcd at this ordinal answers, and it is the listed member."""
         return bool(self.member and self.status and self.status.member_id == self.member.member_id)
 
     @property
     def serves(self) -> bool:
-        """A voter that hears its leader, in a pod that stays."""
+        """A voter that has a leader, in a pod that is not being deleted."""
         leaves = self.pod is not None and self.pod.deleting
         heard = self.status is not None and bool(self.status.leader_id)
         return self.is_voter and self.answers and heard and not leaves
@@ -60,31 +60,32 @@ class Seat:
 
     @property
     def record(self) -> MemberRecord | None:
-        """Which member the volume belongs to; with an emptyDir the pod says so."""
+        """Which member the volume belongs to, from the claim; with an emptyDir, from the pod."""
         if not self.durable:
             return self.pod.record if self.pod else None
         return self.claim.record if self.claim else None
 
     @property
     def waits_empty(self) -> bool:
-        """`start` says, authenticated, that there is no data on the volume."""
+        """`start` waits in the pod and says, authenticated, that the volume has no data."""
         return self.pod is not None and self.pod.waits_empty
 
     @property
     def found(self) -> str:
-        """What `start` says of the volume; empty where it does not wait in this pod."""
+        """What `start` found on the volume; empty if `start` is not waiting in this pod."""
         finding = self.pod.finding if self.pod else None
         return finding.found if finding else ""
 
 
 def seats(seen: Observation) -> tuple[Seat, ...]:
     """Every ordinal that has a member, a pod or a claim, or should have one; lowest first."""
-    return _seats(_This(seen))
+    return _seats(_ByIdentity(seen))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _This:
-    """An observation as a key, by identity: comparing two would take longer than counting anew."""
+class _ByIdentity:
+    """A cache key for an observation. Comparing two by value costs more than computing the
+    seats."""
 
     seen: Observation
 
@@ -92,13 +93,13 @@ class _This:
         return id(self.seen)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _This) and other.seen is self.seen
+        return isinstance(other, _ByIdentity) and other.seen is self.seen
 
 
 @lru_cache(maxsize=4)
-def _seats(this: _This) -> tuple[Seat, ...]:
-    """Cached, as one decision asks some 25 times, which took half of its time."""
-    seen = this.seen
+def _seats(key: _ByIdentity) -> tuple[Seat, ...]:
+    """Cached: one decision calls this about 25 times, which took half of its time."""
+    seen = key.seen
     listed = {
         ordinal: member
         for member in (seen.etcd.members if seen.etcd else ())
@@ -121,16 +122,18 @@ def _seats(this: _This) -> tuple[Seat, ...]:
 
 
 def ordinal_of(seen: Observation, member: Member) -> int | None:
-    """The ordinal whose host a peer URL of the member names; None for a member that is no pod's."""
+    """The ordinal of the pod that a peer URL of the member names; None if it names no pod of
+    ours."""
     return _ordinal_in(seen.cluster.name, seen.cluster.namespace, member.peer_urls)
 
 
 @lru_cache(maxsize=8192)
 def _ordinal_in(cluster: str, namespace: str, peer_urls: tuple[str, ...]) -> int | None:
-    """Cached, as one look at a cluster of seven asks some 150 times, which took a fifth of it.
+    """Cached: one look at a cluster of seven calls this about 150 times, a fifth of its time.
 
-    Whatever domain of the Kubernetes cluster the host ends with; but a pod of another namespace may
-    have the same first name, as members do that somebody adds to move a cluster.
+    The Kubernetes cluster domain at the end of the host may be any. The namespace is compared: a
+    member in another namespace can have the same pod name, for instance while somebody moves a
+    cluster by adding members.
     """
     for url in peer_urls:
         host = naming.split_url(url)[1].partition(":")[0]
@@ -143,13 +146,13 @@ def _ordinal_in(cluster: str, namespace: str, peer_urls: tuple[str, ...]) -> int
 
 
 def at(seen: Observation, ordinal: int) -> Member | None:
-    """The listed member of this ordinal."""
+    """The member on the member list at this ordinal."""
     members = seen.etcd.members if seen.etcd else ()
     return next((member for member in members if ordinal_of(seen, member) == ordinal), None)
 
 
 def unknown_members(seen: Observation) -> tuple[Member, ...]:
-    """Members at no ordinal, and all but the first where two share one."""
+    """Members that belong to no ordinal, and all but the first that claim the same ordinal."""
     taken: set[int] = set()
     unknown = []
     for member in seen.etcd.members if seen.etcd else ():
@@ -162,12 +165,12 @@ def unknown_members(seen: Observation) -> tuple[Member, ...]:
 
 
 def voters(seen: Observation) -> list[Seat]:
-    """By ordinal, lowest first."""
+    """The seats of all voters, lowest ordinal first."""
     return [seat for seat in seats(seen) if seat.is_voter]
 
 
 def named(seen: Observation, name: str) -> Seat | None:
-    """The seat of a pod's or member's name; None for a name that nothing has or should have."""
+    """The seat of the pod with this name; None if the cluster has no such ordinal."""
     return next((seat for seat in seats(seen) if seat.name == name), None)
 
 
@@ -177,7 +180,7 @@ def learner(seen: Observation) -> Seat | None:
 
 
 def quorum(size: int) -> int:
-    """How many of so many voters decide."""
+    """How many voters of a cluster of this size are a majority."""
     return size // 2 + 1
 
 
@@ -186,19 +189,20 @@ def is_quorum(some: Sequence[Seat], of: Sequence[Seat]) -> bool:
 
 
 def rest_holds(seen: Observation, without: Seat) -> bool:
-    """Whether those that serve are a quorum also once `without` is no member any more (I1)."""
+    """Whether the serving voters are still a quorum after this member is removed (I1)."""
     rest = [seat for seat in voters(seen) if seat.ordinal != without.ordinal]
     return bool(rest) and is_quorum([seat for seat in rest if seat.serves], rest)
 
 
 def has_caught_up(seen: Observation, seat: Seat) -> bool:
-    """Whether the member itself says that it has applied nearly what the leader has."""
+    """Whether the member, by its own status, has applied nearly as much as the leader."""
     ahead = max((status.applied_index for status in seen.statuses.values()), default=0)
     return bool(seat.answers and seat.status and seat.status.applied_index >= CAUGHT_UP * ahead)
 
 
 def had_ticket(seen: Observation, seat: Seat) -> bool:
-    """Whether the listed member has spent its one ticket on another run than waits now (I3)."""
+    """Whether the member's one ticket went to an earlier run of `start` than the waiting one
+    (I3)."""
     member, pod = seat.member, seat.pod
     if member is None or never_ticketed(seen, member, seat.record):
         return False
@@ -207,11 +211,12 @@ def had_ticket(seen: Observation, seat: Seat) -> bool:
 
 
 def never_ticketed(seen: Observation, member: Member, held: MemberRecord | None) -> bool:
-    """Whether the listed member can be known to have had no ticket.
+    """Whether it is certain that this member never got a ticket.
 
-    Of first members the ledger tells all; their names are on the list from the beginning, started
-    or not. A record that was taken on from elsewhere knows no tickets of before: there a member
-    that has a name has started once, and one that the claim names was given its ticket.
+    For first members the ledger is complete (and a name proves nothing: etcd lists them by name
+    from the beginning). A record rebuilt after the Secret was lost does not know older tickets. So
+    for any other member, a name means that it has started once, and a claim that records it means
+    that it got its ticket.
     """
     record = recorded(seen)
     if record.challenge(member.member_id) is not None:
@@ -222,17 +227,18 @@ def never_ticketed(seen: Observation, member: Member, held: MemberRecord | None)
 
 
 def not_serving(some: Sequence[Seat]) -> str:
-    """Names for a wait; one that is about to stop may be all there is to wait for."""
+    """Names of those that do not serve, for a wait. All may serve for the moment: one is
+    stopping."""
     return in_words([seat for seat in some if not seat.serves]) or "the others"
 
 
 def stopping(pod: Pod) -> str:
-    """Its name, and what to do where its node may never say that it has stopped."""
+    """The pod's name, and what to do if its node may never confirm that it stopped."""
     if not pod.overdue:
         return pod.name
     return (
-        f"{pod.name} (nobody confirms that it has stopped; if its node is off for good, delete the "
-        "Node, or the pod by force)"
+        f"{pod.name} (its node does not confirm that it has stopped; if the node is off for good, "
+        "delete the Node, or force-delete the pod)"
     )
 
 

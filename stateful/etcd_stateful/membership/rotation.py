@@ -1,14 +1,14 @@
-"""Another authority for a link, while members and clients go on.
+"""Rotates the certificate authority of a link, while members and clients keep working.
 
-    begin       a successor comes into the authority's Secret, and signs nothing yet
-                -> every certificate's Secret names both -> the members restart, as etcd reads
-                   what it trusts only when it starts; applications read theirs again
-    take over   the successor signs -> every certificate is made anew by it; etcd takes that up
-    end         the one of before goes -> out of every Secret -> the members restart without it
+    begin       a successor is added to the authority's Secret; it signs nothing yet
+                -> every certificate's Secret contains both -> the members restart, because etcd
+                   reads its trusted CAs only at start; applications reload theirs
+    take over   the successor signs -> every certificate is reissued; etcd reloads those by itself
+    end         the old authority is removed, also from every Secret -> the members restart
 
-How far it is is in the authority's Secret; what has followed from that, in the others and in the
-pods. The next turn comes when all has, clients have had their time, and nothing else goes on. At
-each moment whoever may still show a certificate of one authority is trusted by all.
+The authority's Secret says how far the rotation is. The next step is made when all Secrets and pods
+have followed, clients have had their time, and nothing else goes on. At each moment everybody
+trusts every authority whose certificates may still be in use.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from etcd_stateful.membership import bootstrap, roll, roster, upgrade
 from etcd_stateful.membership.links import rendered as rendered_links
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.roster import Seat
-from etcd_stateful.membership.steps import RotateAuthority, Step, Turn
+from etcd_stateful.membership.steps import RotateAuthority, RotationStep, Step
 from etcd_stateful.observed.certificates import Certificate, Stage
 from etcd_stateful.observed.pods import Pod
 
 KUBELET_SECONDS: Final = 180.0
-"""In which every kubelet has brought an altered Secret into its pods; they take up to some 100."""
+"""After this time every kubelet has updated a changed Secret in its pods; it takes about 100."""
 
 TOGETHER_SECONDS: Final = 30 * DAY
-"""An authority that is due this soon goes along with the other: one restart for both."""
+"""An authority that is due within this time is rotated along with the other: one restart for
+both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,9 @@ class _Link:
 
 
 def settled(seen: Observation) -> Observation:
-    """The observation, its cluster with what its pods are to be started to trust.
+    """The observation with the trust bundle that pods are to be started with.
 
-    That is what the Secret that they mount says. While it cannot be used, nothing changes.
+    It follows from the Secret that they mount. While that is unusable, the bundle stays the same.
     """
     kept = _kept(seen)
     trust = Trust(
@@ -62,8 +63,8 @@ def settled(seen: Observation) -> Observation:
 
 
 def _kept(seen: Observation) -> Trust:
-    """As rendered; but not what an issuer's certificates were pinned to, once a link that has yet
-    to begin was edited to have others."""
+    """The bundle as the StatefulSet has it; but none for a link whose kind of certificates was
+    edited before the cluster formed."""
     live, now = rendered(seen), seen.cluster.links
     before = rendered_links(seen.stateful_set) if seen.stateful_set else None
     if before is None:
@@ -75,7 +76,7 @@ def _kept(seen: Observation) -> Trust:
 
 
 def rendered(seen: Observation) -> Trust:
-    """What pods are started to trust that the StatefulSet makes as it is now."""
+    """The trust bundle in the StatefulSet's present template."""
     if seen.stateful_set is None:
         return Trust()
     return trust_in(seen.stateful_set["spec"]["template"]["spec"])
@@ -87,8 +88,8 @@ def _mounted(seen: Observation, role: Role, secret: str) -> str:
 
 
 def turn(seen: Observation) -> Step | None:
-    """The next turn of a rotation. Both links go side by side where they can: each turn of one
-    comes before the restart that the other's has led to."""
+    """The next step of a rotation. Both links are rotated together if possible: a step for one is
+    made before the restart that the other's step needs."""
     step = _due(seen, list(_links(seen)))
     if step and (CERTIFICATE, step.need.secret) in seen.put_off:
         return None
@@ -105,18 +106,19 @@ def _due(seen: Observation, links: list[_Link]) -> RotateAuthority | None:
 
 
 def under_way(seen: Observation) -> dict[LinkName, str]:
-    """How far each rotation is, in words."""
+    """How far each rotation is, for a message."""
     return {link.name: words for link in _links(seen) if (words := _in_words(seen, link))}
 
 
 def wished(seen: Observation, secret: str) -> int:
-    """The least generation that the authority in this Secret is to have."""
+    """The lowest generation that the spec asks for, for the authority in this Secret."""
     asked = seen.cluster.rotation
     return asked.peer if secret == naming.peer_authority(seen.cluster.name) else asked.client
 
 
 def is_pinned(authority: Certificate) -> bool:
-    """Whether pods mount a file that is named after what it has them trust."""
+    """Whether pods mount a bundle with a digest in its file name, as they do once an authority was
+    rotated."""
     return authority.generation > 1 or bool(authority.stage)
 
 
@@ -132,21 +134,22 @@ def _links(seen: Observation) -> Iterator[_Link]:
 
 
 def link_of(seen: Observation, above: Need) -> LinkName:
-    """Whose certificates this managed authority signs."""
+    """The link whose certificates this managed authority signs."""
     return "peer" if above.secret == naming.peer_authority(seen.cluster.name) else "client"
 
 
 def find(seen: Observation, secret: str, role: Role) -> Certificate | None:
-    """What is in a Secret that the cluster's links need; None where it is not there."""
+    """The certificate for this role in one of the cluster's Secrets; None if it is not there."""
     return seen.certificates.secrets.get(secret, {}).get(role) if seen.certificates else None
 
 
 def is_at_rest(seen: Observation) -> bool:
-    """Whether every member serves, and nothing else is to be done: all else comes first."""
+    """Whether every member serves and nothing else is to be done, because everything else comes
+    first."""
     if not is_latched(seen) or seen.etcd is None or seen.stateful_set is None or seen.alarms:
         return False
     if any(kind == "StatefulSet" for kind, _ in seen.put_off):
-        return False  # no pod would be made from what comes next
+        return False  # no pod would be created from the next template
     if version_of(seen.stateful_set) != bootstrap.running_version(seen) or recorded(seen).before:
         return False
     as_declared = all(_is_as_declared(seen, seat) for seat in roster.seats(seen))
@@ -160,8 +163,7 @@ def _is_as_declared(seen: Observation, seat: Seat) -> bool:
 
 
 def _has_followed(seen: Observation, link: _Link) -> bool:
-    """Whether every Secret and every pod is as the authority's Secret says, and was for long
-    enough."""
+    """Whether every Secret and every pod has followed the authority's Secret, for long enough."""
     return (
         all(_is_as_said(one, link.authority) for one in link.leaves)
         and all(_trust(pod, link.name) == trust_of(link.authority.trusts) for pod in seen.pods)
@@ -179,8 +181,8 @@ def _is_as_said(leaf: Certificate | None, authority: Certificate) -> bool:
 
 
 def _waited(seen: Observation, link: _Link) -> bool:
-    """Whether time enough has passed since the last of them was written. Until then members may
-    show the certificates of before."""
+    """Whether enough time has passed since the last certificate was written. Until then, members
+    may still use older ones."""
     made = max((issued_at(one.begins) for one in link.leaves if one), default=0.0)
     now = seen.certificates.now if seen.certificates else 0.0
     shown = KUBELET_SECONDS if link.authority.stage == "swapped" else 0.0
@@ -194,44 +196,45 @@ def _trust(pod: Pod, link: LinkName) -> str:
 def _go_on(seen: Observation, link: _Link) -> RotateAuthority:
     secret, now = link.need.secret, link.authority.generation
     if link.authority.stage == "swapped":
-        words = "is trusted no longer: all have certificates of its successor"
-        return _turn(link, "end", now, f"the authority before the one in Secret {secret} {words}")
-    words = f"the successor in Secret {secret} signs from now on: all trust it"
-    return _turn(link, "take over", _following(seen, link), words)
+        words = "is no longer trusted: all certificates are from its successor"
+        return _rotate(link, "end", now, f"the authority before the one in Secret {secret} {words}")
+    words = f"the successor in Secret {secret} signs from now on: everybody trusts it"
+    return _rotate(link, "take over", _following(seen, link), words)
 
 
 def _begin(seen: Observation, link: _Link, links: list[_Link]) -> RotateAuthority:
     why = _why_due(seen, link, links)
     words = f"the authority in Secret {link.need.secret} gets a successor: {why}"
-    return _turn(link, "begin", _following(seen, link), words)
+    return _rotate(link, "begin", _following(seen, link), words)
 
 
 def _following(seen: Observation, link: _Link) -> int:
     return max(link.authority.generation + 1, wished(seen, link.need.secret))
 
 
-def _turn(link: _Link, kind: Turn, generation: int, reason: str) -> RotateAuthority:
+def _rotate(link: _Link, kind: RotationStep, generation: int, reason: str) -> RotateAuthority:
     return RotateAuthority(link.need, link.authority.resource_version, kind, generation, reason)
 
 
 def _why_due(seen: Observation, link: _Link, links: list[_Link]) -> str:
-    """Why its authority is to be replaced; empty where it is not, or is being replaced."""
+    """Why the link's authority has to be rotated; empty if it need not be, or already is."""
     if link.authority.stage or not _signs(link):
         return ""
     asked = wished(seen, link.need.secret)
     if asked > link.authority.generation:
         return f"spec.TLS.rotation.{link.name} asks for generation {asked}"
     if _is_old(seen, link.authority):
-        return "two thirds of its authority's life are over"
+        return "two thirds of its lifetime are over"
     others = [one.authority for one in links if one.name != link.name]
     goes = any(one.stage == "overlap" or _is_old(seen, one) for one in others)
     if goes and _is_old(seen, link.authority, ahead=TOGETHER_SECONDS):
-        return "it is nearly as old as the other, and goes along"
+        return "it is nearly as old as the other link's, and is rotated with it"
     return ""
 
 
 def _signs(link: _Link) -> bool:
-    """Whether it is in use: not so one that was put in the place of another."""
+    """Whether the authority has signed all certificates in use. It has not if somebody replaced
+    it."""
     made = (one.authority for one in link.leaves if one and not one.problem)
     return all(one == link.authority.authority for one in made)
 
@@ -242,11 +245,11 @@ def _is_old(seen: Observation, authority: Certificate, ahead: float = 0.0) -> bo
 
 
 _WORDS: Final[dict[Stage, str]] = {
-    "overlap": "is to be replaced: its successor is being made known, and signs nothing before "
+    "overlap": "is to be replaced: its successor is being distributed, and signs nothing before "
     "every member has restarted with both and clients had spec.TLS.rotation.overlapSeconds",
-    "swapped": "was replaced: its successor signs, and the one before is trusted until members and "
+    "swapped": "was replaced: its successor signs, and the old one is trusted until members and "
     "clients have new certificates, for spec.TLS.rotation.overlapSeconds",
-    "": "was replaced: members are restarted without the one before",
+    "": "was replaced: members are restarted without the old one",
 }
 
 

@@ -1,8 +1,8 @@
-"""Takes the highest ordinal off the list while there are more members than `spec.size`.
+"""Removes the member of the highest ordinal while there are more members than `spec.size`.
 
     MoveLeader, if it leads -> MemberRemove -> replicas follow the list -> claim deleted
 
-Its pod and claim are not waited for: once off the list it is no member, and the next may go.
+The next removal does not wait for the pod and claim of the last: that member is off the list.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from etcd_stateful.membership.steps import Step, Wait
 
 
 def highest(seen: Observation) -> Step | None:
-    """Takes the voter of the highest ordinal off the list, if the others keep a quorum (I1)."""
+    """Removes the voter of the highest ordinal, if the others keep a quorum (I1)."""
     size, voters = seen.cluster.size, roster.voters(seen)
     if not voters or voters[-1].ordinal < size:
         return None
     top = voters[-1]
     if len(voters) == 1 or (len(voters) <= size and grow.is_possible(seen)):
-        return None  # ordinals below are vacant: they are grown first, as long as they can be
+        return None  # lower ordinals have no member: grow those first, if possible
     if not roster.rest_holds(seen, top):
         down = roster.not_serving(voters[:-1])
-        return Wait(f"{down} to serve, so that {top.name} can go", soon=True)
+        return Wait(f"{down} to serve, so that {top.name} can be removed", soon=True)
     return changes.remove(seen, top, f"spec.size is {size}")

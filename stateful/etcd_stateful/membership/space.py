@@ -1,18 +1,19 @@
-"""Gives back the space that etcd keeps: a member's file never shrinks by itself, and once it has
-reached the quota etcd takes no more writes, however much of it is free.
+"""Defragments members: a database file never shrinks by itself, and once it has reached the quota,
+etcd refuses writes, however much of the file is free.
 
     (MoveLeader ->) Defragment, one member after the other (-> DisarmAlarm)
 
-A member answers nobody while it is defragmented, and waits first for whoever reads a snapshot from
-it. So it is done to one at a time while all others serve, to the leader last and after it has
-handed over (I8), and not during a backup. With fewer than three members nobody would be served
-meanwhile: there it is left undone until etcd refuses writes anyway; so it is while certificates are
-unusable, as a member that the kubelet restarts for its silence might not come back.
+A member serves nobody while it is defragmented, and first waits for clients that read a snapshot
+from it. So one member is defragmented at a time, while all others serve; the leader comes last,
+after it has moved leadership (I8). It is not done during a backup. With fewer than three members
+nobody would be served meanwhile, so there it is left until etcd refuses writes anyway. So it is
+while certificates are unusable: the kubelet may restart the silent member, which might not come
+back.
 
-One that was asked a moment ago is not asked again, whatever came of it: a disk that is full would
-be filled anew each time. But once etcd refuses writes, one that has less in use by now is: its file
-shrank by what had never been used, and then somebody compacted the history. One whose volume is
-known to be too small for a second file is not asked at all.
+A member that was defragmented a moment ago is left alone, successful or not: on a full disk each
+attempt would fill it again. There is one exception: if etcd refuses writes, and the member has less
+in use than it had then, because somebody has compacted the history since. A member whose volume
+is too small for a second file is never defragmented.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ MIB: Final = 1024**2
 
 LEAST: Final = 100 * MIB
 WASTED: Final = 0.45
-"""A file of at least so many bytes, of which such a share is free, is worth it: the measure of
-OpenShift's operator for etcd (`defragcontroller.go`)."""
+"""A file of at least this many bytes is defragmented if this share of it is free: the thresholds of
+OpenShift's cluster-etcd-operator (`defragcontroller.go`)."""
 
 LEAST_WHEN_FULL: Final = MIB
 WASTED_WHEN_FULL: Final = 0.1
-"""What is worth it where etcd refuses writes."""
+"""The same thresholds while etcd refuses writes."""
 
 MOST: Final = 4096 * MIB
-"""Bytes in use, all of which are written anew. The kubelet gives a member a minute of silence
-before it kills it, and a slow disk writes no more in that time."""
+"""The most bytes in use, as all of them are rewritten. The kubelet kills a member after a minute of
+silence, and a slow disk writes no more than this in that time."""
 
 ROOM: Final = 0.9
-"""The share of the quota that a file may have for writes to be let in again: right below the quota
-they would be refused again at once."""
+"""The alarm is disarmed only when the file is below this share of the quota: just below the quota,
+writes would be refused again at once."""
 
 
 def reclaim(seen: Observation) -> Step | None:
-    """Asked when all members serve, and nothing else is left to do."""
+    """Defragments the next member. Asked when all members serve and nothing else is left to do."""
     seat = None if seen.snapshots else _next(seen)
     if seat is None:
         return None
@@ -58,7 +59,8 @@ def reclaim(seen: Observation) -> Step | None:
 
 
 def awaited(seen: Observation) -> Step | None:
-    """Told last: a backup may take hours, and what asks for a human is told meanwhile."""
+    """Waits for a backup to end. Asked last: that may take hours, and anything that needs the user
+    is more important."""
     seat = _next(seen) if seen.snapshots else None
     if seat is None:
         return None
@@ -67,7 +69,7 @@ def awaited(seen: Observation) -> Step | None:
 
 
 def _next(seen: Observation) -> Seat | None:
-    """Whose turn it is; None where nobody's file is worth it, or this is not the time."""
+    """The member to defragment next; None if no file is worth it, or this is not the time."""
     voters, full = roster.voters(seen), is_full(seen)
     if not seen.cluster.defragments or not all(seat.serves for seat in voters):
         return None
@@ -99,8 +101,8 @@ def _is_wasteful(status: MemberStatus, *, full: bool) -> bool:
 
 
 def _is_cramped(seen: Observation, seat: Seat) -> bool:
-    """Whether its volume may lack the room for a second file. Where one is full, etcd ends; a pod
-    whose emptyDir grows above its limit is evicted, and its data goes with it."""
+    """Whether its volume may be too small for a second file. etcd exits when the volume is full,
+    and a pod whose emptyDir exceeds its limit is evicted and loses its data."""
     if seat.status is None:
         return False
     claimed = seat.claim.capacity if seat.durable and seat.claim else ""
@@ -114,7 +116,7 @@ def _defragment(seen: Observation, seat: Seat, *, full: bool) -> Step | None:
     member = changes.voter(seen, seat)
     if member is None or seat.status is None:
         return None
-    why = "etcd refuses writes for want of space, and" if full else "so that its file shrinks:"
+    why = "as etcd refuses writes (NOSPACE):" if full else "so that its file shrinks:"
     words = f"{seat.name} is defragmented, {why} much of it is free"
     return Defragment(member, seat.name, seat.status.db_size_in_use, words)
 
@@ -125,14 +127,14 @@ def is_full(seen: Observation) -> bool:
 
 
 def has_room(seen: Observation) -> bool:
-    """Whether every member that votes says that its file is well below the quota it runs with."""
+    """Whether the files of all voters are well below the quota that they run with."""
     voters, declared = roster.voters(seen), bootstrap.as_running(seen).template_hash
     return bool(voters) and all(_is_roomy(seen, seat, declared) for seat in voters)
 
 
 def _is_roomy(seen: Observation, seat: Seat, declared: str) -> bool:
-    """Also by what its pod was made with: the template may not know of the declared quota yet, or
-    be refused with it."""
+    """Whether the member serves and its file is well below its quota. If its pod was created from
+    another spec, the lower of the pod's quota and the declared one counts."""
     if not seat.serves or seat.status is None or seat.pod is None:
         return False
     quota = seen.cluster.etcd.quota_bytes
@@ -142,7 +144,7 @@ def _is_roomy(seen: Observation, seat: Seat, declared: str) -> bool:
 
 
 def full(seen: Observation) -> Step | None:
-    """Nothing is left to give back, or not before a backup has ended."""
+    """Holds if etcd refuses writes and there is nothing to defragment."""
     if not is_full(seen):
         return None
     if step := awaited(seen):
@@ -162,7 +164,7 @@ def full(seen: Observation) -> Step | None:
 
 
 def _too_small(seen: Observation) -> str:
-    """Which volumes have no room for it, in words."""
+    """Which volumes are too small for a second file, for a message."""
     cramped = [
         one
         for one in roster.voters(seen)

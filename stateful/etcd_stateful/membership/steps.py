@@ -1,6 +1,8 @@
-"""The steps a planner may choose. Each is at most one write; `reason` is what the user reads.
+"""The steps that the planner may choose. Each is at most one write; `reason` is what the user
+reads.
 
-A write to an object that is there is made by `of`: to exactly the object that was seen, as it was.
+A write to an existing object is created with `of`. It carries the UID and resourceVersion that were
+seen, so that it fails if the object has changed since.
 """
 
 from __future__ import annotations
@@ -22,20 +24,20 @@ from etcd_stateful.start.ticket import Ticket
 
 @dataclass(frozen=True, slots=True)
 class ApplyChild:
-    """Server-side apply one object as the renderer says."""
+    """Apply one object server-side, as rendered."""
 
     kind: str
     name: str
     manifest: dict[str, object]
     reason: str
     final: bool = False
-    """It makes a StatefulSet, lowers its replicas (I5) or changes its version (I9), or lowers the
-    disruption budget: pods come, go or may go."""
+    """It creates a StatefulSet, lowers its replicas (I5), changes its version (I9), or lowers the
+    disruption budget: pods start, stop or may be evicted because of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateSecret:
-    """Create the Secret: a fresh key and this bootstrap record. Never overwrites one."""
+    """Create the Secret with a new key and this bootstrap record. Never overwrites a Secret."""
 
     name: str
     record: Bootstrap
@@ -44,15 +46,15 @@ class CreateSecret:
 
 @dataclass(frozen=True, slots=True)
 class WriteBootstrap:
-    """Replace the bootstrap record in the Secret of exactly this resourceVersion."""
+    """Replace the bootstrap record in the Secret, if it still has this resourceVersion."""
 
     name: str
     resource_version: str
     record: Bootstrap
     reason: str
     final: bool = False
-    """It moves the version, which cannot always be taken back, the epoch, which never can, or how
-    members find each other; or it leaves tickets out of the ledger."""
+    """It changes the version, which cannot always be undone, the epoch, which never can, or how
+    members reach each other; or it drops tickets from the ledger."""
 
     @classmethod
     def of(cls, seen: Observation, record: Bootstrap, reason: str, *, final: bool = False) -> Self:
@@ -62,66 +64,67 @@ class WriteBootstrap:
 
 @dataclass(frozen=True, slots=True)
 class IssueCertificate:
-    """Make a key and a certificate, and write both into their Secret: into that of exactly this
-    resourceVersion, or into a new one where it is empty."""
+    """Create a key and a certificate, and write both into their Secret. It must still have this
+    resourceVersion; if that is empty, it must not exist."""
 
     need: Need
     resource_version: str
     reason: str
     mounted: frozenset[str] = frozenset()
-    """What pods are started to trust: those files stay in the Secret."""
+    """The trust bundles that pods were started with: their files stay in the Secret."""
 
     generation: int = 1
-    """Of an authority."""
+    """The generation, if it is an authority's certificate."""
 
     authority: str = ""
-    """Digest of the authority that is to sign it: no other that has come into its Secret since."""
+    """Digest of the authority that signs it. If its Secret holds another by then, the step
+    fails."""
 
 
-Turn = Literal["begin", "take over", "end"]
+RotationStep = Literal["begin", "take over", "end"]
 
 
 @dataclass(frozen=True, slots=True)
 class RotateAuthority:
-    """One turn of a rotation, written into the authority's Secret of exactly this resourceVersion:
-    a successor beside it, that in its place, or the one of before out."""
+    """One step of a rotation, written into the authority's Secret if it still has this
+    resourceVersion: add a successor, let it replace the authority, or remove the old authority."""
 
     need: Need
     resource_version: str
-    turn: Turn
+    kind: RotationStep
     generation: int
-    """Of the successor."""
+    """The successor's generation."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class TakeCertificate:
-    """Write what an issuer has made into the Secret that members or clients use: into that of
-    exactly this resourceVersion, or into a new one where it is empty."""
+    """Copy an issuer's certificate into the Secret that members or clients use. It must still have
+    this resourceVersion; if that is empty, it must not exist."""
 
     need: Need
     resource_version: str
     leaf: str
-    """Digest of the certificate: the one that was issued, or the one that is there already."""
+    """Digest of the certificate: a newly issued one, or the one that is already in use."""
 
     trusts: tuple[str, ...]
-    """Digests of the authorities beside it."""
+    """Digests of the authorities that go beside it."""
 
     known_in: tuple[Need, ...]
-    """The Secrets that have them."""
+    """The Secrets that the authorities are taken from."""
 
     reason: str
     mounted: frozenset[str] = frozenset()
-    """As of `IssueCertificate`."""
+    """As for `IssueCertificate`."""
 
     final: bool = False
-    """An authority is trusted no longer."""
+    """It removes an authority that was trusted until now."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordMember:
-    """Write the member record on the claim (or pod) of exactly this UID and resourceVersion."""
+    """Write the member record on the claim, or with an emptyDir on the pod."""
 
     kind: str
     name: str
@@ -138,7 +141,8 @@ class RecordMember:
 
 @dataclass(frozen=True, slots=True)
 class PushTicket:
-    """Hand `start` in this pod its ticket, if a fresh read says that it is still this pod."""
+    """Hand `start` in this pod its ticket, after a fresh read confirms that it is still this
+    pod."""
 
     pod: str
     pod_uid: str
@@ -149,7 +153,7 @@ class PushTicket:
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    """Of the object of exactly this UID and resourceVersion."""
+    """Delete the object, if it still has this UID and resourceVersion."""
 
     name: str
     uid: str
@@ -173,9 +177,10 @@ class DeleteJob(_Deletion):
 
 @dataclass(frozen=True, slots=True)
 class DeletePod(_Deletion):
-    """Delete the pod; its StatefulSet makes it again.
+    """Delete the pod; its StatefulSet recreates it.
 
-    `force`: without waiting for its node to confirm. Only for one that is no member any more.
+    `force`: without waiting for the node to confirm. Only for a pod whose etcd is no longer a
+    member.
     """
 
     force: bool = False
@@ -187,7 +192,7 @@ class DeletePod(_Deletion):
 
 @dataclass(frozen=True, slots=True)
 class ExpandClaim:
-    """Let the claim of exactly this UID and resourceVersion ask for so much storage."""
+    """Change the storage that the claim requests."""
 
     name: str
     uid: str
@@ -197,7 +202,7 @@ class ExpandClaim:
 
     reason: str
     less: bool = False
-    """What its volume never came to have is taken back."""
+    """It lowers a request that the volume never reached."""
 
     @classmethod
     def of(cls, claim: Claim, storage: str, reason: str, *, less: bool = False) -> Self:
@@ -206,7 +211,7 @@ class ExpandClaim:
 
 @dataclass(frozen=True, slots=True)
 class TouchStatefulSet:
-    """Write the time on the StatefulSet of exactly this UID, for its controller to look again."""
+    """Write the time on the StatefulSet with this UID, so that its controller reconciles it."""
 
     name: str
     uid: str
@@ -215,7 +220,7 @@ class TouchStatefulSet:
 
 @dataclass(frozen=True, slots=True)
 class CreateJob:
-    """Create the Job of a recovery or a restore. Never alters one that is there."""
+    """Create the Job of a recovery or a restore. Never changes an existing Job."""
 
     name: str
     manifest: dict[str, object]
@@ -224,37 +229,38 @@ class CreateJob:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """Whom a change of the membership is asked of: that member, and nobody else at its address."""
+    """The member that a request is sent to. The IDs are checked, in case another etcd has its
+    address by now."""
 
     address: str
     member_id: int
     cluster_id: int
     host: str = ""
-    """The name that its certificate has; empty where it is asked in plaintext."""
+    """The host name in its certificate; empty for a plaintext connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leader(Voter):
-    """The leader, by its address and IDs, with the voters that serve beside it."""
+    """The leader, and the other serving voters."""
 
     others: tuple[Voter, ...] = field(default=(), compare=False)
-    """Who serves beside it, to be asked where it only believes itself to be cut off."""
+    """Asked next, if the leader refuses because it wrongly believes peers to be inactive."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberAddLearner:
-    """Add a member without a vote."""
+    """Add a member as a learner."""
 
     leader: Leader
     peer_url: str
     reason: str
     besides: tuple[str, ...] = ()
-    """Other URLs that it goes by, while TLS between members is turned on or off."""
+    """Further peer URLs, while TLS between members is being turned on or off."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberUpdate:
-    """Gives a voter these peer URLs in the place of those it has."""
+    """Replace a voter's peer URLs."""
 
     leader: Leader
     member_id: int
@@ -264,7 +270,7 @@ class MemberUpdate:
 
 @dataclass(frozen=True, slots=True)
 class MemberPromote:
-    """Make the learner a voter."""
+    """Promote the learner to a voter."""
 
     leader: Leader
     member_id: int
@@ -273,7 +279,7 @@ class MemberPromote:
 
 @dataclass(frozen=True, slots=True)
 class MemberRemove:
-    """Take a member off the list; nothing brings that ID back."""
+    """Remove a member. Its ID can never be added again."""
 
     leader: Leader
     member_id: int
@@ -282,7 +288,7 @@ class MemberRemove:
 
 @dataclass(frozen=True, slots=True)
 class MoveLeader:
-    """Makes the voter `member_id` the leader."""
+    """Make the voter `member_id` the leader."""
 
     leader: Leader
     member_id: int
@@ -291,7 +297,7 @@ class MoveLeader:
 
 @dataclass(frozen=True, slots=True)
 class DisarmAlarm:
-    """Takes back a member's alarm, once there is no reason for it any more."""
+    """Disarm a member's alarm."""
 
     leader: Leader
     alarm: Alarm
@@ -300,19 +306,19 @@ class DisarmAlarm:
 
 @dataclass(frozen=True, slots=True)
 class Defragment:
-    """Lets a member write its database anew, without what is free. Until then it answers nobody."""
+    """Defragment a member: it rewrites its database without free pages, and blocks until then."""
 
     member: Voter
     name: str
     in_use: int
-    """Bytes that it is to write."""
+    """The bytes in use, which it has to write."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class EnableDowngrade:
-    """Tells etcd that its members will go down to this minor, `3.5`."""
+    """Enable a downgrade to this minor, such as `3.5`, in etcd's downgrade API."""
 
     leader: Leader
     minor: str
@@ -321,7 +327,7 @@ class EnableDowngrade:
 
 @dataclass(frozen=True, slots=True)
 class CancelDowngrade:
-    """Take back what etcd's downgrade API was told."""
+    """Cancel the downgrade in etcd's downgrade API."""
 
     leader: Leader
     reason: str
@@ -329,7 +335,7 @@ class CancelDowngrade:
 
 @dataclass(frozen=True, slots=True)
 class ChangeAuth:
-    """One call of etcd's auth API. Passwords are not in it: only the shell has them."""
+    """One call of etcd's auth API. It has no password: only the shell reads those."""
 
     leader: Leader
     change: Change
@@ -338,9 +344,10 @@ class ChangeAuth:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to write now. `reason` says what for.
+    """Nothing to write now. `reason` completes the sentence "waiting for ...".
 
-    `soon`: it may end without any event of Kubernetes, so it is looked at again within a second.
+    `soon`: the wait may end without a Kubernetes event, so the cluster is looked at again within a
+    second.
     """
 
     reason: str
@@ -349,7 +356,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Nothing more until a human acts. `reason` is one word, `message` says what to do."""
+    """Nothing more until the user acts. `reason` is one word, `message` says what to do."""
 
     reason: str
     message: str

@@ -1,8 +1,8 @@
-"""Who may go on alone when the quorum is lost, and whether a human has asked for it.
+"""Which member can be the survivor when the quorum is lost, and whether the user asked for it.
 
-What a survivor has applied was committed, and what is committed is one sequence for all members: of
-two, the one with the higher applied index has everything that the other has. So the index chooses;
-the term, which a member without a leader may raise by itself, does not.
+Applied entries are committed, and committed entries are the same sequence on all members. So the
+member with the highest applied index has everything that the others have. The term does not count:
+a member without a leader may raise it by itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from etcd_stateful.observed.pods import Pod
 
 
 def asked_for(seen: Observation) -> Recovery | None:
-    """A recovery that the spec asks for and that has not been carried out.
-
-    One that names an epoch that is over is spent, and no words are lost on it.
-    """
+    """The recovery that the spec asks for, unless it was carried out already: then it names an
+    earlier epoch."""
     asked = seen.cluster.recovery
     if asked is None or not is_latched(seen) or asked.epoch < recorded(seen).epoch:
         return None
@@ -32,9 +30,10 @@ def asked_for(seen: Observation) -> Recovery | None:
 
 
 def accepted(seen: Observation) -> Recovery | None:
-    """The recovery that is asked for, where nothing stands against it.
+    """The recovery that the spec asks for, if it may begin.
 
-    An operator that reaches no member is no proof of a lost quorum: the kubelets have to agree.
+    That the operator reaches no member does not prove that the quorum is lost: the kubelets must
+    not see one either (`served`).
     """
     asked = asked_for(seen)
     if asked is None or seen.etcd is not None or why_not(seen, asked) or served(seen, asked):
@@ -43,8 +42,7 @@ def accepted(seen: Observation) -> Recovery | None:
 
 
 def halted(seen: Observation) -> bool:
-    """Whether no pod of the cluster may run: a recovery is to begin, or is not over; or a backup is
-    being restored, or is to take the cluster's place."""
+    """Whether no pod of the cluster may run, because of a recovery or a restore."""
     record = seen.bootstrap
     if record is None or not record.latched:
         return bool(record and record.restoring)
@@ -52,7 +50,7 @@ def halted(seen: Observation) -> bool:
 
 
 def is_looked_at(seen: Observation) -> bool:
-    """Whether the Job and strangers in the pods' places matter."""
+    """Whether the shell has to look up the Job and other pods that may use the volumes."""
     record = seen.bootstrap
     if record is None or not record.latched:
         return bool(record and record.restoring)
@@ -63,7 +61,7 @@ def is_looked_at(seen: Observation) -> bool:
 
 
 def job_name(seen: Observation) -> str:
-    """Of the Job that is looked at."""
+    """The name of the recovery or restore Job to look up."""
     record = seen.bootstrap
     restores = record and not record.survivor and (record.restoring or record.successor)
     name = seen.cluster.name
@@ -71,42 +69,42 @@ def job_name(seen: Observation) -> str:
 
 
 def why_not(seen: Observation, asked: Recovery) -> str:
-    """What the recovery gets wrong, in words; empty where it may go ahead without a quorum."""
+    """What is wrong with the requested recovery; empty if it may be carried out."""
     if not seen.cluster.durable:
         return (
-            "the data of this cluster is in emptyDir volumes and goes with the pods, which a "
+            "the data of this cluster is in emptyDir volumes and is lost with the pods, which a "
             "recovery has to stop"
         )
     if why := _why_not_meant(seen, asked):
         return why
     if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _speaks(seen, pod)]:
-        return f"it calls {', '.join(alive)} fenced, and {', '.join(alive)} answers"
+        return f"spec.recovery.fenced lists {', '.join(alive)}, but {', '.join(alive)} answers"
     return _why_no_survivor(seen, asked.survivor, roster.named(seen, asked.survivor))
 
 
 def _why_not_meant(seen: Observation, asked: Recovery) -> str:
-    """Why these words are not for this cluster, as it is now."""
+    """Why the request does not match this cluster, its epoch or this loss of quorum."""
     record = recorded(seen)
     if asked.cluster_id != record.cluster_id:
         return (
-            f"it names cluster {to_hex(asked.cluster_id)}, and this one is "
+            f"it names cluster {to_hex(asked.cluster_id)}, but this one is "
             f"{to_hex(record.cluster_id)} (status.clusterID)"
         )
     if asked.epoch != record.epoch:
-        return f"it names epoch {asked.epoch}, and this is {record.epoch} (status.epoch)"
+        return f"it names epoch {asked.epoch}, but the cluster is in {record.epoch} (status.epoch)"
     if record.declined:
         return (
-            "it was set while a quorum answered, so it is no answer to the loss of the quorum: "
-            "remove it, and set it anew if it is still what you want"
+            "it was set while a quorum answered, so it does not count for this loss of the quorum: "
+            "remove it, and set it again if you still want it"
         )
     return ""
 
 
 def served(seen: Observation, asked: Recovery) -> list[str]:
-    """Pods that may still be of a quorum: Ready to the kubelet, or with a leader by their own word.
+    """Pods that may still be part of a quorum: Ready, or with a leader by their own status.
 
-    One that is stopping serves until it has. The human knows better about the fenced ones, whose
-    nodes do not answer.
+    A pod that is stopping counts until it is gone. Fenced pods do not count: the user says that
+    their nodes are off.
     """
     pods = [pod for pod in seen.pods if pod.name not in asked.fenced]
     return [pod.name for pod in pods if pod.ready or _leader(seen, pod.ordinal)]
@@ -118,32 +116,32 @@ def _leader(seen: Observation, ordinal: int) -> int:
 
 
 def candidates(seen: Observation) -> list[Seat]:
-    """Members whose data may be gone on with, the one that has the most first."""
-    able = [seat for seat in roster.seats(seen) if not _why_no_survivor(seen, seat.name, seat)]
-    return sorted(able, key=_order)
+    """Members that can be the survivor, the one with the highest applied index first."""
+    usable = [seat for seat in roster.seats(seen) if not _why_no_survivor(seen, seat.name, seat)]
+    return sorted(usable, key=_order)
 
 
 def ways_out(seen: Observation) -> str:
-    """What to put into the spec, and which choice it stands for."""
+    """How the user can get the cluster back, with the text for `spec.recovery`."""
     if not seen.cluster.durable:
-        return _of_pods(seen)
-    able = candidates(seen)
-    if not able:
+        return _with_empty_dir(seen)
+    usable = candidates(seen)
+    if not usable:
         return _without_any_data(seen)
-    best = able[0]
+    best = usable[0]
     record = recorded(seen)
     text = json.dumps(
         {"survivor": best.name, "clusterID": to_hex(record.cluster_id), "epoch": record.epoch}
     )
     return (
-        "Give the lost members their volumes back; or restore a backup; or go on with what one "
-        f"member has, at the loss of what only others have: spec.recovery: {text}. "
-        f"{_choice(able)}"
+        "Give the lost members their volumes back; or restore a backup; or continue with the data "
+        f"of one member, and lose what only others have: spec.recovery: {text}. "
+        f"{_choice(usable)}"
     )
 
 
-def _of_pods(seen: Observation) -> str:
-    """Nothing lasts beyond its pod there, and neither a recovery nor a restore can use it."""
+def _with_empty_dir(seen: Observation) -> str:
+    """What to do if the data is in emptyDir volumes, which a recovery or restore cannot use."""
     left = [seat for seat in roster.seats(seen) if seat.status]
     kept = (
         f"There is data in {roster.in_words(left)}: as long as a pod lives, etcdctl snapshot save "
@@ -156,29 +154,31 @@ def _of_pods(seen: Observation) -> str:
 
 
 def _without_any_data(seen: Observation) -> str:
-    """A Secret that was lost before the cluster had formed leaves claims with records, which may as
-    well be of one that had: only a human knows."""
+    """What to do if no volume has data. If the Secret was lost too, the claims' records do not show
+    whether the cluster had formed. Only the user knows."""
     ways, record = "bring a volume back, or restore a backup", recorded(seen)
     taken_on = record.attempt == 0 and not record.issued
     empty = all(seat.waits_empty for seat in roster.seats(seen))
     if not (taken_on and empty and seen.last_version is None):
         return f"No member's data is left here: {ways}"
     return (
-        "No member's data is left here, and nothing tells that there ever was any. If the cluster "
-        f"has never served, delete the EtcdCluster and its claims, and create it again; else {ways}"
+        "No member's data is left here, and nothing shows that there ever was any. If the cluster "
+        "has never served, delete the EtcdCluster and its claims, and create it again; otherwise "
+        f"{ways}"
     )
 
 
 def _order(seat: Seat) -> tuple[int, int]:
-    """Those that do not answer come last: they may have any index."""
+    """By applied index, highest first. Members that do not answer come last: theirs is unknown."""
     return (-seat.status.applied_index if seat.status else 1, seat.ordinal)
 
 
-def _choice(able: Sequence[Seat]) -> str:
-    said = ", ".join(_progress(seat) for seat in able)
-    if any(seat.status is None for seat in able) and len(able) > 1:
+def _choice(usable: Sequence[Seat]) -> str:
+    """How far each candidate is, for the user to choose by."""
+    said = ", ".join(_progress(seat) for seat in usable)
+    if any(seat.status is None for seat in usable) and len(usable) > 1:
         return f"Of {said}, start those that do not answer first: one of them may have more"
-    return f"{said}: the highest index has all that the others have" if len(able) > 1 else said
+    return f"{said}: the highest index has all that the others have" if len(usable) > 1 else said
 
 
 def _progress(seat: Seat) -> str:
@@ -203,7 +203,8 @@ def _why_no_survivor(seen: Observation, name: str, seat: Seat | None) -> str:
 
 
 def _holds_anothers(seat: Seat) -> bool:
-    """By the log. A marker of another epoch may be of a recovery that is on record no more."""
+    """Whether etcd's log on the volume is another member's. A marker of another epoch alone does
+    not say so: it may be from a recovery that is no longer on record."""
     if seat.found != "foreign-data" or seat.pod is None or seat.pod.answer is None:
         return False
     finding, record = seat.pod.answer.finding, seat.record
@@ -212,7 +213,7 @@ def _holds_anothers(seat: Seat) -> bool:
 
 
 def why_no_claim(seen: Observation, claim: Claim) -> str:
-    """Why the volume of a claim cannot be gone on with, as far as its record tells."""
+    """Why the volume of a claim cannot be used, as far as its record tells."""
     record = claim.record
     if claim.damage or record is None:
         return f"claim {claim.name} does not say whose data it holds"
@@ -224,12 +225,12 @@ def why_no_claim(seen: Observation, claim: Claim) -> str:
         return f"claim {claim.name} holds data of another cluster"
     newest = max(one.record.epoch for one in seen.claims if one.record and is_ours(seen, one))
     if record.epoch < newest:
-        return f"claim {claim.name} is of epoch {record.epoch}, and others of {newest}"
+        return f"claim {claim.name} is of epoch {record.epoch}, but others are of {newest}"
     return ""
 
 
 def is_ours(seen: Observation, claim: Claim) -> bool:
-    """Whether it is on record that the claim holds data of this very cluster."""
+    """Whether the claim is recorded to hold data of this very cluster."""
     record = claim.record
     return bool(
         record

@@ -1,19 +1,19 @@
-"""TLS turned on, and off again, while the cluster serves.
+"""Turns TLS on and off while the cluster serves.
 
-    peers    record: between -> pods restart with certificates, and listen in plaintext as before
-             -> each member gets its https URL beside the http one
-             record: TLS -> pods restart, and are found by the second URL
-             -> claims are recorded as of https -> the http URLs go
+    peers    record: between -> pods restart with certificates, still listening in plaintext
+             -> each member gets an https peer URL beside its http URL
+             record: TLS -> pods restart, and peers reach each other by the https URLs
+             -> claims are recorded with https -> the http URLs are removed
     clients  record: between -> pods restart, and serve TLS and plaintext on one port
-             record: TLS -> pods restart, and serve TLS alone
+             record: TLS -> pods restart, and serve only TLS
 
-Off is the same backwards, and both links go side by side. At each moment every member has a URL of
-the scheme that its pod listens with, and of the one that it would if it were restarted. So either
-end can be had from anywhere in between: what comes next is asked of the record, the member list and
-the pods, whichever way the spec points by then.
+Turning TLS off is the same backwards, and both links change at the same time. At each moment every
+member has a URL for the scheme that its pod listens with, and for the scheme that it would listen
+with after a restart. So a change can be reversed at any point: the next step follows from the
+record, the member list, the pods and what the spec asks for by then.
 
-Towards TLS a step is made when all else is done. Towards plaintext also while pods do not serve:
-they may do so for the certificates that they were given.
+Steps towards TLS are made when everything else is done. Steps towards plaintext are also made while
+pods do not serve, because their new certificates may be the cause.
 """
 
 from __future__ import annotations
@@ -39,60 +39,62 @@ from etcd_stateful.records.member import MemberRecord
 
 _WAITS: Final = Wait("everything else to be done; then TLS is changed as spec.TLS asks")
 
-_TURNS: Final = 2
-"""From one end to the other."""
+_ALL_STEPS: Final = 2
+"""How many levels a link passes from plaintext to TLS."""
 
 
 def as_run(seen: Observation) -> Step | None:
-    """A record that is two turns away from StatefulSet and pods, where it never is more than one:
-    its Secret was put back from a backup of before. Members that were restarted to go by it would
-    not find the others any more; and clients would be served without TLS."""
+    """Corrects the links on a record that is two levels away from the StatefulSet and all pods.
+
+    In a change they are never more than one level apart. So the Secret was restored from before a
+    change of TLS. Members that restart with the old links would not reach the others, and clients
+    would be served without TLS.
+    """
     live = links.rendered(seen.stateful_set) if seen.stateful_set else None
-    if not _may_turn(seen) or live is None or not seen.pods:
+    if not _may_change(seen) or live is None or not seen.pods:
         return None
     has, run = recorded(seen).links.levels, live.levels
-    if max(abs(has.peer - run.peer), abs(has.client - run.client)) < _TURNS:
+    if max(abs(has.peer - run.peer), abs(has.client - run.client)) < _ALL_STEPS:
         return None
     if any(pod.levels != run for pod in seen.pods):
         return None
-    words = "all pods talk otherwise than the record said, as it is of before a change of TLS"
+    words = "the record's TLS links are corrected to what all pods use: it is from before a change"
     return WriteBootstrap.of(seen, replace(recorded(seen), links=live), words, final=True)
 
 
 def go_back(seen: Observation) -> Step | None:
-    """The next turn towards plaintext, on the record."""
-    return _turn(seen, _next(seen, back=True)) if _may_turn(seen) else None
+    """Records the next step towards plaintext."""
+    return _write(seen, _next(seen, back=True)) if _may_change(seen) else None
 
 
 def addresses(seen: Observation) -> Step | None:
-    """Gives each member the URLs that it has to have by now. Asked when all members serve."""
-    if not _may_turn(seen) or seen.etcd is None or roster.learner(seen):
+    """Updates the members' peer URLs to the schemes they need now. Asked when all members serve."""
+    if not _may_change(seen) or seen.etcd is None or roster.learner(seen):
         return None
     wanted = _schemes_wanted(seen)
-    behind = [seat for seat in roster.voters(seen) if not _goes_by(seat, wanted)]
+    behind = [seat for seat in roster.voters(seen) if not _has_schemes(seat, wanted)]
     if not behind:
         return None
     return _record_of_claims(seen, wanted) or _update(seen, behind[0], wanted)
 
 
 def go_on(seen: Observation) -> Step | None:
-    """The next turn towards TLS, on the record. Asked when everything else is done."""
-    if not _may_turn(seen) or coming(seen) == seen.cluster.links:
+    """Records the next step towards TLS. Asked when everything else is done."""
+    if not _may_change(seen) or coming(seen) == seen.cluster.links:
         return None
     following = _next(seen, back=False)
     if following == seen.cluster.links or not rotation.is_at_rest(seen):
         return _WAITS
     to_be = replace(seen, cluster=replace(seen.cluster, links=following))
-    return _not_to_be_had(to_be) or _turn(seen, following)
+    return _missing_secrets(to_be) or _write(seen, following)
 
 
-def _not_to_be_had(to_be: Observation) -> Step | None:
-    """What is wrong with Secrets that are going to be needed, before anything is made to need
-    them."""
-    goes_on = "The cluster goes on as it is until that is mended"
+def _missing_secrets(to_be: Observation) -> Step | None:
+    """Holds if the Secrets that TLS will need are unusable, before any pod depends on them."""
+    goes_on = "The cluster goes on as it is until that is fixed"
     if said := certificates.problems_of_users(to_be):
         return Hold(
-            certificates.UNUSABLE, f"spec.TLS asks for TLS, and {'; '.join(said)}. {goes_on}"
+            certificates.UNUSABLE, f"spec.TLS asks for TLS, but {'; '.join(said)}. {goes_on}"
         )
     taken = to_be.certificates.taken if to_be.certificates else ()
     if not taken:
@@ -100,27 +102,27 @@ def _not_to_be_had(to_be: Observation) -> Step | None:
     words = f"{taken[0].kind} {taken[0].name} belongs to {taken[0].owner}"
     return Hold(
         "NameTaken",
-        f"spec.TLS asks for TLS, and {words}: delete it, or make it again under another name. "
+        f"spec.TLS asks for TLS, but {words}: delete it, or make it again under another name. "
         f"{goes_on}",
     )
 
 
 def held(seen: Observation) -> Step | None:
-    """Why TLS of clients is not turned off. Asked last: nothing else depends on it."""
+    """Says why TLS for clients is not turned off. Asked last: nothing waits for it."""
     if not links.lose_tls_of_clients(seen) or not _needs_names(seen):
         return None
-    way = "Take spec.auth out first"
+    way = "Remove spec.auth first"
     if not _declares_names(seen):
-        way = "Nothing in the spec turned it on: turn it off first (etcdctl auth disable)"
+        way = "spec.auth did not turn it on: turn it off first (etcdctl auth disable)"
     return Hold(
         "AuthenticationNeedsTLS",
-        "spec.TLS asks for plaintext for clients, and etcd knows the operator by its certificate "
-        f"alone while authentication is on. {way}; until then clients are served as before",
+        "spec.TLS asks for plaintext for clients, but while authentication is on, etcd identifies "
+        f"the operator by its certificate. {way}; until then clients are served as before",
     )
 
 
 def coming(seen: Observation) -> Links:
-    """What the record will say after the next turn, whenever that may come."""
+    """The links after the next step, whether or not it may be made now."""
     has, asked = seen.cluster.links, links.wished(seen.cluster)
     if not is_latched(seen):
         return has
@@ -131,14 +133,14 @@ def coming(seen: Observation) -> Links:
 
 
 def under_way(seen: Observation) -> str:
-    """How far a change is, in words; empty where there is none."""
+    """How far a change has come, for a message; empty if there is none."""
     if not is_latched(seen):
         return ""
     return "; ".join(words for words in (_peers_in_words(seen), _clients_in_words(seen)) if words)
 
 
-def _may_turn(seen: Observation) -> bool:
-    """Nothing takes the cluster's place, and pods are made from what the record says."""
+def _may_change(seen: Observation) -> bool:
+    """Whether the cluster has formed, and neither a recovery nor a restore is under way."""
     if not is_latched(seen) or seen.stateful_set is None:
         return False
     record = recorded(seen)
@@ -146,7 +148,7 @@ def _may_turn(seen: Observation) -> bool:
 
 
 def _next(seen: Observation, *, back: bool) -> Links:
-    """The links with one turn in this direction, where it may be made now."""
+    """The links after one step in this direction, as far as it may be made now."""
     has, to_be = seen.cluster.links, coming(seen)
     peer, client = has.peer, has.client
     if to_be.peer != peer and (to_be.peer.level < peer.level) == back and _peers_may(seen, to_be):
@@ -167,7 +169,7 @@ def _peers_may(seen: Observation, to_be: Links) -> bool:
 
 
 def _clients_may(seen: Observation, to_be: Links) -> bool:
-    """What is served after the turn is served by every pod before it."""
+    """Whether every pod already serves what clients will need after the step."""
     if to_be.client.level is Level.BETWEEN:
         return True
     scheme = "https" if to_be.client.is_encrypted else "http"
@@ -175,7 +177,7 @@ def _clients_may(seen: Observation, to_be: Links) -> bool:
 
 
 def _needs_names(seen: Observation) -> bool:
-    """Whether etcd may ask who the operator is, which plaintext cannot tell it."""
+    """Whether authentication is, or may be, on: over plaintext the operator could not log in."""
     return _declares_names(seen) or (seen.auth is not None and seen.auth.enabled)
 
 
@@ -184,10 +186,8 @@ def _declares_names(seen: Observation) -> bool:
 
 
 def _may_need_names(seen: Observation) -> bool:
-    """Whether nobody has told yet, and all clients have TLS still: the first turn waits for that.
-
-    Half-way pods may fail for want of TLS, and there is no waiting for members to tell.
-    """
+    """Whether it is unknown if authentication is on, and TLS for clients is still complete: the
+    first step back waits for etcd's answer. Later steps do not, as pods may be failing halfway."""
     return seen.auth is None and seen.cluster.links.client.level is Level.TLS
 
 
@@ -196,8 +196,8 @@ def _levels(seen: Observation) -> list[Levels]:
 
 
 def _is_found_by(seen: Observation, scheme: str) -> bool:
-    """Whether every member has a URL of this scheme. Without a list the claims tell: they are
-    recorded as of one scheme before the URLs of the other are taken away."""
+    """Whether every member has a peer URL of this scheme. Without a member list the claims tell:
+    they are recorded with one scheme before the URLs of the other are removed."""
     if seen.etcd is not None:
         return all(scheme in links.schemes_of(member) for member in seen.etcd.members)
     held = (seen.claim(ordinal) for ordinal in range(seen.replicas))
@@ -205,27 +205,28 @@ def _is_found_by(seen: Observation, scheme: str) -> bool:
     return bool(known) and all(one is not None and one.peer_scheme == scheme for one in known)
 
 
-def _turn(seen: Observation, following: Links) -> Step | None:
+def _write(seen: Observation, following: Links) -> Step | None:
+    """Writes these links into the record."""
     has = seen.cluster.links
     if following == has:
         return None
     said = []
     if following.peer != has.peer:
-        said.append(_PEER_TURNS[following.peer.level, following.peer.level > has.peer.level])
+        said.append(_PEER_WORDS[following.peer.level, following.peer.level > has.peer.level])
     if following.client != has.client:
-        said.append(_CLIENT_TURNS[following.client.level])
+        said.append(_CLIENT_WORDS[following.client.level])
     record = replace(recorded(seen), links=following)
     return WriteBootstrap.of(seen, record, "; ".join(said), final=True)
 
 
-_PEER_TURNS: Final = {
+_PEER_WORDS: Final = {
     (Level.BETWEEN, True): "members get certificates for each other; until all have them they "
     "listen in plaintext",
     (Level.TLS, True): "members listen for each other with TLS from now on",
     (Level.BETWEEN, False): "members listen for each other in plaintext from now on",
     (Level.PLAINTEXT, False): "members need no certificates for each other any more",
 }
-_CLIENT_TURNS: Final = {
+_CLIENT_WORDS: Final = {
     Level.BETWEEN: "clients are served with TLS and in plaintext from now on",
     Level.TLS: "clients are served with TLS alone from now on",
     Level.PLAINTEXT: "clients are served in plaintext alone from now on",
@@ -233,30 +234,30 @@ _CLIENT_TURNS: Final = {
 
 
 def _schemes_wanted(seen: Observation) -> frozenset[str]:
-    """Of what pods listen with, and what they would if they were restarted; once all have what it
-    takes, also of what they are to listen with next."""
+    """The schemes that peer URLs need: those that pods listen with now and after a restart, and,
+    once all pods have certificates, the one that they will listen with next."""
     has, asked, pods = seen.cluster.links.peer, links.wished(seen.cluster).peer, _levels(seen)
     used = {seen.cluster.links.levels.peer_scheme, *(one.peer_scheme for one in pods)}
-    able = has.is_encrypted and all(one.peer > Level.PLAINTEXT for one in pods)
-    if able and has.towards(asked) is not None:
+    have_certificates = has.is_encrypted and all(one.peer > Level.PLAINTEXT for one in pods)
+    if have_certificates and has.towards(asked) is not None:
         used.add("https" if asked.is_encrypted else "http")
     return frozenset(used)
 
 
-def _goes_by(seat: Seat, schemes: frozenset[str]) -> bool:
+def _has_schemes(seat: Seat, schemes: frozenset[str]) -> bool:
     return seat.member is None or links.schemes_of(seat.member) == schemes
 
 
 def _record_of_claims(seen: Observation, schemes: frozenset[str]) -> Step | None:
-    """Before the last URL of the other scheme goes: with all other records lost, the claims are
-    what pods are made anew by."""
+    """Records the scheme on the claims before the last URL of the other scheme is removed. If all
+    other records are lost, pods are recreated from the claims."""
     for seat in roster.voters(seen):
         held = seat.claim.own_record if seat.claim and not seat.claim.deleting else None
         if held is None or seat.claim is None or len(schemes) > 1 or not _is_of(seat, held):
             continue
         scheme = next(iter(schemes))
         if held.peer_scheme != scheme:
-            words = f"claim {seat.claim.name} is recorded as of a member that is found by {scheme}"
+            words = f"claim {seat.claim.name} is recorded with peer URLs of scheme {scheme}"
             return RecordMember.of(seat.claim, replace(held, peer_scheme=scheme), words)
     return None
 
@@ -269,7 +270,7 @@ def _update(seen: Observation, seat: Seat, schemes: frozenset[str]) -> Step | No
     if seat.member is None:
         return None
     member, urls = seat.member.member_id, links.with_schemes(seat.member.peer_urls, schemes)
-    words = f"{seat.name} is to be found by {' and '.join(sorted(schemes))}"
+    words = f"{seat.name} gets peer URLs of scheme {' and '.join(sorted(schemes))}"
     return changes.ask(seen, lambda asked: MemberUpdate(asked, member, tuple(sorted(urls)), words))
 
 

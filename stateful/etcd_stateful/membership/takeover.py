@@ -1,4 +1,4 @@
-"""A cluster whose place is taken by its successor: the records before and after."""
+"""The records of a cluster that a restore in place replaces with its successor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from etcd_stateful.records.successor import Successor
 
 
 def to_be(record: Bootstrap, taking: Successor) -> Bootstrap:
-    """The record of the successor as its first volume is filled: with one first member."""
+    """The record that the restore Job fills the first volume for: one first member, the new
+    epoch."""
     first = FirstMember(taking.name, taking.peer_url, taking.member_id)
     return replace(
         record,
@@ -23,7 +24,7 @@ def to_be(record: Bootstrap, taking: Successor) -> Bootstrap:
 
 
 def taken_over(record: Bootstrap, taking: Successor) -> Bootstrap:
-    """From here on every volume but the successor's is of an epoch and a cluster that are over.
+    """The record after the takeover: volumes of the old epoch and cluster may not run any more.
 
     The ledger stays: no member gets two tickets.
     """
@@ -41,7 +42,7 @@ def taken_over(record: Bootstrap, taking: Successor) -> Bootstrap:
 
 
 def member_record(record: Bootstrap, taking: Successor, claim_uid: str) -> MemberRecord:
-    """Of the claim that the successor begins with."""
+    """The member record for the claim of the successor's first member."""
     return MemberRecord(
         cluster_uid=record.cluster_uid,
         claim_uid=claim_uid,

@@ -1,10 +1,9 @@
-"""Start tickets: one for each member ID, to the one run of `start` that the ledger names (I3).
+"""Start tickets: one for each member ID, for the one run of `start` that the ledger names (I3).
 
     ledger (WriteBootstrap) -> the member's claim (RecordMember) -> the pod (PushTicket)
 
-`new` tickets exist only for ordinals of the bootstrap record that never had one, and only until the
-latch (I4). An operator that dies between two of these writes is replaced by one that goes on with
-the next.
+A `new` ticket is only for a first member that never had one, and only until the latch (I4). If the
+operator dies between two of these writes, its successor continues with the next one.
 """
 
 from __future__ import annotations
@@ -23,47 +22,48 @@ from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.start.ticket import ClusterState, Finding, Ticket
 
 GATHERING_SECONDS: Final = 10.0
-"""How long first tickets wait for the slowest pod. Members that start together resolve each other's
-names at the first try; a name that is asked for too early is denied for as long as DNS caches."""
+"""How long the first tickets wait for the slowest pod. Members that start together resolve each
+other's names at once; a name that is looked up too early stays unknown for as long as DNS caches
+the negative answer."""
 
 
 def hand_out(seen: Observation) -> Step | None:
     """The next write that brings a waiting pod nearer to its ticket."""
     waiting = [pod for pod in seen.pods if pod.finding and not is_of_before(seen, pod)]
-    if not waiting or (not is_latched(seen) and _gathering(seen)):
+    if not waiting or (not is_latched(seen) and _awaits_first_pods(seen)):
         return None
     if fresh := {member: run for pod in waiting for member, run in _entitled(seen, pod)}:
         names = ", ".join(pod.name for pod in waiting if _entitled(seen, pod))
-        reason = f"tickets are due to {names}"
+        reason = f"start tickets are entered in the ledger for {names}"
         kept = ledger.kept(seen)
         forgets = kept != recorded(seen)
         return WriteBootstrap.of(seen, records.issue(kept, fresh), reason, final=forgets)
     steps = [step for pod in waiting if (step := _ticket(seen, pod))]
-    # Every claim first: once etcd runs in one pod, each pass waits for what it has to say.
+    # All claims first: once etcd runs in one pod, every pass takes longer, as it queries that etcd.
     return min(steps, key=lambda step: isinstance(step, PushTicket), default=None)
 
 
 def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
-    """The member whose ticket this run may have, if that member never had one; else nothing."""
+    """The pod's member ID and this run of `start`, if the member never had a ticket; else empty."""
     member_id = _member_of(seen, pod)
     if not member_id or not pod.waits_empty or pod.answer is None or not _recordable(seen, pod):
         return []
-    if recorded(seen).challenge(member_id) is not None or _was_given(seen, pod):
+    if recorded(seen).challenge(member_id) is not None or _had_lost_ticket(seen, pod):
         return []
     first = recorded(seen).member(pod.name)
-    if first and first.member_id == member_id and not _is_as_meant(seen, pod):
+    if first and first.member_id == member_id and not _matches_attempt(seen, pod):
         return []
     return [(member_id, pod.answer.challenge)]
 
 
-def _is_as_meant(seen: Observation, pod: Pod) -> bool:
-    """Whether the pod has the version and the links of its attempt. One that has not is made again
-    (`roll`): an attempt may be followed by another while pods wait."""
+def _matches_attempt(seen: Observation, pod: Pod) -> bool:
+    """Whether the pod has the version and the links of the present attempt, which may have begun
+    while the pod was waiting. Otherwise `roll` recreates the pod."""
     return pod.spec_hash == as_running(seen).template_hash
 
 
 def _member_of(seen: Observation, pod: Pod) -> int:
-    """The member that the pod should be: of the record before the latch, of the list after it."""
+    """The ID of the pod's member: from the record before the latch, from the list after it."""
     if not is_latched(seen):
         first = recorded(seen).member(pod.name)
         return first.member_id if first else 0
@@ -71,24 +71,26 @@ def _member_of(seen: Observation, pod: Pod) -> int:
     return member.member_id if member else 0
 
 
-def _was_given(seen: Observation, pod: Pod) -> bool:
-    """A ticket that the ledger does not know of, as the ledger itself was lost."""
+def _had_lost_ticket(seen: Observation, pod: Pod) -> bool:
+    """Whether the member may have had a ticket that is missing from the ledger, because the Secret
+    was lost and rebuilt."""
     member = roster.at(seen, pod.ordinal) if is_latched(seen) else None
     return bool(member and not roster.never_ticketed(seen, member, _member_record(seen, pod)))
 
 
 def _recordable(seen: Observation, pod: Pod) -> bool:
-    """Whether there is something to write the member record on."""
+    """Whether there is a claim or pod that the member record can be written on."""
     if not seen.cluster.durable:
         return True
     claim = seen.claim(pod.ordinal)
     return claim is not None and not claim.deleting and not claim.damage
 
 
-def _gathering(seen: Observation) -> bool:
-    """Whether first tickets should still wait for pods that are on their way.
+def _awaits_first_pods(seen: Observation) -> bool:
+    """Whether the first tickets should wait for pods that have yet to start.
 
-    Not once one is in the ledger: whoever took its ticket answers no more, and is not missing.
+    Not once a ticket is in the ledger: a pod that took its ticket no longer answers, and it would
+    look like a missing one.
     """
     record = recorded(seen)
     if any(record.challenge(first.member_id) is not None for first in record.members):
@@ -124,7 +126,7 @@ def _ticket_for_empty(seen: Observation, pod: Pod, challenge: str) -> Step | Non
     if not member_id or bootstrap.challenge(member_id) != challenge or not _recordable(seen, pod):
         return None
     state: ClusterState = "existing" if bootstrap.latched else "new"
-    initial = _initial_now(seen) if bootstrap.latched else bootstrap.initial_cluster
+    initial = _listed_cluster(seen) if bootstrap.latched else bootstrap.initial_cluster
     return _record_then_push(
         seen,
         pod,
@@ -135,8 +137,9 @@ def _ticket_for_empty(seen: Observation, pod: Pod, challenge: str) -> Step | Non
     )
 
 
-def _initial_now(seen: Observation) -> str:
-    """The member list in etcd's form; one that was added and has not started has no name yet."""
+def _listed_cluster(seen: Observation) -> str:
+    """The member list as `initial-cluster`. A member that has not started has no name on the list,
+    so it gets the name of its pod."""
     return ",".join(
         f"{member.name or _name_of(seen, member)}={url}"
         for member in (seen.etcd.members if seen.etcd else ())
@@ -194,7 +197,8 @@ def _record_step(seen: Observation, pod: Pod, record: MemberRecord) -> Step | No
 
 
 def may_adopt(seen: Observation, pod: Pod, finding: Finding) -> bool:
-    """The human named that cluster, it is the latched one, and the claim agrees with the log."""
+    """Whether `spec.retainedClaims.adopt` names the cluster that the data belongs to, that is the
+    latched one, and the claim's record agrees with the log."""
     held = _member_record(seen, pod)
     return bool(
         finding.found == "foreign-data"

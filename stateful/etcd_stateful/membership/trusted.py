@@ -1,8 +1,8 @@
-"""Whom members that run were started to trust: etcd reads that once, and its certificate anew for
-each handshake.
+"""Which authorities running members trust.
 
-So a certificate that comes into its Secret is shown within a minute, and nothing may come there
-that is signed by an authority which one of them does not trust: they would lose each other.
+etcd reads its trusted CAs only at start, but reloads its certificate for each handshake. So a new
+certificate in the Secret is in use within a minute or two. It must not be signed by an authority
+that some running member does not trust, or members could no longer connect to each other.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from etcd_stateful.observed.pods import Pod
 
 
 def running(seen: Observation, link: LinkName) -> list[Pod]:
-    """Those whose etcd runs with certificates of the link; and those where it is yet to start, with
-    what they have mounted, if it can, and if they are not of a beginning that was edited since."""
+    """Pods whose etcd runs with TLS on this link.
+
+    Also pods in which it has yet to start, if their certificate is usable: they have mounted it.
+    But not if their template has other links than the cluster, because the spec was edited before
+    it formed.
+    """
     found = mounted(seen, link)
     template = links.rendered(seen.stateful_set) if seen.stateful_set else None
     can_start = bool(found and not found.problem and template in (None, seen.cluster.links))
@@ -33,7 +37,7 @@ def running(seen: Observation, link: LinkName) -> list[Pod]:
 
 
 def mounted(seen: Observation, link: LinkName) -> Certificate | None:
-    """What is in the Secret that pods mount."""
+    """The certificate in the Secret that pods mount."""
     if link == "peer":
         return find(seen, needs.peer_secret(seen.cluster), "peer")
     return find(seen, needs.server_secret(seen.cluster), "server")
@@ -42,21 +46,21 @@ def mounted(seen: Observation, link: LinkName) -> Certificate | None:
 def by_all(
     seen: Observation, link: LinkName, authority: str, sets: Iterable[Iterable[str]]
 ) -> bool:
-    """Whether all members that run trust this authority, as far as can be known; nobody runs that
-    does not.
+    """Whether no running member is known to distrust this authority.
 
     Args:
-        sets: of authorities that may be what a pod's trust is the name of.
+        sets: sets of authorities, to find the one whose digest is in a pod's trust.
     """
     found = mounted(seen, link)
     known = [frozenset(one) for one in sets if one]
     by_name = {trust_of(one): one for one in (*known, frozenset({authority}))}
     template = by_name.get(rendered(seen).of(link), frozenset())
-    # Without a pin or a note it is what the Secret held when the pod was started, if that stays so.
+    # Without a digest in the file name or on the pod, the bundle is what the Secret held when the
+    # pod started, as far as is known.
     unpinned = frozenset(found.trusts) if found and found.trusts else None
     for pod in running(seen, link):
         name = pod.trust.of(link) or pod.noted_trust.of(link)
-        # One that was made from the template of before shares with this one whoever signs.
+        # An unknown digest is of the previous template, which also has the authority that signs.
         trusts = by_name.get(name, template) if name else unpinned
         if trusts is not None and authority not in trusts:
             return False
@@ -64,8 +68,8 @@ def by_all(
 
 
 def may_sign(seen: Observation, above: Need, authority: Certificate) -> bool:
-    """Whether members would take what this managed authority signs, and go on to take what they
-    show each other until that has come to all of them."""
+    """Whether running members would accept what this managed authority signs, and also the present
+    certificates, until all members have the new ones."""
     link = link_of(seen, above)
     signed = [one for one in managed(seen.cluster) if one.signed_by == above.secret]
     leaves = [found for one in signed if (found := find(seen, one.secret, one.role))]

@@ -1,1 +1,1 @@
-"""What is seen of a cluster, as values: objects of Kubernetes, members of etcd, certificates."""
+"""Observed state as plain values: Kubernetes objects, etcd members, certificates."""

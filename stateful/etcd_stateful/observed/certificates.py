@@ -10,8 +10,8 @@ from typing import Literal
 from etcd_stateful.observed.objects import Foreign, Live
 
 Stage = Literal["", "overlap", "swapped"]
-"""`overlap`: there is a successor, which signs nothing yet. `swapped`: it has taken over, and what
-the one before has signed is still good."""
+"""`overlap`: there is a successor, which signs nothing yet. `swapped`: the successor signs, and
+certificates of the old authority are still trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,57 +20,57 @@ class Certificate:
 
     resource_version: str
     problem: str = ""
-    """Which key of the Secret is wrong, and how; empty for one that is as needed."""
+    """Which key of the Secret is wrong, and how; empty if the certificate is usable."""
     begins: float = 0.0
     ends: float = 0.0
-    """Seconds since 1970. With whoever has signed it, if that ends earlier."""
+    """Validity, in seconds since 1970. It ends with that of the signing authority, if earlier."""
     until: str = ""
-    """`ends`, for people: RFC 3339."""
+    """`ends` as RFC 3339."""
     turns: float = inf
-    """When time alone changes `problem`: one of its files begins or ceases to be good."""
+    """When `problem` changes by the passage of time: a certificate becomes valid or expires."""
     authority: str = ""
-    """Digest of the certificate of whoever signed it."""
+    """Digest of the certificate of the authority that signed it."""
     subject: str = ""
-    """Its common name, which etcd takes for the name of a user once authentication is on."""
+    """Its common name, which etcd takes as the user name while authentication is on."""
     trusts: tuple[str, ...] = ()
-    """Digests of the authorities beside it. Of an authority: of those that should be beside each
+    """Digests of the authorities beside it. For an authority: of those that should be beside each
     certificate that it has signed."""
     pinned: str = ""
-    """The trust that its Secret has a file of its own for, if that is in force."""
+    """The digest of `trusts`, if the Secret has a bundle file that is named after it."""
     leaf: str = ""
     """Digest of the certificate itself."""
     written: float = 0.0
-    """When the operator wrote it into its Secret, where another issued it; 0 where none says so."""
+    """When the operator copied an issuer's certificate into the Secret; 0 if it did not."""
     stage: Stage = ""
-    """Of an authority: how far its rotation is."""
+    """For an authority: how far its rotation is."""
     generation: int = 1
-    """Of an authority: its number, from 1 on."""
+    """For an authority: its number, starting at 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """What was asked of cert-manager, and what has come of it."""
+    """A Certificate of cert-manager, and what was issued for it."""
 
     certificate: Live | None = None
     found: Certificate | None = None
-    """In the Secret that cert-manager writes."""
+    """The certificate in the Secret that cert-manager writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Those that the cluster's links need and that are there."""
+    """The certificates that the cluster's links need, as far as they exist."""
 
     now: float
-    """The time they were looked at; seconds since 1970."""
+    """When they were read, in seconds since 1970."""
 
     secrets: Mapping[str, Mapping[str, Certificate]] = field(default_factory=dict)
-    """By the Secret's name and by what it is for: a user may serve both links from one Secret."""
+    """By Secret and by role: a user may provide one Secret for both links."""
 
     taken: tuple[Foreign, ...] = ()
-    """Another owner's Secrets under names that are needed for the TLS that the spec asks for."""
+    """Secrets of other owners that have names which the requested TLS needs."""
 
     issued: Mapping[str, Issued] = field(default_factory=dict)
-    """By the name that the Certificate and its Secret have."""
+    """By the name of the Certificate, which is also that of its Secret."""
 
     why_not_asked: str = ""
-    """Why Certificates of cert-manager cannot be asked for, where any are needed."""
+    """Why Certificates cannot be created, if any are needed: for instance no cert-manager."""

@@ -1,4 +1,4 @@
-"""What etcd says: the member list, the status of each member, alarms."""
+"""What etcd reports: the member list, the status of each member, alarms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One line of the member list."""
+    """One entry of the member list."""
 
     member_id: int
     name: str
@@ -18,7 +18,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """What one member says of itself."""
+    """One member's answer to a status request."""
 
     member_id: int
     cluster_id: int
@@ -30,18 +30,18 @@ class MemberStatus:
     db_size: int
     errors: tuple[str, ...] = ()
     db_size_in_use: int = 0
-    """Bytes of `db_size` that hold something: the file keeps the rest. 0 where it does not say."""
+    """The bytes of `db_size` that are not free pages; 0 if unknown."""
     storage_version: str = ""
-    """Minor of the format of its data, `3.6`; from etcd 3.6 on."""
+    """The minor of its data format, such as `3.6`; reported from etcd 3.6 on."""
     revision: int = 0
-    """Of its data, as far as it has applied it; 0 where it does not say."""
+    """The revision that it has applied; 0 if unknown."""
     downgrade_target: str = ""
-    """Minor that etcd's downgrade API has been told to go down to; empty while it is off."""
+    """The target minor of an enabled downgrade; empty if none is enabled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """An alarm that is raised; etcd may blame the wrong member for CORRUPT."""
+    """An alarm that is raised. For CORRUPT, etcd may name the wrong member."""
 
     kind: Literal["NOSPACE", "CORRUPT"]
     member_id: int
@@ -49,7 +49,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class EtcdView:
-    """The linearizable member list, with the cluster ID that its reply carried."""
+    """The linearizable member list, and the cluster ID in the header of its response."""
 
     cluster_id: int
     members: tuple[Member, ...]

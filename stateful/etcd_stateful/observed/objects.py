@@ -1,4 +1,4 @@
-"""The other objects of a cluster: its Secret, claims and Jobs, and those of other owners."""
+"""Observed objects other than pods: the Secret, claims and Jobs, and objects of other owners."""
 
 from __future__ import annotations
 
@@ -15,63 +15,65 @@ Live = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The Secret with the tickets' key; without the key, which only the shell holds."""
+    """The Secret with the ticket key and the bootstrap record. Only the shell has the key
+    itself."""
 
     resource_version: str
     bootstrap: Bootstrap | None
     damage: str = ""
-    """Why it cannot be used, in words; empty for a sound one."""
+    """Why the record cannot be used; empty if it can."""
     newer: bool = False
-    """It is damaged for this operator alone: a newer one wrote it."""
+    """The record is unusable only because a newer operator wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim that carries the name of one of the cluster's ordinals."""
+    """A claim with the name of one of the cluster's ordinals."""
 
     ordinal: int
     name: str
     uid: str
     resource_version: str
     cluster_uid: str
-    """UID of the EtcdCluster it was made for or recorded by; empty where nothing says so."""
+    """UID of the EtcdCluster that it was created for or recorded by; empty if unknown."""
     record: MemberRecord | None
     damage: str = ""
-    """Why its record cannot be read, in words."""
+    """Why its record cannot be read; empty if it can."""
     deleting: bool = False
     phase: str = "Bound"
     labelled: bool = True
     requested: str = ""
-    """The size that it asks for: a quantity such as `8Gi`, as the two below."""
+    """The requested size, a quantity such as `8Gi`."""
     capacity: str = ""
-    """The size that its volume has."""
+    """The size of its volume, a quantity."""
     raised: str = ""
-    """The size that the operator had it ask for last; empty where it never did."""
+    """The size that the operator last requested, a quantity; empty if it never did."""
     fixed: str = ""
-    """Why it cannot ask for another, in the API server's words. Looked for only where it should."""
+    """Why the requested size cannot be changed, in the API server's words. Only tried when it has
+    to be changed."""
 
     @property
     def own_record(self) -> MemberRecord | None:
-        """Its record, where it was written for this very claim: not restored, cloned or damaged."""
+        """Its record, if it was written for this very claim: not restored, cloned or damaged."""
         own = self.record and not self.damage and self.record.claim_uid == self.uid
         return self.record if own else None
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """An object that has a name we need and another owner."""
+    """An object of another owner that has a name which the cluster needs."""
 
     kind: str
     name: str
     owner: str
-    """Who owns it, in words."""
+    """Its owner, for messages."""
     passing: bool = False
-    """It is being deleted, or its owner was a cluster of this name that is gone."""
+    """It will go away: it is being deleted, or its owner was a deleted cluster of this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The Job of a recovery or a restore; else asked for only if there is a pod of one."""
+    """The Job of a recovery or a restore. Outside of those it is read only if it has a pod."""
 
     name: str
     uid: str
@@ -79,16 +81,16 @@ class Job:
     survivor: str
     epoch: int
     spec_hash: str
-    """As of the pods: another one means that the spec was edited since."""
+    """As for pods: if it differs from the present hash, the spec was edited since."""
     state: Literal["running", "complete", "failed"]
     deleting: bool = False
     stranger: str = ""
-    """Who owns it, in words, where it is not this cluster's."""
+    """Its owner, for messages, if that is not this cluster."""
     trouble: str = ""
-    """What its pod waits for or failed at, in words."""
+    """What its pod waits for or why it failed; empty if nothing is wrong."""
     unpullable: bool = False
-    """The operator's image that it was made with cannot be had, and the operator has another."""
+    """Its operator image cannot be pulled, and the operator runs another by now."""
     claim_uid: str = ""
-    """Of the claim that a restore's Job was made to fill."""
+    """UID of the claim that a restore Job was created to fill."""
     etcd_started: bool = False
-    """In one of its pods, or nobody can tell any more that it has not."""
+    """etcd has started in one of its pods, or this cannot be ruled out any more."""

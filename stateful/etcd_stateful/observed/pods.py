@@ -1,4 +1,4 @@
-"""Pods of a cluster's StatefulSet, and what `start` answers in those that are still in it."""
+"""Pods of a cluster's StatefulSet, and the answers of `start` in those where it still runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etcd_stateful.start.ticket import Finding
 
 @dataclass(frozen=True, slots=True)
 class StartAnswer:
-    """What `start` in a pod answered, authenticated, for a pod that is still in `start`."""
+    """The authenticated answer of `start` in a pod where it still runs."""
 
     challenge: str
     finding: Finding
@@ -20,7 +20,7 @@ class StartAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that the cluster's StatefulSet made."""
+    """A pod that the cluster's StatefulSet created."""
 
     ordinal: int
     name: str
@@ -30,80 +30,83 @@ class Pod:
     deleting: bool
     ready: bool
     in_start: bool
-    """The init container `start` runs right now: the volume waits for a ticket."""
+    """The init container `start` runs now, and waits for a ticket."""
     etcd_started: bool
     trouble: str = ""
-    """What it waits for or fails at, in words; empty while all is as expected."""
+    """What it waits for or why it fails; empty if nothing is wrong."""
     answer: StartAnswer | None = None
     record: MemberRecord | None = None
-    """With an emptyDir the pod's own annotations play the claim's part."""
+    """The member record in the pod's annotations, used instead of the claim's with an emptyDir."""
     revision: str = ""
-    """Of the StatefulSet's template that it was made from."""
+    """The StatefulSet revision (`controller-revision-hash`) that it was created from."""
     age: float = 0.0
-    """Seconds since the API server made it, at the time of this observation."""
+    """Seconds since its creation, at the time of this observation."""
     spec_hash: str = ""
     """`EtcdCluster.template_hash` of the spec that its template was rendered from."""
     image: str = ""
-    """Of its etcd container."""
+    """The image of its etcd container."""
     image_missing: bool = False
-    """That one cannot be had, from anywhere."""
+    """The etcd image cannot be pulled, and the node does not have it."""
     start_missing: bool = False
-    """The operator's image, which `start` is run of, cannot be had from anywhere."""
+    """The operator image, which `start` runs from, cannot be pulled, and the node does not have
+    it."""
     crashing: bool = False
     """Its etcd container keeps failing, and does not run now."""
     tried_again: bool = False
-    """etcd kept failing in it, and runs once more: it may come up this time, or fail as before.
-    `trouble` and `damage` still say what they said, for people; nothing is decided by them."""
+    """etcd kept failing and was just restarted: it may come up this time, or fail as before.
+    `trouble` and `damage` still describe the last failure, for messages; nothing is decided by
+    them."""
     damage: str = ""
-    """etcd's own last words when it refuses to start on damaged data, again and again."""
+    """etcd's last log line, if it repeatedly refuses to start on damaged data."""
     node_gone: bool = False
-    """No node there is may use the claim's volume: the node that it lies on was removed."""
+    """No existing node can use the claim's volume: the volume's node was removed."""
     ran_as: int = 0
-    """The member whose data `start` let run in this pod, by its own word; 0 where it said none."""
+    """The member whose data `start` let etcd run on in this pod; 0 if `start` reported none."""
     has_data: bool = False
-    """By the word of its `start` there was data on the volume before etcd ran in this pod."""
+    """`start` reported data on the volume before etcd ran in this pod."""
     overdue: bool = False
-    """It was deleted, and nobody confirms that it has stopped."""
+    """It was deleted, but its node does not confirm that it has stopped."""
     trust: Trust = AS_MADE
-    """The authorities that its etcd was started to trust, by what the pod mounts."""
+    """The authorities that its etcd trusts, by the bundle that the pod mounts."""
     noted_trust: Trust = AS_MADE
-    """The same by the operator's own note on the pod, for links where the mounts do not say."""
+    """The same by the operator's own note on the pod, for links whose mounted bundle has no name."""
     labelled: str = ""
-    """The member's ID on its label."""
+    """The member ID in its label."""
     epoch: int | None = None
-    """That its `start` looks for; None where it does not say."""
+    """The epoch that its `start` expects; None if unknown."""
     levels: Levels | None = None
-    """How it was started to talk to members and clients; None where it is as the record says."""
-    quota: int = 0  # in bytes, that its etcd was started with; 0 where it does not say
+    """The levels of TLS that it was started with; None if unknown: then those on record count."""
+    quota: int = 0  # in bytes, that its etcd was started with; 0 if unknown
 
     @property
     def finding(self) -> Finding | None:
-        """What `start` found on the volume, while it waits in this pod; None at any other time."""
+        """What `start` found on the volume; None if `start` is not waiting in this pod."""
         if self.deleting or not self.in_start or self.answer is None:
             return None
         return self.answer.finding
 
     @property
     def waits_empty(self) -> bool:
-        """`start` says, authenticated, that there is no data on the volume."""
+        """`start` waits in the pod and says, authenticated, that the volume has no data."""
         return self.finding is not None and self.finding.found == "no-data"
 
     @property
     def runs_etcd(self) -> bool:
-        """Its etcd container has started, and `start` does not wait in it again."""
+        """Its etcd container has started, and `start` is not running again."""
         return self.etcd_started and not self.in_start
 
     @property
     def takes_traffic(self) -> bool:
-        """Ready, and not being deleted: the client Service leads to it."""
+        """Ready and not being deleted, so the client Service sends traffic to it."""
         return self.ready and not self.deleting
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it is in trouble now, and not only until a moment ago."""
+        """Whether it is in trouble, and etcd was not just restarted."""
         return bool(self.trouble) and not self.tried_again
 
     @property
     def made_for(self) -> versions.Version | None:
-        """The version that it was made to run, whatever admission made of its image."""
+        """The version that it was created for, even if an admission webhook has changed its
+        image."""
         return versions.made_for(self.spec_hash, self.image)

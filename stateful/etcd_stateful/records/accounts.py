@@ -1,4 +1,4 @@
-"""What was made inside etcd for `spec.auth`, as the bootstrap record has it."""
+"""The etcd users and roles created for `spec.auth`, as noted in the bootstrap record."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """Written down before it is made. Of what the spec names no more, only this is removed."""
+    """The users and roles that the operator created, noted before they are created. When the spec
+    no longer names something in etcd, it is deleted only if it is noted here."""
 
     users: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     on: bool = False
-    """Authentication was seen turned on as declared: if it is off, somebody else did that."""
+    """Authentication was seen on, as declared. If it is off later, somebody else turned it off."""
 
 
 NO_ACCOUNTS: Final = Accounts()
@@ -33,7 +34,8 @@ def from_json(raw: Mapping[str, Any]) -> Accounts:
 
 
 def _names(value: object) -> list[str]:
-    """Anything else must not read as names: what is named may be removed."""
+    """The names in a list of strings. Anything else is refused, because what is named here may be
+    deleted."""
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise TypeError(f"{value!r:.60} is no list of names")
     return value

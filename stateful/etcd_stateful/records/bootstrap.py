@@ -1,6 +1,6 @@
-"""The bootstrap record: how a cluster was meant to begin, and what has become of it.
+"""The bootstrap record: how a cluster was meant to begin, and what has happened to it since.
 
-How it changes is here as well: each function makes the record that follows another.
+The functions are its transitions: each returns the record that follows another.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from etcd_stateful.records.accounts import NO_ACCOUNTS, Accounts
 from etcd_stateful.records.successor import Successor
 
 FIRST_EPOCH: Final = 1
-"""Restore and recovery raise the epoch, which fences every volume of the one before."""
+"""A restore or a recovery raises the epoch. Volumes of an earlier epoch may not run any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstMember:
-    """One line of the initial cluster."""
+    """One entry of etcd's `initial-cluster`."""
 
     name: str
     peer_url: str
@@ -31,9 +31,11 @@ class FirstMember:
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """How the cluster begins. `latched` is set once a linearizable answer has carried this ID.
+    """The bootstrap record.
 
-    `issued` is the ledger of tickets: member ID and challenge, written before the ticket goes out.
+    `latched` is set once a linearizable answer has proven that the cluster formed with this cluster
+    ID. `issued` is the ticket ledger: member IDs with the challenge of the run of `start` that gets
+    the ticket, written before the ticket is handed out.
     """
 
     cluster_uid: str
@@ -44,48 +46,47 @@ class Bootstrap:
     latched: bool = False
     issued: tuple[tuple[int, str], ...] = ()
     version: str = ""
-    """What its members run. Not on the StatefulSet alone: that may be deleted (I9)."""
+    """The version that the members run. Also here because the StatefulSet may be deleted (I9)."""
     oldest: str = ""
-    """The oldest minor whose entries the members' logs may still hold; empty where nobody knows."""
+    """The oldest minor that may have written entries in the members' logs; empty if unknown."""
 
     before: str = ""
-    """What they ran before, while a change of the version is under way."""
+    """The version that they ran before, while a version change is under way."""
     crossed: bool = False
-    """The data may be of a minor above `before` by now (see `going_back`)."""
+    """The data may already have the format of a minor above `before` (see `going_back`)."""
     untried: bool = False
-    """It was written for data that there was, and no quorum has answered with this version yet."""
+    """The record was rebuilt for existing data, and no quorum has answered with `version` yet."""
 
     size: int = 0
-    """How many ordinals there are, once that is not the number of first members (I5)."""
+    """The number of ordinals, once it is no longer the number of first members (I5)."""
 
     epoch: int = FIRST_EPOCH
     survivor: str = ""
-    """The member that a recovery of this epoch goes on with, until that recovery is over."""
+    """The survivor of this epoch's recovery, until that recovery is over."""
 
     restoring: bool = False
-    """The first volume is being filled from a backup; until it is, nothing may run."""
+    """The first volume is being filled from a backup. Until that is done, nothing may run."""
 
     chosen: Chosen | None = None
-    """The backup that it is filled from, where the spec says no more than an EtcdBackup's name."""
+    """Where the backup is stored, if the spec gives only the name of an EtcdBackup."""
 
     bump: int = 0
-    """What the revisions of the last restore were raised by; 0 where there was none."""
+    """How much the last restore raised the revisions; 0 if there was none."""
 
     successor: Successor | None = None
-    """What a restore in place is about to put in this cluster's place."""
+    """The cluster that a restore in place will replace this one with."""
 
     retired: tuple[int, ...] = ()
-    """Clusters whose place was taken, as long as their claims are kept: until this one serves."""
+    """IDs of replaced clusters whose claims are still kept: until this cluster serves."""
 
     restored_by: str = ""
-    """UID of the EtcdRestore by which this cluster took another's place."""
+    """UID of the EtcdRestore that replaced the previous cluster with this one."""
 
     declined: bool = False
-    """The `spec.recovery` there is came while a quorum answered. It has no effect, also later."""
+    """The present `spec.recovery` was set while a quorum answered, so it never takes effect."""
 
     links: Links = NO_TLS
-    """As chosen when the cluster began. A record that says nothing of them is of a time when there
-    was only plaintext."""
+    """The links that the cluster has now. A record without them is from before there was TLS."""
 
     accounts: Accounts = NO_ACCOUNTS
 
@@ -97,7 +98,8 @@ class Bootstrap:
         return next((member for member in self.members if member.name == name), None)
 
     def challenge(self, member_id: int) -> str | None:
-        """The challenge of the one run that may have this member's ticket; None if none has."""
+        """The challenge of the one run that may get this member's ticket; None if there is none
+        yet."""
         return next((run for member, run in self.issued if member == member_id), None)
 
 
@@ -110,8 +112,8 @@ def first_attempt(
 ) -> Bootstrap:
     """The record of an attempt to form a cluster of `peers` (member name to peer URL).
 
-    The token holds the custom resource's UID: deleted and created again under the same name is
-    another cluster to etcd.
+    The token contains the UID of the custom resource. If that is deleted and created again with the
+    same name, it is another cluster to etcd.
     """
     token = f"{cluster_uid}-{attempt}"
     members = tuple(
@@ -132,7 +134,7 @@ def first_attempt(
 def next_attempt(
     record: Bootstrap, peers: Mapping[str, str], version: str, links: Links
 ) -> Bootstrap:
-    """The attempt after one that never formed a cluster, as the spec says by then."""
+    """The next attempt, from the present spec, after one that never formed a cluster."""
     return first_attempt(record.cluster_uid, peers, version, record.attempt + 1, links)
 
 
@@ -145,7 +147,7 @@ def adopted(
     epoch: int = FIRST_EPOCH,
     links: Links = NO_TLS,
 ) -> Bootstrap:
-    """The record of a cluster that is there already: adopted, or its Secret was lost."""
+    """The record of an existing cluster, which is adopted or whose Secret was lost."""
     return Bootstrap(
         cluster_uid=cluster_uid,
         attempt=0,
@@ -161,47 +163,48 @@ def adopted(
 
 
 def latch(record: Bootstrap) -> Bootstrap:
-    """The record of a cluster that has formed; nothing ever takes it back (I4, I7)."""
+    """The record of a cluster that has formed. The latch is never undone (I4, I7)."""
     return replace(record, latched=True)
 
 
 def issue(record: Bootstrap, tickets: Mapping[int, str]) -> Bootstrap:
     """The record with these tickets in its ledger."""
     if clash := [member for member in tickets if record.challenge(member) is not None]:
-        raise ValueError(f"members {clash} had their ticket")
+        raise ValueError(f"members {clash} already had their ticket")
     return replace(record, issued=tuple(sorted((*record.issued, *tickets.items()))))
 
 
 def recovering(record: Bootstrap, survivor: str) -> Bootstrap:
-    """From here on every volume is of an epoch that is over, and must not run as it is."""
+    """The record with the next epoch: no volume may run until the Job has prepared the
+    survivor's."""
     return replace(record, epoch=record.epoch + 1, survivor=survivor)
 
 
 def recovered(record: Bootstrap, size: int) -> Bootstrap:
-    """The first members are no more, but for one. The ledger stays: no member gets two tickets."""
+    """The record after a recovery. The ledger stays: no member gets two tickets."""
     return replace(record, survivor="", members=(), size=size)
 
 
 def restoring(
     begun: Bootstrap, *, size: int, bump: int = BUMP, chosen: Chosen | None = None
 ) -> Bootstrap:
-    """How a cluster begins that is born from a backup: with one member, that others join.
+    """The record of a cluster that starts from a backup, with one member that others will join.
 
     Args:
-        begun: an attempt of that one member.
-        size: how many ordinals there are to be in the end.
-        bump: by how much the revisions of the backup are raised.
-        chosen: what the EtcdBackup had stored that the spec names.
+        begun: an attempt with that one member.
+        size: how many ordinals there will be.
+        bump: how much the revisions of the backup are raised.
+        chosen: where the backup of the EtcdBackup is stored that the spec names.
     """
     return replace(begun, restoring=True, size=size, chosen=chosen, bump=bump)
 
 
 def restored(record: Bootstrap, size: int) -> Bootstrap:
-    """From here on there is data, which no empty volume may ever take the place of."""
+    """The latched record after the restore: from now on an empty volume is a lost member."""
     filled = replace(record, restoring=False, chosen=None, latched=True)
     return replace(filled, members=(), size=size, bump=record.bump or BUMP)
 
 
 def decline(record: Bootstrap, *, declined: bool) -> Bootstrap:
-    """The record with or without a note that `spec.recovery` came while a quorum answered."""
+    """The record with or without the note that `spec.recovery` was set while a quorum answered."""
     return replace(record, declined=declined)

@@ -17,12 +17,12 @@ from etcd_stateful.records.errors import BadRecord, NewerRecord
 from etcd_stateful.untrusted import loads, truth, whole
 
 FORMAT: Final = 1
-"""Of the bootstrap record. Raised with every key that is added, also to what is nested in it: an
-older operator would pass over the key, and write the record again without it."""
+"""The format version of the record. It has to be raised with every key that is added, also in
+nested objects: an older operator would ignore the key, and write the record without it."""
 
 
 def dump_bootstrap(record: Bootstrap) -> str:
-    """JSON for the Secret; read back by `load_bootstrap`."""
+    """The record as JSON for the Secret; `load_bootstrap` reads it."""
     links = {} if record.links.are_plaintext else {"links": links_as_json(record.links)}
     return json.dumps(
         {
@@ -59,7 +59,7 @@ def dump_bootstrap(record: Bootstrap) -> str:
 
 
 def _replacement_as_json(record: Bootstrap) -> dict[str, object]:
-    """Of what most clusters never see, nothing."""
+    """Keys that most clusters never need; they are left out while they have no value."""
     said: dict[str, object] = {
         "bump": record.bump,
         "successor": successors.as_json(record.successor) if record.successor else None,
@@ -72,7 +72,7 @@ def _replacement_as_json(record: Bootstrap) -> dict[str, object]:
 
 
 def load_bootstrap(text: str) -> Bootstrap:
-    """Raises BadRecord."""
+    """The record from the Secret's JSON; raises BadRecord."""
     try:
         raw: dict[str, Any] = loads(text)
         _check_format(raw)
@@ -112,17 +112,17 @@ def load_bootstrap(text: str) -> Bootstrap:
 
 
 def _check_format(raw: Mapping[str, Any]) -> None:
-    """Before anything is made of the rest. The first records said nothing of a format."""
+    """Refuses a newer format before anything else is read. The first records had no format."""
     written = whole(raw["format"], 1) if "format" in raw else 1
     if written > FORMAT:
         raise NewerRecord(
-            f"the bootstrap record is of format {written}, as a newer operator has written it, "
-            f"and this one knows no more than format {FORMAT}"
+            f"a newer operator wrote the bootstrap record, in format {written}; this one reads "
+            f"formats up to {FORMAT}"
         )
 
 
 def _epoch(value: object) -> int:
-    """Anything else must not read as an epoch: it decides which volumes may run."""
+    """A valid epoch. Anything else is refused, because the epoch decides which volumes may run."""
     if type(value) is not int or value < FIRST_EPOCH:
         raise TypeError(f"{value!r:.60} is no epoch")
     return value

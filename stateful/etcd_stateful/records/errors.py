@@ -1,11 +1,11 @@
-"""Records that cannot be read."""
+"""Errors for records that cannot be read."""
 
 from __future__ import annotations
 
 
 class BadRecord(ValueError):
-    """A record that this version cannot read. The cluster is held rather than guessed at."""
+    """A record that this version cannot read. The operator holds instead of guessing."""
 
 
 class NewerRecord(BadRecord):
-    """One that a later version has written: sound, and not to be touched by this one."""
+    """A record that a newer operator wrote: it is intact, and this version must not change it."""

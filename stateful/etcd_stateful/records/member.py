@@ -1,4 +1,4 @@
-"""The member record: annotations on a claim, or with an emptyDir on the pod."""
+"""The member record: annotations on a claim, or on the pod if the data is in an emptyDir."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from etcd_stateful.records.errors import BadRecord
 
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
-    """Which member a claim's volume belongs to; written before the member's ticket goes out.
+    """Which member a claim's volume belongs to; written before the member gets its ticket.
 
-    `claim_uid` is the claim's own UID at that time: another one later means that the claim, with
-    its annotations, was restored or cloned.
+    `claim_uid` is the claim's own UID at that time. If the claim has another UID later, it was
+    restored or cloned together with its annotations.
     """
 
     cluster_uid: str
@@ -23,14 +23,15 @@ class MemberRecord:
     member_id: int
     cluster_id: int
     epoch: int = FIRST_EPOCH
-    """Of the marker on the volume: outlives the bootstrap record, which goes with its cluster."""
+    """The epoch in the marker on the volume. It is kept here too, because the bootstrap record is
+    deleted with its cluster, and claims are not."""
 
     peer_scheme: str = "http"
-    """Of the peer URL that the data knows the member by."""
+    """The scheme of the member's peer URL in etcd's data."""
 
 
 def member_annotations(record: MemberRecord) -> dict[str, str]:
-    """The record as annotations of a claim; read back by `load_member`."""
+    """The record as annotations; `load_member` reads them."""
     scheme = {naming.PEER_SCHEME: "https"} if record.peer_scheme == "https" else {}
     return {
         **scheme,
@@ -43,9 +44,9 @@ def member_annotations(record: MemberRecord) -> dict[str, str]:
 
 
 def load_member(annotations: Mapping[str, str]) -> MemberRecord | None:
-    """The record in a claim's annotations, None where no ticket was ever recorded.
+    """The record in annotations; None if there is none.
 
-    Raises BadRecord for half a record: someone has edited it.
+    Raises BadRecord for an incomplete record: somebody has edited it.
     """
     if not {naming.CLAIM_UID, naming.MEMBER_ID, naming.CLUSTER_ID} & annotations.keys():
         return None
@@ -75,7 +76,7 @@ def _scheme_in(text: str) -> str:
 
 
 def _said(annotations: Mapping[str, str], key: str) -> str:
-    """An empty UID would equal one that nobody has set."""
+    """The annotation's value. An empty UID is refused: it would equal a UID that is not set."""
     if not annotations[key]:
         raise ValueError(f"{key} is empty")
     return annotations[key]

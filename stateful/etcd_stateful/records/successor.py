@@ -1,7 +1,7 @@
-"""The cluster that a restore puts in the place of one that is there: written down before its first
-volume is made, and forgotten when it has taken that place or is called off.
+"""The successor: the cluster that a restore in place replaces the present one with.
 
-Its IDs are computed from its token, so they are known before any of its data is there.
+It is recorded before its first volume is created, until it has taken over or the restore is
+cancelled. Its IDs are computed from its token, so they are known before it has any data.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from etcd_stateful.untrusted import whole
 @dataclass(frozen=True, slots=True)
 class Successor:
     restore: str
-    """UID of the EtcdRestore that asks for it."""
+    """UID of the EtcdRestore that requests it."""
     store: Store
     backup: str
-    """Name of the EtcdBackup that had stored there when it was looked up; empty where the place
-    itself is named."""
+    """Name of the EtcdBackup that the store was looked up from; empty if the EtcdRestore names the
+    store itself."""
     name: str
-    """Of its first member: a pod at an ordinal that the cluster there does not use."""
+    """The name of its first member: a pod at an ordinal that the present cluster does not use."""
     peer_url: str
     member_id: int
     token: str
     cluster_id: int
     bump: int
-    """How much higher its revisions would begin if those of the backup were not known. On record
-    of the cluster that comes of it."""
+    """How much the revisions would have to be raised if the backup's own revision were unknown. It
+    goes into the successor's record."""
     raised_by: int
-    """How much higher they begin than the backup's end."""
+    """How much they are raised above the backup's."""
     claim: str = ""
-    """UID of the claim that holds all of it; empty until one does."""
+    """UID of the claim that has been filled; empty until then."""
 
     @property
     def ordinal(self) -> int:
         return int(self.name.rpartition("-")[2])
 
     def is_from(self, source: Source) -> bool:
-        """Whether it is what a spec, as it is by now, means."""
+        """Whether it comes from the source that the EtcdRestore's spec names now."""
         if isinstance(source, BackupRef):
             return source.name == self.backup
         return not self.backup and source == self.store
@@ -62,12 +62,12 @@ def successor(
     store: Store,
     backup: str = "",
 ) -> Successor:
-    """One whose IDs follow from the restore and the epoch.
+    """A successor, with IDs computed from the restore and the epoch.
 
     Args:
-        epoch: the one that it will begin.
+        epoch: the epoch that it will begin.
         first: name and peer URL of its first member.
-        raised_by: 0 where it is the whole of `bump`.
+        raised_by: 0 if it equals `bump`.
     """
     token, (name, url) = f"{cluster_uid}-{epoch}-{restore}", first
     member_id = identity.member_id([url], token)
@@ -78,30 +78,31 @@ def successor(
 
 
 def bump(live: int, last: int) -> int:
-    """How much higher revisions have to begin, so that no client sees one again.
+    """How much the revisions have to be raised, so that no client sees a revision twice.
 
-    Above all that was ever given out: what the running members say where one does, for the backup
-    may be much older. Otherwise a backup that is older than the last restore counts, too: all that
-    was ever bumped, twice, is more than what that one and its restore came to together.
+    They must be above all that were ever handed out. If a member answers, its revision tells how
+    far they went, because the backup may be much older. Otherwise the backup may even be older than
+    the last restore: then twice the last bump is more than that restore and all revisions before
+    it.
 
     Args:
-        live: the highest revision that a member speaks of; 0 where none does.
-        last: what the last restore was bumped by; 0 where there was none.
+        live: the highest revision that a member reports; 0 if none answers.
+        last: how much the last restore raised the revisions; 0 if there was none.
     """
     return (live or max(0, 2 * last - BUMP)) + BUMP
 
 
 def raised_by(live: int, last: int, revision: int) -> int:
-    """By how much of that a backup is raised: its own revisions count, or each restore of one of
-    the cluster itself would double them.
+    """How much the revisions are raised above the backup's: `bump` less the backup's own revision.
+    Otherwise each restore of the cluster's own backup would double the revisions.
 
-    Only where a member says that the cluster has come at least so far. Else the backup is of
-    another, or nobody knows what was reached.
+    The backup's revision is subtracted only if a member reports at least that revision. Otherwise
+    the backup is from another cluster, or it is unknown how far the revisions went.
 
     Args:
         live: as for `bump`.
         last: as for `bump`.
-        revision: of the backup, at least; 0 where that is not known.
+        revision: the backup's revision, or less; 0 if unknown.
     """
     return bump(live, last) - (revision if 0 < revision <= live else 0)
 

@@ -1,12 +1,11 @@
 """The conditions of an EtcdCluster, each computed by one pure function.
 
-True, False and why, in words. `Available` speaks of clients and is read off pods: a pod is Ready
-only while its etcd answers a linearizable read, so one Ready pod proves a quorum. Accepted,
-Available, Progressing and Degraded are always there, the others, as in coreos's status, only while
-they are true.
+`Available` is about clients and follows from the pods: a pod is Ready only while its etcd answers a
+linearizable read, so one Ready pod proves a quorum. Accepted, Available, Progressing and Degraded
+are always present; the others, as in coreos's status, only while they are true.
 
-What cannot be known now is no reason to say that it is not so: while the spec is refused, the
-cluster is paused or cannot be looked at, what was said of it before goes on being said.
+While the spec is refused, or the cluster is paused or cannot be observed, a condition that cannot
+be computed keeps its last value.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ LONGEST: Final = 1024
 
 
 def accepted(outcome: Outcome) -> Condition:
-    """Whether a cluster can be made from the spec."""
+    """Whether the spec is valid."""
     if outcome.refused:
         return Condition("Accepted", "False", outcome.refused.reason, str(outcome.refused))
     seen = outcome.observation
@@ -55,7 +54,7 @@ def available(outcome: Outcome) -> Condition:
         return Condition("Available", "False", "Forming", "the cluster has not formed yet")
     away = not_serving(seen, outcome.stored)
     if isinstance(outcome.step, Hold) and outcome.step.reason == "QuorumLost":
-        # Proven, and before the kubelet's readiness probes have failed often enough.
+        # It is proven before the kubelet's readiness probes have failed often enough.
         return Condition("Available", "False", "NoQuorum", away or outcome.step.message)
     if not any(pod.takes_traffic for pod in seen.pods):
         return Condition("Available", "False", "NoQuorum", away or "no member is ready")
@@ -65,7 +64,7 @@ def available(outcome: Outcome) -> Condition:
 
 
 def progressing(outcome: Outcome) -> Condition:
-    """Whether the operator is on its way to what the spec declares."""
+    """Whether the operator is working towards what the spec declares."""
     if outcome.refused:
         return Condition("Progressing", "False", outcome.refused.reason, "the spec is not accepted")
     if outcome.failure:
@@ -76,14 +75,15 @@ def progressing(outcome: Outcome) -> Condition:
 
 
 def _besides(found: Condition, off: str) -> Condition:
-    """With what the API server does not take, or others undo, while all else goes on."""
+    """The condition, with writes that the API server refuses or others undo. They are retried while
+    everything else goes on."""
     if found.reason == "AsDeclared":
         return Condition("Progressing", "True", "StepFailed", off)
     room = max(LONGEST - len(off) - len(_BESIDES), LONGEST // 2)
     return replace(found, message=f"{found.message[:room]}{_BESIDES}{off}")
 
 
-_BESIDES: Final = ". Besides, to be tried again: "
+_BESIDES: Final = ". Also, to be tried again: "
 
 
 def _of_step(outcome: Outcome) -> Condition:
@@ -99,7 +99,7 @@ def _of_step(outcome: Outcome) -> Condition:
 
 
 def at_rest(seen: Observation | None) -> str:
-    """What a cluster that is as declared says, also of what is not, and holds nothing up."""
+    """The message of a cluster that is as declared, with what still differs but blocks nothing."""
     words = "the cluster is as declared"
     if seen is None:
         return words
@@ -108,8 +108,8 @@ def at_rest(seen: Observation | None) -> str:
 
 
 def _behind(seen: Observation) -> str:
-    """Pods that lack the newest template. Those made from another spec are restarted for it; those
-    that another operator made from the same spec are not."""
+    """Pods without the newest template. Those created from an older spec will be restarted. Those
+    that another version of the operator created from the same spec are not."""
     if not seen.outdated:
         return ""
     now = as_running(seen).template_hash
@@ -119,15 +119,15 @@ def _behind(seen: Observation) -> str:
         words += f" but for pods {', '.join(behind)}, which are yet to be restarted for the spec"
     if older := [pod.name for pod in outdated if pod.spec_hash == now]:
         words += (
-            f"; pods {', '.join(older)} run on as another version of the operator made them from "
-            "this spec: each takes the newer template when it is next restarted, or now, one by "
-            "one, if spec.pod.annotations is edited"
+            f"; pods {', '.join(older)} keep the template of another version of the operator, from "
+            "the same spec: each gets the newer one when it is next restarted; to restart them "
+            "now, one by one, edit spec.pod.annotations"
         )
     return words
 
 
 def degraded(outcome: Outcome) -> Condition:
-    """Whether the cluster lacks some of what it should do, or of what it should withstand."""
+    """Whether the cluster does less than it should, or tolerates fewer failures."""
     seen = outcome.observation
     if seen is None and (outcome.has_formed or not outcome.refused):
         return _unseen(outcome, "Degraded")
@@ -147,7 +147,7 @@ def degraded(outcome: Outcome) -> Condition:
 
 
 def _alarm(outcome: Outcome, seen: Observation) -> str:
-    """Which alarms are raised, in words. While etcd is not asked, those that were."""
+    """Which alarms are raised; while etcd is not asked, those of the last time."""
     if seen.etcd is None:
         before = outcome.kept("Degraded")
         said = _TOLD.search(before.message) if before else None
@@ -157,21 +157,21 @@ def _alarm(outcome: Outcome, seen: Observation) -> str:
 
 
 _ALARM: Final = "etcd refuses writes: alarm {} is raised"
-"""What is told here is found again by these very words: no other field of the status has it."""
+"""`_alarm` finds the last alarms in the stored message by these words: no other field has them."""
 
 _TOLD: Final = re.compile("[A-Z, ]+".join(map(re.escape, _ALARM.split("{}"))))
 _THEN: Final = ", when it was last asked"
 
 
 def blocked(outcome: Outcome) -> Condition | None:
-    """There only while a human has to act."""
+    """Present only while the user has to act."""
     if isinstance(outcome.step, Hold) and outcome.step.reason != "Paused":
         return Condition("Blocked", "True", outcome.step.reason, outcome.step.message)
     return None
 
 
 def paused(outcome: Outcome) -> Condition | None:
-    """There only while `spec.paused` is true."""
+    """Present only while `spec.paused` is true."""
     seen = outcome.observation
     if seen is None or not seen.cluster.paused:
         return None
@@ -179,14 +179,15 @@ def paused(outcome: Outcome) -> Condition | None:
 
 
 def plaintext(outcome: Outcome) -> Condition | None:
-    """There only where traffic is not encrypted: by choice, or since before TLS was the default."""
+    """Present only while traffic is not encrypted: by choice, or because the cluster is older than
+    the TLS default."""
     seen = outcome.observation
     words = why_plaintext(seen) if seen else ""
     return Condition("Plaintext", "True", "NotEncrypted", words) if words else None
 
 
 def why_plaintext(seen: Observation) -> str:
-    """Which links are in plaintext, for some pod at least, and at whose word; empty for none."""
+    """Which links are in plaintext on at least one pod, and why; empty if none is."""
     wished, now = seen.cluster.wished_links, links.least(seen)
     said: dict[str, list[str]] = {}
     for name, level, wish in (
@@ -214,7 +215,7 @@ def _at_whose_word(level: Level, wish: Link | None) -> str:
 
 
 def changing_tls(outcome: Outcome) -> Condition | None:
-    """There only while TLS is turned on or off, with how far that is."""
+    """Present only while TLS is being turned on or off, with the progress."""
     seen = outcome.observation
     words = switch.under_way(seen) if seen else ""
     if not words:
@@ -224,7 +225,7 @@ def changing_tls(outcome: Outcome) -> Condition | None:
 
 
 def rotating(outcome: Outcome) -> Condition | None:
-    """There only while an authority is replaced, with how far that is."""
+    """Present only while an authority is being replaced, with the progress."""
     seen = outcome.observation
     if seen is None or seen.certificates is None:
         return _unasked(outcome, "Rotating")
@@ -240,13 +241,13 @@ def _exposed(names: list[str]) -> str:
 
 def _unseen(outcome: Outcome, kind: str) -> Condition:
     return outcome.kept(kind) or Condition(
-        kind, "Unknown", "NotObserved", "it could not be looked at"
+        kind, "Unknown", "NotObserved", "the cluster could not be observed"
     )
 
 
 def _unasked(outcome: Outcome, kind: str) -> Condition | None:
-    """As it was said before: only etcd or the Secrets could tell that it is over. While all else is
-    held, so is this."""
+    """The condition as it was: only etcd or the Secrets could tell that it is over. If the planner
+    holds, the hold's reason is the condition's."""
     before = outcome.kept(kind) if outcome.was(kind) else None
     if before is None or not isinstance(outcome.step, Hold):
         return before
@@ -266,7 +267,7 @@ _WHILE_TRUE: Final = {
     "Rotating": rotating,
 }
 _OF_THE_STEP: Final = frozenset({"Blocked", "Paused"})
-"""What the operator does about the spec, and not what the cluster is like."""
+"""These are about what the operator does. They are computed even if the spec is refused."""
 
 
 def all_conditions(outcome: Outcome) -> list[Condition]:

@@ -1,4 +1,4 @@
-"""The condition of a cluster from which no drain can evict a member."""
+"""The condition DrainsBlocked: a drain cannot evict any member."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from etcd_stateful.status.outcome import Condition, Outcome
 
 
 def drains_blocked(outcome: Outcome) -> Condition | None:
-    """There only at sizes 1 and 2: their quorum is all of them, so each eviction is refused."""
+    """Present only at sizes 1 and 2: their quorum is all members, so every eviction is refused."""
     seen = outcome.observation
     if seen is None or not is_latched(seen) or not budget.spares_none(seen):
         return None

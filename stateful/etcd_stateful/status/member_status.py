@@ -1,7 +1,7 @@
-"""`status.memberStatus`: each member as it was last seen, with what a human chooses a survivor by.
+"""`status.memberStatus`: each member as it was last seen, with the figures for choosing a survivor.
 
-The figures move with every write of a client, so they are told only while no quorum answers: then
-they stand still, and matter. A cluster that is settled writes nothing on their account (I12).
+The figures change with every write of a client. So they are shown only while no quorum answers:
+then they stand still, and matter. A settled cluster causes no status writes for them (I12).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 
 
 def member_status(seen: Observation, stored: Iterable[Mapping[str, Any]]) -> list[Entry]:
-    """The members of the list; while there is none, those known before, with their figures."""
+    """The members on the list; without a list, those in the last status, with their figures."""
     known = {str(one["id"]): dict(one) for one in stored if one.get("id")}
     if seen.etcd is not None:
         entries = [_listed(seen, member, known) for member in seen.etcd.members]
@@ -41,7 +41,8 @@ def _listed(seen: Observation, member: Member, known: Mapping[str, Entry]) -> En
 
 
 def _role(seen: Observation, member: Member) -> str:
-    """By whoever answers: a leader that misses one question leads on."""
+    """The role, from any member that answers: a leader that misses one query is still the
+    leader."""
     if member.learner:
         return "learner"
     led = [(one.term, one.leader_id) for one in seen.statuses.values() if one.leader_id]
@@ -61,7 +62,8 @@ def _without_list(seen: Observation, known: Mapping[str, Entry]) -> list[Entry]:
 
 
 def _answering(name: str, member: str, status: MemberStatus, before: Mapping[str, Any]) -> Entry:
-    """The term alone is no news: where etcd votes at every timeout it would never stand still."""
+    """The entry of a member that answers. A new term alone does not change it: without a quorum the
+    term rises at every election timeout."""
     entry = {"name": name, "id": member, "role": "learner" if status.learner else "voter"}
     if status.leader_id == status.member_id:
         entry["role"] = "leader"

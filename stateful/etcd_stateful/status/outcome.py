@@ -1,4 +1,4 @@
-"""What one pass over a cluster came to, and one thing that can be said of it."""
+"""The outcome of one pass over a cluster, and the type of a condition."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _TRUTHS: Final[Mapping[str, Truth]] = {"True": "True", "False": "False", "Unknow
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition without its times, which `condition_times.dated` adds."""
+    """A condition without its timestamps, which `condition_times.dated` adds."""
 
     type: str
     status: Truth
     reason: str
     message: str
     generation: int | None = None
-    """Of the spec that it speaks of, where that is an earlier one."""
+    """The generation of the spec that it is about, if that is an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one pass came to: an observation with the step chosen from it, or a refusal of the spec
-    with what is seen of the cluster all the same.
+    """The outcome of one pass: an observation and the chosen step, or a refused spec, with an
+    observation if there is one.
 
-    `failure` is what the API server said to the last write, if it refused it. `stored` is the
-    status as it was: where etcd is silent, what it said before is not forgotten.
+    `failure` is the API server's message if it refused the last write. `stored` is the previous
+    status: while etcd is silent, its values are kept.
     """
 
     observation: Observation | None = None
@@ -45,17 +45,17 @@ class Outcome:
 
     @property
     def has_formed(self) -> bool:
-        """By the record; where there is none, by what was said before: nothing says otherwise."""
+        """Whether the cluster has formed: from the record, or without one from the last status."""
         seen = self.observation
         if seen and seen.bootstrap:
             return seen.bootstrap.latched
         return self.stored.get("phase") == "Running"
 
     def was(self, kind: str) -> bool:
-        """Whether this condition was true the last time, of the same spec.
+        """Whether this condition was true the last time, for the same spec.
 
-        To pause is an edit too, and so is to go on; but nothing is done in between, so what was
-        half-way still is.
+        Pausing and resuming also edit the spec, but nothing happens in between, so a change that
+        was halfway still is.
         """
         seen = self.observation
         if seen is None:
@@ -65,7 +65,7 @@ class Outcome:
         return (same or paused) and self._before(kind).get("status") == "True"
 
     def kept(self, kind: str) -> Condition | None:
-        """This condition as it was said the last time, of the spec of then."""
+        """This condition as it was last reported, with the generation of that time."""
         before = self._before(kind)
         status: Truth | None = _TRUTHS.get(str(before.get("status")))
         if status is None:
@@ -79,13 +79,14 @@ class Outcome:
 
     @property
     def put_off(self) -> str:
-        """What is tried again later while all else goes on; empty for nothing."""
+        """The writes that are retried later while everything else goes on; empty if there are
+        none."""
         seen = self.observation
         return children.in_words(seen) if seen and not self.refused else ""
 
     @property
     def words(self) -> str:
-        """What the operator is at, or why it is at nothing."""
+        """What the operator is doing, or why it does nothing."""
         if self.failure:
             return f"to be tried again: {self.failure}"
         match self.step:

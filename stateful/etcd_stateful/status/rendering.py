@@ -1,4 +1,4 @@
-"""The status of an EtcdCluster: coreos's fields with their meaning, and what we add."""
+"""The status of an EtcdCluster: coreos's fields with their original meaning, and our own."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def render(body: Mapping[str, Any], outcome: Outcome, now: str) -> dict[str, Any
     """The whole status after one pass.
 
     Args:
-        body: the custom resource as stored; what this pass could not learn is kept from its status.
-        now: RFC 3339, used for what has changed.
+        body: the custom resource as stored; values that this pass could not learn are kept from it.
+        now: RFC 3339, for conditions that have changed.
     """
     stored: Mapping[str, Any] = body.get("status") or {}
     outcome = replace(outcome, stored=stored)
@@ -67,7 +67,7 @@ def _of_restore(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str
 
 
 def _phase(outcome: Outcome) -> str:
-    """coreos's word for it. Unlike there, Failed ends when the spec is mended."""
+    """coreos's phase. Unlike there, Failed is not final: it ends when the spec is fixed."""
     if outcome.has_formed:
         return "Running"
     return "Failed" if outcome.refused else "Creating"
@@ -75,7 +75,7 @@ def _phase(outcome: Outcome) -> str:
 
 def _plan(outcome: Outcome) -> str:
     if outcome.refused:
-        return "nothing until the spec is mended"
+        return "nothing until the spec is fixed"
     if outcome.failure:
         return f"try again: {outcome.failure}"[:1024]
     if isinstance(outcome.step, Hold):
@@ -104,7 +104,7 @@ def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _certificates(seen: Observation) -> dict[str, Any]:
-    """When each of them ends; nothing where there are none, or where they were not looked at."""
+    """When each certificate expires; empty if there are none, or they were not read."""
     if seen.certificates is None or seen.cluster.links.are_plaintext:
         return {}
     told = []
@@ -117,7 +117,7 @@ def _certificates(seen: Observation) -> dict[str, Any]:
 
 
 def _auth(seen: Observation) -> dict[str, Any]:
-    """Whether it is on, and what was made for `spec.auth`."""
+    """Whether authentication is on, and the users and roles created for `spec.auth`."""
     if seen.auth is None or seen.bootstrap is None:
         return {}
     made = seen.bootstrap.accounts
@@ -131,8 +131,8 @@ def _auth(seen: Observation) -> dict[str, Any]:
 
 
 def _size(seen: Observation, stored: Mapping[str, Any]) -> int:
-    """Members on the list; the list as it was while etcd is silent, and before there was one, what
-    the StatefulSet asks for."""
+    """How many members are on the list; while etcd is silent, the last number, and before the
+    cluster has formed, the replicas of the StatefulSet."""
     if seen.etcd:
         return len(seen.etcd.members)
     last = stored.get("size") if is_latched(seen) else None
@@ -140,7 +140,7 @@ def _size(seen: Observation, stored: Mapping[str, Any]) -> int:
 
 
 def _of_etcd(seen: Observation | None, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What only etcd or the record can tell; kept from before while they are silent."""
+    """Values that only etcd or the record can tell; without them, the last ones are kept."""
     told: dict[str, Any] = {
         "currentVersion": stored.get("currentVersion", ""),
         "targetVersion": stored.get("targetVersion", ""),

@@ -1,7 +1,7 @@
-"""`status.restore`: how far an EtcdRestore has come that takes this cluster's place.
+"""`status.restore`: the progress of a restore in place.
 
-The EtcdRestore's own status repeats it; nothing here is decided by it. That it is done stays, as
-does the cluster that came of it.
+The status of the EtcdRestore is made from it; the planner does not read it. Once the restore is
+done, it stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST: Final = 1024
 
 
 def restoring(seen: Observation) -> dict[str, Any] | None:
-    """None where no restore has to do with this cluster."""
+    """The value of the field; None if there is no restore in place, and never was one."""
     if not is_latched(seen):
         return None
     record, restore = recorded(seen), in_place_request.asked(seen)
@@ -42,7 +42,7 @@ def _in_words(seen: Observation, step: Step | None) -> tuple[str, str]:
         case Wait(reason=words):
             return WORKING, f"waiting for {words}"
         case None | Settled():
-            return WORKING, "the claims of the cluster before are being deleted"
+            return WORKING, "the claims of the replaced cluster are being deleted"
         case write:
             return WORKING, write.reason
 

@@ -1,4 +1,4 @@
-"""Who should serve, who does, and why the others do not: read off pods, for people."""
+"""Which members should serve, which do, and why the others do not, for messages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from etcd_stateful.observed.pods import Pod
 
 
 def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:
-    """The ordinals of the voters: as listed, or as the status last had them while etcd is silent.
+    """The ordinals of the voters: from the member list, or from the last status while etcd is
+    silent.
 
-    A pod that is to become a member one day is none yet, and nobody misses it.
+    A pod that has yet to become a member is not expected to serve.
     """
     if seen.etcd is not None:
         return [seat.ordinal for seat in roster.voters(seen)]
@@ -30,13 +31,13 @@ def expected(seen: Observation, stored: Mapping[str, Any]) -> list[int]:
 
 
 def serving(seen: Observation, ordinals: list[int]) -> list[int]:
-    """Those of the ordinals whose pod takes traffic."""
+    """Those of the ordinals whose pod is Ready and not being deleted."""
     ready = {pod.ordinal for pod in seen.pods if pod.takes_traffic}
     return [ordinal for ordinal in ordinals if ordinal in ready]
 
 
 def not_serving(seen: Observation, stored: Mapping[str, Any]) -> str:
-    """Which members do not serve, and why as far as it is known."""
+    """Which members do not serve, and why, if that is known."""
     every = expected(seen, stored)
     up = serving(seen, every)
     said = [

@@ -1,8 +1,7 @@
-"""The conditions of a cluster that changes: Scaling, Upgrading and Recovering, by coreos's names.
+"""The conditions Scaling, Upgrading and Recovering, with coreos's names. Present only while true.
 
-There only while they are true. The member list does not tell whether a member that comes or goes
-makes the cluster grow or takes a lost one's place. Where no volume tells it either, the change goes
-on being called what it was called before.
+The member list does not show whether a new member makes the cluster larger or replaces a lost one.
+If no volume shows it either, the condition stays what it was.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from etcd_stateful.versions import Version, reported_version
 
 
 def scaling(outcome: Outcome) -> Condition | None:
-    """While there are more or fewer members than `spec.size`, but for lost ones."""
+    """While there are more or fewer members than `spec.size`, not counting lost ones."""
     seen = outcome.observation
     if seen is None or not is_latched(seen) or survivor.halted(seen):
         return None
@@ -37,7 +36,8 @@ def scaling(outcome: Outcome) -> Condition | None:
 
 
 def _scaling_unseen(outcome: Outcome, seen: Observation) -> Condition | None:
-    """By the StatefulSet, which grows before the member list and shrinks after it."""
+    """Without a member list, the replicas tell: they are raised before a member is added, and
+    lowered after it is removed."""
     have, size = seen.replicas or replicas.wanted(seen), seen.cluster.size
     if have == size and not outcome.was("Scaling"):
         return None
@@ -64,7 +64,7 @@ def upgrading(outcome: Outcome) -> Condition | None:
 
 
 def recovering(outcome: Outcome) -> Condition | None:
-    """While a member is lost, or another takes its place; also while one goes on alone."""
+    """While a member is lost or being replaced; also during a recovery or a restore in place."""
     seen = outcome.observation
     if seen is None or not is_latched(seen):
         return None
@@ -83,14 +83,14 @@ def recovering(outcome: Outcome) -> Condition | None:
 
 
 def _one_goes_on(seen: Observation) -> tuple[str, str] | None:
-    """Reason and words, where a human has asked that all but one be given up."""
+    """Reason and message of a recovery or a restore in place, which the user asked for."""
     if in_place_request.halted(seen) or recorded(seen).retired:
-        return "RestoreInPlace", "a backup takes the cluster's place"
+        return "RestoreInPlace", "the cluster is replaced with a backup"
     return ("QuorumLost", "spec.recovery is carried out") if survivor.halted(seen) else None
 
 
 def _true(kind: str, reason: str, words: str, outcome: Outcome) -> Condition:
-    """True while it is not over; what holds it up is the reason."""
+    """The condition as True. If the planner holds, the hold's reason is the condition's."""
     if isinstance(outcome.step, Hold):
         reason = outcome.step.reason
     return Condition(kind, "True", reason, f"{words}; {outcome.words}" if outcome.words else words)
@@ -117,26 +117,27 @@ def _vacant(outcome: Outcome, seen: Observation) -> _Vacant:
 
 
 def _had_a_member(seat: Seat) -> bool:
-    """Its volume was another member's. Growth never finds such a one: it is deleted first."""
+    """Whether the volume is recorded for a removed member. Growth never finds such a volume,
+    because it is deleted first; so the new member there is a replacement."""
     record, member = seat.record, seat.member
     return record is not None and (member is None or member.member_id != record.member_id)
 
 
 def _members(seen: Observation) -> list[Seat]:
-    """Those of the list, or while it is not to be had, all that have a pod."""
+    """The members on the list; without a list, all seats that have a pod."""
     every = roster.seats(seen)
     return [seat for seat in every if (seat.member if seen.etcd else seat.pod)]
 
 
 def _made_for(seat: Seat) -> Version | None:
-    """The version that the pod was made to run; where it tells none, what etcd says."""
+    """The version that the pod was created for; if that is unknown, the one that etcd reports."""
     pod = seat.pod
     made = pod.made_for if pod else None
     return made or (reported_version(seat.status.version) if seat.status else None)
 
 
 def _who_runs_what(seen: Observation) -> str:
-    """How many members run which version, as they say themselves."""
+    """How many members run which version, by their own status."""
     every = _members(seen)
     said = Counter(seat.status.version for seat in every if seat.status)
     if not said:

@@ -22,8 +22,8 @@ from etcd_stateful.api.stores import Store
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.order import Order
 from etcd_stateful.jobs import restore
-from etcd_stateful.manifests.backup_job import RECEIVING
-from etcd_stateful.manifests.jobs import REUSING
+from etcd_stateful.manifests.backup_job import GRPC_ENVIRONMENT
+from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT
 from localkube.s3 import S3Server, free_port
 from localkube.versions import etcd_versions
 
@@ -35,7 +35,11 @@ BUCKET, KEY = "bench", "etcd.db"
 QUOTA = {"quota-backend-bytes": 8 * GIB}
 TOKEN = "bench"
 TICKS = os.sysconf("SC_CLK_TCK")
-TOLD = {"backup": (*REUSING, *RECEIVING), "fetch": REUSING, "finish": ()}
+TOLD = {
+    "backup": (*MALLOC_ENVIRONMENT, *GRPC_ENVIRONMENT),
+    "fetch": MALLOC_ENVIRONMENT,
+    "finish": (),
+}
 
 
 @dataclass

@@ -45,8 +45,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/authentication.py",
-        "        or _record(seen, auth, seen.auth)\n        or _arrange(seen, auth, seen.auth)\n",
-        "        or _arrange(seen, auth, seen.auth)\n        or _record(seen, auth, seen.auth)\n",
+        "        or _record(seen, auth, seen.auth)\n        or _apply(seen, auth, seen.auth)\n",
+        "        or _apply(seen, auth, seen.auth)\n        or _record(seen, auth, seen.auth)\n",
         "accounts are made that nobody will know are ours",
     ),
     Mutant(

@@ -53,14 +53,14 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ATTEMPTS,
-        "if not _is_open(record) or record.issued or _has_left_traces(seen):",
-        "if not _is_open(record) or _has_left_traces(seen):",
+        "if not _may_start_over(record) or record.issued or _has_left_traces(seen):",
+        "if not _may_start_over(record) or _has_left_traces(seen):",
         "an edit begins anew beside tickets that may be under way (I4)",
     ),
     Mutant(
         _ATTEMPTS,
-        "if not _is_open(record) or record.issued or _has_left_traces(seen):",
-        "if not _is_open(record) or record.issued:",
+        "if not _may_start_over(record) or record.issued or _has_left_traces(seen):",
+        "if not _may_start_over(record) or record.issued:",
         "an edit begins anew beside the data of an attempt before (I11)",
     ),
     Mutant(
@@ -143,8 +143,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "member = roster.at(seen, pod.ordinal)\n    return member.member_id",
-        "member = roster.at(seen, pod.ordinal) or recorded(seen).member(pod.name)\n"
+        "member = roster.member_at(seen, pod.ordinal)\n    return member.member_id",
+        "member = roster.member_at(seen, pod.ordinal) or recorded(seen).member(pod.name)\n"
         "    return member.member_id",
         "a late first member joins without being on the list (I4)",
     ),

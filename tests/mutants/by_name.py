@@ -126,8 +126,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/cluster/observe.py",
-        "if not (name := bootstrap_source.sought(base) or in_place_request.sought(base)):",
-        "if not (name := in_place_request.sought(base)):",
+        "bootstrap_source.wanted_backup(base) or in_place_request",
+        "in_place_request",
         "the EtcdBackup is never looked up",
     ),
 ]

@@ -141,13 +141,13 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/in_place.py",
-        "    if claim.record is None and in_place_request.is_strange(seen, claim):",
+        "    if claim.record is None and in_place_request.is_foreign(seen, claim):",
         "    if False:",
         "a claim of somebody else is filled with a backup",
     ),
     Mutant(
         "membership/in_place_request.py",
-        " or is_strange(seen, claim))",
+        " or is_foreign(seen, claim))",
         ")",
         "a restore in place is to fill a claim that is not the cluster's, for ever",
     ),
@@ -171,7 +171,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/authentication.py",
-        "    return is_looked_at(seen) or (is_latched(seen) and links.lose_tls_of_clients(seen))",
+        "    return is_looked_at(seen) or (is_latched(seen) and links.turns_client_tls_off(seen))",
         "    return is_looked_at(seen)",
         "nobody asks etcd for users made by hand before TLS of clients goes",
     ),

@@ -48,8 +48,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _LARGER,
-        " or (claim.fixed and claim in unasked(seen)):",
-        ":",
+        "\n        or (claim.fixed and claim in unrequested(seen))\n",
+        "\n",
         "a member never joins as its volume cannot grow",
     ),
     Mutant(
@@ -96,8 +96,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _EXPANSION,
-        "back_to(base, claim), LESS_SECONDS)",
-        "back_to(base, claim), ASK_SECONDS)",
+        "lowered_size(base, claim), LESS_SECONDS)",
+        "lowered_size(base, claim), ASK_SECONDS)",
         "a settled cluster asks each minute whether its claims may ask for less (I12)",
     ),
     Mutant(

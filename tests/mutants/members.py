@@ -225,7 +225,7 @@ MUTANTS: Final = [
     # Shrinking.
     Mutant(
         _SHRINK,
-        "    if not roster.rest_holds(seen, top):\n",
+        "    if not roster.keeps_quorum_without(seen, top):\n",
         "    if False:\n",
         "the removal of a member costs the quorum (I1)",
     ),
@@ -244,14 +244,14 @@ MUTANTS: Final = [
     # Replacement.
     Mutant(
         _REPLACE,
-        "if roster.rest_holds(seen, seat) and not (seat.serves and vacant)",
+        "if roster.keeps_quorum_without(seen, seat) and not (seat.serves and vacant)",
         "if not (seat.serves and vacant)",
         "a lost member is removed without a quorum of the rest (I1)",
     ),
     Mutant(
         _REPLACE,
-        "if roster.rest_holds(seen, seat) and not (seat.serves and vacant)",
-        "if roster.rest_holds(seen, seat)",
+        "if roster.keeps_quorum_without(seen, seat) and not (seat.serves and vacant)",
+        "if roster.keeps_quorum_without(seen, seat)",
         "members that still serve are removed all at once",
     ),
     Mutant(

@@ -20,13 +20,13 @@ MUTANTS: Final = [
     # When it may begin.
     Mutant(
         _SURVIVOR,
-        "or seen.etcd is not None or why_not(seen, asked) or served",
-        "or why_not(seen, asked) or served",
+        "or seen.etcd is not None or why_not(seen, asked) or still_serving",
+        "or why_not(seen, asked) or still_serving",
         "a cluster with a quorum is stopped",
     ),
     Mutant(
         _SURVIVOR,
-        " or served(seen, asked):",
+        " or still_serving(seen, asked):",
         ":",
         "an operator that reaches nobody stops a cluster that serves",
     ),
@@ -158,13 +158,13 @@ MUTANTS: Final = [
     # The Job.
     Mutant(
         _RECOVERY,
-        "    if step := filling.occupied(seen):\n",
+        "    if step := filling.wait_for_occupants(seen):\n",
         "    if step := None:\n",
         "two Jobs' pods on one volume",
     ),
     Mutant(
         _RECOVERY,
-        " or filling.occupied(seen)",
+        " or filling.wait_for_occupants(seen)",
         "",
         "the survivor starts beside a pod of the Job",
     ),

@@ -105,7 +105,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/certificates.py",
-        "                if trusted.running(seen, rotation.link_of(seen, need)):\n",
+        "                if trusted.pods_with_tls(seen, rotation.link_of(seen, need)):\n",
         "                if False:\n",
         "a new authority cuts running members off from each other",
     ),

@@ -59,7 +59,7 @@ class InPlaceWorld(RestoreWorld):
             ordinal: replace(one, revision=self.revision) for ordinal, one in seen.statuses.items()
         }
         seen = replace(seen, restore=restores.replacing(self.restore), statuses=said)
-        if not (name := in_place_request.sought(seen)):
+        if not (name := in_place_request.wanted_backup(seen)):
             return seen
         return replace(seen, backup=stored_last(name, self.backups.get(name)))
 

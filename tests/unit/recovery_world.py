@@ -77,7 +77,7 @@ class RecoveryWorld(World):
 
     def observe(self) -> Observation:
         seen = super().observe()
-        if not survivor.is_looked_at(seen):
+        if not survivor.needs_lookup(seen):
             return seen
         running = self.job is not None and self.job.state == "running"
         own = (f"{JOB}-x7k2p",) if running and self.job_runs else ()

@@ -41,7 +41,7 @@ class RestoreWorld(RecoveryWorld):
 
     def observe(self) -> Observation:
         seen = replace(super().observe(), made=self.made)
-        if not (name := bootstrap_source.sought(seen)):
+        if not (name := bootstrap_source.wanted_backup(seen)):
             return seen
         return replace(seen, backup=stored_last(name, self.backups.get(name)))
 

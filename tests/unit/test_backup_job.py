@@ -24,7 +24,7 @@ from etcd_stateful.backup import trial
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.plan import Run, Target
 from etcd_stateful.manifests.backup_job import (
-    RECEIVING,
+    GRPC_ENVIRONMENT,
     backup_job,
     deletion_job,
     order,
@@ -255,7 +255,7 @@ def test_a_secret_is_named_and_nothing_of_it_is_said() -> None:
 
 def test_grpc_knows_what_it_is_told() -> None:
     """Of a word that it does not know it says so, and goes on, as slowly as without it."""
-    told = {one["name"]: one["value"] for one in RECEIVING}
+    told = {one["name"]: one["value"] for one in GRPC_ENVIRONMENT}
     code = "import grpc; grpc.insecure_channel('127.0.0.1:1').close()"
 
     def errors(environment: dict[str, str]) -> bytes:

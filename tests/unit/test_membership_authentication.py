@@ -21,7 +21,7 @@ from etcd_stateful.membership.accounts import (
     RevokePermission,
     SetPassword,
 )
-from etcd_stateful.membership.certificates import needed_of_users
+from etcd_stateful.membership.certificates import provided_needs
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import ChangeAuth, Hold, Settled, Step, Wait, WriteBootstrap
@@ -56,7 +56,7 @@ class AuthWorld(World):
             return replace(seen, etcd=None, statuses={}, denied=self.denied)
         shown = {
             need.secret: {need.role: Certificate("1", subject=self.subject)}
-            for need in needed_of_users(seen)
+            for need in provided_needs(seen)
         }
         seen = replace(seen, passwords=self._passwords(), certificates=Certificates(0.0, shown))
         auth = seen.cluster.auth

@@ -115,7 +115,7 @@ class TestWithoutAMemberList:
         seen = formed(5).observe()
         assert seen.etcd
 
-        assert budget.least(replace(seen, etcd=EtcdView(77, seen.etcd.members[:1]))) == 3
+        assert budget.min_available(replace(seen, etcd=EtcdView(77, seen.etcd.members[:1]))) == 3
 
 
 class TestAltered:

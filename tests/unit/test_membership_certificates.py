@@ -9,7 +9,7 @@ import pytest
 from worlds import World, body, drive, is_write, labels, until
 
 from etcd_stateful.membership import planner
-from etcd_stateful.membership.certificates import needed_of_users, starts_pods, unusable
+from etcd_stateful.membership.certificates import provided_needs, starts_pods, unusable
 from etcd_stateful.membership.observation import Observation, recorded
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.space import MIB
@@ -26,7 +26,7 @@ class TlsWorld(World):
         seen = super().observe()
         found = {
             need.secret: {need.role: Certificate("1", self.problem)}
-            for need in needed_of_users(seen)
+            for need in provided_needs(seen)
         }
         return replace(seen, certificates=Certificates(0.0, found))
 
@@ -214,7 +214,7 @@ class TestARunningCluster:
 
 class TestForHowMany:
     def names(self, seen: Observation) -> set[str]:
-        needs = {need.role: need for need in needed_of_users(seen)}
+        needs = {need.role: need for need in provided_needs(seen)}
         return {name.partition(".")[0] for name in needs["peer"].names}
 
     def test_all_that_are_declared(self) -> None:
@@ -240,5 +240,5 @@ class TestForHowMany:
     def test_a_cluster_with_managed_ones_needs_none_of_the_users(self) -> None:
         world = TlsWorld(body(3, TLS={"peer": "Managed", "client": "Managed"}))
 
-        assert needed_of_users(world.observe()) == ()
+        assert provided_needs(world.observe()) == ()
         assert unusable(world.observe()) is None

@@ -321,7 +321,7 @@ class TestLaterMembers:
         live["spec"] = {**live["spec"], "replicas": 3}
         shrunk = replace(seen, cluster=declared_more, stateful_set=live)
 
-        assert [claim.ordinal for claim in larger.smaller(shrunk)] == [0, 1, 2]
+        assert [claim.ordinal for claim in larger.undersized(shrunk)] == [0, 1, 2]
 
 
 def _claim() -> dict[str, Any]:
@@ -386,12 +386,12 @@ def test_the_smallest_volume_is_told() -> None:
     sizes = dict(zip(sorted(world.capacity), ("10Gi", "9Gi", "1Ti"), strict=True))
     world.capacity |= sizes
 
-    assert larger.least(world.observe()) == "9Gi"
+    assert larger.smallest_volume(world.observe()) == "9Gi"
 
 
 def test_what_has_no_claims_asks_for_nothing() -> None:
     world = World(body(3, pod={"emptyDir": {}}))
 
     assert drive(world, idle=2) == Settled()
-    assert larger.least(world.observe()) == ""
+    assert larger.smallest_volume(world.observe()) == ""
     assert not any(isinstance(step, ExpandClaim) for step in world.history)

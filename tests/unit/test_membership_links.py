@@ -51,7 +51,7 @@ def from_before() -> Observation:
 
 
 def of(seen: Observation) -> Links:
-    return links.settled(seen).cluster.links
+    return links.with_recorded_links(seen).cluster.links
 
 
 @pytest.mark.parametrize("wanted", [BOTH, STATIC, Links(), Links(MANAGED, PLAINTEXT)])
@@ -149,7 +149,7 @@ def test_links_that_cannot_be_read_do_not_pass_for_plaintext(bad: dict) -> None:
 
 
 def test_an_edit_to_other_certificates_is_told_of_last_when_all_else_is_done() -> None:
-    seen = links.settled(began_with(BOTH))
+    seen = links.with_recorded_links(began_with(BOTH))
     asked = replace(seen.cluster, wished_links=Wishes(None, STATIC.client))
     step = links.changed(replace(seen, cluster=asked))
     assert isinstance(step, Hold)
@@ -167,7 +167,7 @@ def test_an_issuer_is_neither_taken_up_nor_left_while_members_run(
     has: Links, asked: Wishes
 ) -> None:
     """Nothing would look at what it has issued before members need it."""
-    seen = links.settled(began_with(has))
+    seen = links.with_recorded_links(began_with(has))
     step = links.changed(replace(seen, cluster=replace(seen.cluster, wished_links=asked)))
     assert isinstance(step, Hold)
     assert step.reason == "TLSCannotChange"

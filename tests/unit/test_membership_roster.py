@@ -217,17 +217,17 @@ class TestRestHolds:
     ) -> None:
         seen = without_status(formed(size).observe(), *down)
 
-        assert roster.rest_holds(seen, seat(seen, without)) is holds
+        assert roster.keeps_quorum_without(seen, seat(seen, without)) is holds
 
     def test_a_learner_is_no_help(self, seen: Observation) -> None:
         first, second, third = seen.etcd.members
         found = with_members(seen, first, second, replace(third, learner=True))
 
-        assert not roster.rest_holds(without_status(found, 1), seat(found, 0))
+        assert not roster.keeps_quorum_without(without_status(found, 1), seat(found, 0))
 
     def test_one_that_is_stopping_is_no_help(self, seen: Observation) -> None:
         """I1: it answers still, and will not in a moment."""
-        assert not roster.rest_holds(with_pod(seen, 1, deleting=True), seat(seen, 0))
+        assert not roster.keeps_quorum_without(with_pod(seen, 1, deleting=True), seat(seen, 0))
 
 
 class TestCaughtUp:
@@ -360,6 +360,6 @@ class TestFound:
 
 
 def test_nobody_is_at_an_ordinal_without_a_list(seen: Observation) -> None:
-    assert roster.at(seen, 1).peer_urls == (url(1),)
-    assert roster.at(replace(seen, etcd=EtcdView(1, ())), 1) is None
-    assert roster.at(replace(seen, etcd=None), 1) is None
+    assert roster.member_at(seen, 1).peer_urls == (url(1),)
+    assert roster.member_at(replace(seen, etcd=EtcdView(1, ())), 1) is None
+    assert roster.member_at(replace(seen, etcd=None), 1) is None

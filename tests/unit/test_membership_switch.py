@@ -412,8 +412,8 @@ class TestClients:
         world.edit(TLS=OFF)
         seen = world.observe()
 
-        assert switch.coming(seen).client.level is Level.BETWEEN
-        assert switch.coming(replace(seen, auth=None)).client.level is Level.TLS
+        assert switch.next_links(seen).client.level is Level.BETWEEN
+        assert switch.next_links(replace(seen, auth=None)).client.level is Level.TLS
 
 
 class TestWhenItGoesOn:

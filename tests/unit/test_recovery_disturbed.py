@@ -57,7 +57,7 @@ class TestBeforeTheEpochIsRaised:
         seen = replace(world.observe(), disruption_budget=None)
 
         assert survivor.halted(seen)
-        assert budget.least(seen) == 2
+        assert budget.min_available(seen) == 2
 
 
 class TestWhenTheSurvivorStarts:
@@ -104,7 +104,7 @@ class TestWhenTheSurvivorStarts:
         claims = tuple(one if one.ordinal == 1 else anew[one.ordinal] for one in seen.claims)
         seen = replace(seen, etcd=None, statuses=alone, claims=claims)
         seen = waiting(waiting(seen, 0, Finding("no-data")), 2, Finding("no-data"))
-        seen = with_pod(seen, 1, age=quorum.MOMENT_SECONDS, ready=False)
+        seen = with_pod(seen, 1, age=quorum.START_SECONDS, ready=False)
 
         step = decide(seen)
 

@@ -187,11 +187,11 @@ class TestTheWholeChain:
 
     def test_a_settled_cluster_asks_nobody_about_jobs(self) -> None:
         world = lost()
-        assert not survivor.is_looked_at(world.observe())
+        assert not survivor.needs_lookup(world.observe())
         world.ask(1)
-        assert survivor.is_looked_at(world.observe())
+        assert survivor.needs_lookup(world.observe())
         drive(world)
-        assert not survivor.is_looked_at(world.observe())
+        assert not survivor.needs_lookup(world.observe())
 
     def test_it_is_carried_out_from_any_point_by_whoever_looks(self) -> None:
         """Every step is chosen by an operator that has just been started; here, with others'

@@ -89,7 +89,7 @@ class TestNothingWasHandedOut:
         assert world.record.chosen == Chosen("b", place(FIRST))
         world.backups["b"] = backup(LATER)
         assert drive(world, idle=3) == Settled()
-        assert bootstrap_source.sought(world.observe()) == ""
+        assert bootstrap_source.wanted_backup(world.observe()) == ""
 
     def test_once_it_is_on_record_it_may_be_changed_and_not_be_taken_back(self) -> None:
         world = waiting()

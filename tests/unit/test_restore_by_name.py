@@ -58,7 +58,7 @@ class TestOnce:
             if not self.goes_to(world, number):
                 return number
             happens(world)
-            assert bootstrap_source.sought(world.observe()) == "", "it is on record"
+            assert bootstrap_source.wanted_backup(world.observe()) == "", "it is on record"
             assert drive(world, idle=3) == Settled(), number
             assert fetched(world) == [FIRST], number
         raise AssertionError("it never ends")
@@ -118,7 +118,7 @@ class TestOnce:
         world.edit(bootstrap=named("another"))
         world.backups.clear()
 
-        assert bootstrap_source.sought(world.observe()) == ""
+        assert bootstrap_source.wanted_backup(world.observe()) == ""
         assert drive(world, idle=2) == Settled()
         assert len(world.jobs) == 1
 

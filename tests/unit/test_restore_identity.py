@@ -18,7 +18,7 @@ from etcd_stateful.backup.outcome import Described, Said, Stored
 from etcd_stateful.backup.plan import Job, Run
 from etcd_stateful.backup.restores import CreateCluster, Seen, decide
 from etcd_stateful.manifests.backup_job import backup_job, deletion_job, description_job
-from etcd_stateful.manifests.restore_job import made_of
+from etcd_stateful.manifests.restore_job import job_hash
 from etcd_stateful.manifests.trial_job import trial_job
 from etcd_stateful.membership.steps import Settled
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
@@ -115,7 +115,9 @@ class TestACluster:
     def test_another_one_makes_the_job_anew(self) -> None:
         cluster = parse_cluster(body(1))
 
-        assert made_of(cluster, STORE) != made_of(cluster, replace(STORE, service_account="other"))
+        assert job_hash(cluster, STORE) != job_hash(
+            cluster, replace(STORE, service_account="other")
+        )
 
     def test_restored_in_place_it_is_read_as_the_restore_says(self) -> None:
         world = running(1)

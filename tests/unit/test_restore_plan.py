@@ -12,7 +12,7 @@ from worlds import body, drive, is_write, labels
 
 from etcd_stateful.api.cluster import RefusedCluster, parse_cluster
 from etcd_stateful.jobs.restore import BUMP
-from etcd_stateful.manifests.jobs import REUSING
+from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT
 from etcd_stateful.manifests.restore_job import restore_job
 from etcd_stateful.manifests.statefulset import first_claim, stateful_set
 from etcd_stateful.membership import restore
@@ -374,8 +374,8 @@ class TestTheManifests:
     def test_what_the_file_streams_through_uses_its_memory_again(self) -> None:
         pod = self.job()["spec"]["template"]["spec"]
 
-        assert all(one in pod["initContainers"][0]["env"] for one in REUSING)
-        assert not any(one in pod["containers"][0]["env"] for one in REUSING)
+        assert all(one in pod["initContainers"][0]["env"] for one in MALLOC_ENVIRONMENT)
+        assert not any(one in pod["containers"][0]["env"] for one in MALLOC_ENVIRONMENT)
 
     def test_etcdutl_is_the_clusters_own_and_revisions_only_grow(self) -> None:
         pod = self.job()["spec"]["template"]["spec"]

@@ -101,7 +101,7 @@ class CertificateWorld(World):
         for need in managed(seen.cluster):
             if one := self._certificate(need):
                 found[need.secret] = {need.role: one}
-        return rotation.settled(replace(seen, certificates=Certificates(self.now, found)))  # type: ignore[arg-type]
+        return rotation.with_trust(replace(seen, certificates=Certificates(self.now, found)))  # type: ignore[arg-type]
 
     def _certificate(self, need: Need) -> Certificate | None:
         if need.role == "authority":

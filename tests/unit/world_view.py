@@ -55,7 +55,7 @@ def observe(world: World) -> Observation:
         last_cluster_id=identity.from_hex(status) if status else None,
         last_version=parse_version(world.body["status"].get("currentVersion", "")),
     )
-    seen = links.settled(seen)
+    seen = links.with_recorded_links(seen)
     asked = view is not None and authentication.is_asked_about(seen)
     return replace(seen, auth=AuthView(enabled=False, users={}, roles={})) if asked else seen
 

@@ -48,7 +48,7 @@ class DefragBackoff:
 
     def unanswered(self, key: Key, member: str, seen: Observation) -> None:
         """It has not answered yet, as it does once it has written all anew."""
-        known, seat = self._asked.get(key, {}), roster.named(seen, member)
+        known, seat = self._asked.get(key, {}), roster.seat_named(seen, member)
         if member in known and seat and seat.status:
             known[member] = replace(known[member], size=seat.status.db_size)
 
@@ -73,5 +73,5 @@ class DefragBackoff:
 
 
 def _is_smaller(seen: Observation, member: str, size: int) -> bool:
-    seat = roster.named(seen, member) if size else None
+    seat = roster.seat_named(seen, member) if size else None
     return bool(seat and seat.status and seat.status.db_size < size)

@@ -41,9 +41,9 @@ class Expansion:
 
     async def onto(self, base: Observation) -> Observation:
         """The observation with the claims that may not ask for what they should marked as such."""
-        due = [(claim, base.cluster.storage, ASK_SECONDS) for claim in larger.unasked(base)]
-        less = larger.taken_back(base)
-        due += [(claim, larger.back_to(base, claim), LESS_SECONDS) for claim in less]
+        due = [(claim, base.cluster.storage, ASK_SECONDS) for claim in larger.unrequested(base)]
+        less = larger.to_lower(base)
+        due += [(claim, larger.lowered_size(base, claim), LESS_SECONDS) for claim in less]
         if not due:
             return base
         answers = await asyncio.gather(*(self._refusal(base, *one) for one in due))

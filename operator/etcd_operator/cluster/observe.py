@@ -233,7 +233,9 @@ class Observer:
 
     async def _with_backup(self, base: Observation) -> Observation:
         """With what the EtcdBackup has stored that the cluster is to be restored from."""
-        if not (name := bootstrap_source.sought(base) or in_place_request.sought(base)):
+        if not (
+            name := bootstrap_source.wanted_backup(base) or in_place_request.wanted_backup(base)
+        ):
             return base
         found = await self._finder.find(ETCD_BACKUPS, base.cluster.namespace, name)
         return replace(base, backup=reference.stored_last(name, found))
@@ -265,7 +267,7 @@ class Observer:
             true_for=reading.true_for(body, self._wall_clock()),
             restore=self._restore(cluster),
         )
-        return links.settled(seen)
+        return links.with_recorded_links(seen)
 
     def _restore(self, cluster: EtcdCluster) -> EtcdRestore | None:
         """The one in place that its EtcdRestore asks for."""

@@ -51,7 +51,7 @@ class Recoveries:
 
     async def onto(self, base: Observation) -> Observation:
         """The observation, with the Job and the occupants where they matter."""
-        if not survivor.is_looked_at(base):
+        if not survivor.needs_lookup(base):
             return await self._late(base)
         cluster = base.cluster
         where, name = cluster.namespace, survivor.job_name(base)

@@ -26,7 +26,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.cluster import EtcdCluster
 from etcd_stateful.certificates import OPERATOR_FILES, Need, as_issued, issued, managed
 from etcd_stateful.membership import rotation, switch
-from etcd_stateful.membership.certificates import needed_of_users
+from etcd_stateful.membership.certificates import provided_needs
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.observed.certificates import Certificate, Certificates, Issued
 from etcd_stateful.observed.objects import Foreign
@@ -62,14 +62,14 @@ class CertificateLook:
     async def onto(self, base: Observation) -> Observation:
         """The observation with the certificates that are there, and whose they are."""
         cluster = base.cluster
-        to_come = replace(base, cluster=replace(cluster, links=switch.coming(base)))
+        to_come = replace(base, cluster=replace(cluster, links=switch.next_links(base)))
         if cluster.links.are_plaintext and to_come.cluster.links.are_plaintext:
             self.forget(cluster.key)
             return replace(base, certificates=Certificates(self._wall_clock()))
-        ours, now_theirs = (*managed(cluster), *issued(cluster)), needed_of_users(base)
+        ours, now_theirs = (*managed(cluster), *issued(cluster)), provided_needs(base)
         look = await self._issued.look(cluster)
         # Those of users are looked at before anything is made to need them.
-        theirs = (*now_theirs, *(one for one in needed_of_users(to_come) if one not in now_theirs))
+        theirs = (*now_theirs, *(one for one in provided_needs(to_come) if one not in now_theirs))
         self._secrets.keep(cluster, {need.secret for need in theirs})
         taken = await self._taken(
             cluster, [one for one in managed(to_come.cluster) if one not in ours]
@@ -105,7 +105,7 @@ class CertificateLook:
             why_not_asked=look.missing,
         )
         found_all = replace(base, certificates=certificates, foreign=(*base.foreign, *foreign))
-        return rotation.settled(found_all)
+        return rotation.with_trust(found_all)
 
     async def _taken(self, cluster: EtcdCluster, needs: list[Need]) -> tuple[Foreign, ...]:
         """Those of others under names that will be needed."""

@@ -24,7 +24,7 @@ from etcd_stateful.backup.restores import description
 from etcd_stateful.manifests.common import Manifest, owner_reference
 from etcd_stateful.manifests.jobs import (
     AUTHORITIES_MOUNT,
-    REUSING,
+    MALLOC_ENVIRONMENT,
     TRIES,
     authorities_volume,
     identity_labels,
@@ -36,7 +36,7 @@ from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER, RESTRICTED_POD
 LABEL: Final = "etcd-backup"
 CONTAINER: Final = "backup"
 
-RECEIVING: Final = ({"name": "GRPC_EXPERIMENTS", "value": "-event_engine_client"},)
+GRPC_ENVIRONMENT: Final = ({"name": "GRPC_EXPERIMENTS", "value": "-event_engine_client"},)
 """Makes gRPC read in the thread that waits for the message, instead of waking another thread for
 each 32 KiB. A later version of gRPC may not know this experiment: it logs that, and is only
 slower."""
@@ -219,8 +219,8 @@ def _pod(
                 "command": ["python3", "-m", "etcd_operator.backup"],
                 "env": [
                     {"name": orders.VARIABLE, "value": unexpanded(orders.serialise(told))},
-                    *REUSING,
-                    *RECEIVING,
+                    *MALLOC_ENVIRONMENT,
+                    *GRPC_ENVIRONMENT,
                 ],
                 "ports": [{"name": "progress", "containerPort": orders.PROGRESS_PORT}],
                 "volumeMounts": mounts,

@@ -12,7 +12,7 @@ TRIES: Final = 3
 """How often a failed Job's pod is retried."""
 
 _FREED = str(32 * 1024 * 1024)
-REUSING: Final = (
+MALLOC_ENVIRONMENT: Final = (
     {"name": "MALLOC_ARENA_MAX", "value": "2"},
     {"name": "MALLOC_MMAP_THRESHOLD_", "value": _FREED},
     {"name": "MALLOC_TRIM_THRESHOLD_", "value": _FREED},

@@ -47,7 +47,7 @@ def recovery_job(
     notes = {
         SURVIVOR: record.survivor,
         naming.EPOCH: str(record.epoch),
-        naming.SPEC_HASH: made_of(cluster),
+        naming.SPEC_HASH: job_hash(cluster),
         naming.OPERATOR_IMAGE: operator_image,
     }
     name, spec = naming.recovery_job(cluster.name), job_spec(REFUSED_EXIT, "prepare")
@@ -55,7 +55,7 @@ def recovery_job(
     return volume_job.job(cluster, name, notes, spec, pod)
 
 
-def made_of(cluster: EtcdCluster) -> str:
+def job_hash(cluster: EtcdCluster) -> str:
     """A hash of everything that decides whether an existing Job is still the right one."""
     if cluster.auth is None:
         return cluster.template_hash

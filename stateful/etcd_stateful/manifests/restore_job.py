@@ -23,7 +23,7 @@ from etcd_stateful.manifests import volume_job
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.jobs import (
     AUTHORITIES_MOUNT,
-    REUSING,
+    MALLOC_ENVIRONMENT,
     authorities_volume,
     identity_labels,
     job_spec,
@@ -59,7 +59,7 @@ def restore_job(
     notes = {
         SURVIVOR: record.members[0].name,
         naming.EPOCH: str(record.epoch),
-        naming.SPEC_HASH: made_of(cluster, store),
+        naming.SPEC_HASH: job_hash(cluster, store),
         naming.CLAIM_UID: claim_uid,
         naming.OPERATOR_IMAGE: operator_image,
     }
@@ -68,7 +68,7 @@ def restore_job(
     return volume_job.job(cluster, name, notes, spec, pod, identity_labels(store))
 
 
-def made_of(cluster: EtcdCluster, store: Store) -> str:
+def job_hash(cluster: EtcdCluster, store: Store) -> str:
     """A hash of everything that decides whether an existing Job is still the right one."""
     digest = hashlib.sha256(repr(store).encode()).hexdigest()[:16]
     return f"{cluster.template_hash}-{digest}"
@@ -86,7 +86,9 @@ def _pod(
         "serviceAccountName": store.service_account,
         "securityContext": pod_security(cluster),
         "initContainers": [
-            _ours("fetch", [*environment, *REUSING], operator_image, _store_mounts(store))
+            _ours(
+                "fetch", [*environment, *MALLOC_ENVIRONMENT], operator_image, _store_mounts(store)
+            )
             | resources(cluster),
             {
                 "name": "etcdutl",

@@ -24,7 +24,7 @@ from etcd_stateful.backup.outcome import FINAL_EXIT, Stored
 from etcd_stateful.backup.plan import Run, trial_of
 from etcd_stateful.manifests.backup_job import CONTAINER, job, order
 from etcd_stateful.manifests.common import Manifest
-from etcd_stateful.manifests.jobs import REUSING, pod_failure_policy, unexpanded
+from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT, pod_failure_policy, unexpanded
 from etcd_stateful.manifests.pod import RESTRICTED_CONTAINER
 
 FETCH: Final = "fetch"
@@ -75,7 +75,7 @@ def _before(backup: EtcdBackup, told: Order, ours: Manifest, image: str) -> list
     bring = unexpanded(orders.serialise(replace(told, action="bring")))
     fetch = ours | {
         "name": FETCH,
-        "env": [{"name": orders.VARIABLE, "value": bring}, *REUSING],
+        "env": [{"name": orders.VARIABLE, "value": bring}, *MALLOC_ENVIRONMENT],
         "volumeMounts": [*(_read_only(one) for one in ours["volumeMounts"]), _mount()],
     }
     of_etcd = {

@@ -40,7 +40,7 @@ def as_edited(seen: Observation) -> Step | None:
     fails if the Secret has changed since it was read.
     """
     record = recorded(seen)
-    if not _is_open(record) or record.issued or _has_left_traces(seen):
+    if not _may_start_over(record) or record.issued or _has_left_traces(seen):
         return None
     if (source := seen.cluster.restore) is not None:
         return bootstrap_source.begin_after_all(seen, source, _as_new(seen.cluster))
@@ -94,7 +94,7 @@ def look_again(seen: Observation) -> Step | None:
     any volume may have data: no other attempt can follow, and pods would be recreated for ever.
     """
     record = recorded(seen)
-    if not _is_open(record) or seen.etcd is not None or seen.statuses:
+    if not _may_start_over(record) or seen.etcd is not None or seen.statuses:
         return None
     following = _next_attempt(seen, max(len(record.members), seen.cluster.size))
     if not _differs(seen, following) or any(_may_have_data(pod) for pod in seen.pods):
@@ -119,7 +119,7 @@ def not_taken(seen: Observation) -> Step | None:
 def in_words(seen: Observation) -> str:
     """The edits that came too late for a cluster that is still forming; empty if there are none."""
     record, cluster = recorded(seen), seen.cluster
-    if not _is_open(record):
+    if not _may_start_over(record):
         return ""
     if words := _backup_in_words(seen):
         return words
@@ -144,7 +144,7 @@ def in_words(seen: Observation) -> str:
 
 
 def _backup_in_words(seen: Observation) -> str:
-    if seen.cluster.restore is None or not _is_open(recorded(seen)):
+    if seen.cluster.restore is None or not _may_start_over(recorded(seen)):
         return ""
     return (
         "spec.bootstrap.restore was added after the cluster had begun without it, and members may "
@@ -154,7 +154,7 @@ def _backup_in_words(seen: Observation) -> str:
     )
 
 
-def _is_open(record: Bootstrap) -> bool:
+def _may_start_over(record: Bootstrap) -> bool:
     """Whether the cluster has still to form. One that starts from a backup is left to `restore`."""
     return not (record.latched or record.restoring)
 

@@ -57,7 +57,7 @@ def is_looked_at(seen: Observation) -> bool:
 def is_asked_about(seen: Observation) -> bool:
     """Whether etcd has to be asked if authentication is on. Also before TLS for clients is turned
     off: etcd identifies the operator by its certificate, and others may have turned it on."""
-    return is_looked_at(seen) or (is_latched(seen) and links.lose_tls_of_clients(seen))
+    return is_looked_at(seen) or (is_latched(seen) and links.turns_client_tls_off(seen))
 
 
 def names_asked_for(seen: Observation) -> tuple[frozenset[str], frozenset[str]]:
@@ -95,14 +95,14 @@ def go_on(seen: Observation) -> Step | None:
     if seen.auth is None:
         return Wait("etcd to list its users and roles", soon=True) if seen.etcd else None
     if auth is None:
-        return _withdraw(seen, seen.auth)
+        return _turn_off(seen, seen.auth)
     return (
         _recreate_root(seen, seen.auth)
         or _record(seen, auth, seen.auth)
-        or _arrange(seen, auth, seen.auth)
+        or _apply(seen, auth, seen.auth)
         or _turn_on(seen, auth, seen.auth)
         or _passwords(seen, auth, seen.auth)
-        or _clear(seen, seen.auth)
+        or _delete_undeclared(seen, seen.auth)
     )
 
 
@@ -242,7 +242,7 @@ def _record(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
     )
 
 
-def _arrange(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
+def _apply(seen: Observation, auth: Auth, view: AuthView) -> Step | None:
     for change, words in _differences(auth, view):
         if isinstance(change, AddUser) and not _has_password(seen, change.user):
             continue
@@ -312,7 +312,7 @@ def _has_password(seen: Observation, user: str) -> bool:
     return seen.passwords.get(user) == ""
 
 
-def _clear(seen: Observation, view: AuthView) -> Step | None:
+def _delete_undeclared(seen: Observation, view: AuthView) -> Step | None:
     """Deletes what was created for the spec and is no longer in it, then removes its names from the
     record."""
     declared, record = seen.cluster.auth or _NOTHING, recorded(seen)
@@ -338,10 +338,10 @@ def _clear(seen: Observation, view: AuthView) -> Step | None:
     return WriteBootstrap.of(seen, replace(record, accounts=left), words)
 
 
-def _withdraw(seen: Observation, view: AuthView) -> Step | None:
+def _turn_off(seen: Observation, view: AuthView) -> Step | None:
     if view.enabled:
         return _ask(seen, Disable(), "spec.auth was removed: authentication is turned off")
-    if step := _clear(seen, view):
+    if step := _delete_undeclared(seen, view):
         return step
     record = replace(recorded(seen), accounts=NO_ACCOUNTS)
     return WriteBootstrap.of(seen, record, "spec.auth: it is removed from the record")

@@ -40,15 +40,17 @@ def cannot_form(seen: Observation) -> Step | None:
 
 def starts(seen: Observation) -> Step | None:
     """Says why pods cannot get a ticket, and recreates a pod whose claim is being deleted."""
-    steps = (_claim_missing(seen, pod) or _finding(seen, pod) for pod in _asked_for(seen))
+    steps = (
+        _claim_missing(seen, pod) or _unusable_volume(seen, pod) for pod in _expected_pods(seen)
+    )
     return next((step for step in steps if step), None)
 
 
-def _asked_for(seen: Observation) -> Iterator[Pod]:
+def _expected_pods(seen: Observation) -> Iterator[Pod]:
     return (one for one in seen.pods if not one.deleting and one.ordinal < seen.replicas)
 
 
-def _finding(seen: Observation, pod: Pod) -> Step | None:
+def _unusable_volume(seen: Observation, pod: Pod) -> Step | None:
     finding = pod.finding
     if finding and finding.found == "foreign-data" and not may_adopt(seen, pod, finding):
         return _foreign_data(seen, pod, finding)
@@ -69,13 +71,13 @@ def _damaged(seen: Observation, pod: Pod, damage: str) -> Step | None:
 def tried_again(seen: Observation) -> Step | None:
     """Asked late: etcd was restarted and may still come up, so it must not hold up anything
     else."""
-    again = (pod for pod in _asked_for(seen) if pod.tried_again)
+    again = (pod for pod in _expected_pods(seen) if pod.tried_again)
     return next((step for pod in again if (step := _damaged(seen, pod, pod.damage))), None)
 
 
 def unreadable(seen: Observation) -> Step | None:
     """Asked after everything that needs the user: a volume may become readable again by itself."""
-    for pod in _asked_for(seen):
+    for pod in _expected_pods(seen):
         if pod.finding and pod.finding.found == "unreadable":
             return Wait(f"pod {pod.name}: its volume cannot be read: {pod.finding.detail}")
     return None

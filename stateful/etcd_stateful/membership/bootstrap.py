@@ -66,7 +66,7 @@ def _begin(seen: Observation, name: str) -> Step:
             "etcd of the other cluster, and put the right cluster ID into status.clusterID",
         )
     if known:
-        record = remembered.record(seen, known.pop())
+        record = remembered.rebuilt_record(seen, known.pop())
         return CreateSecret(name, record, "the record of an existing cluster is rebuilt")
     if running := next((pod.name for pod in seen.pods if pod.etcd_started), None):
         return Hold(

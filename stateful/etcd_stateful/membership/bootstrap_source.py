@@ -25,7 +25,7 @@ from etcd_stateful.records.bootstrap import Bootstrap
 _FIELD: Final = "spec.bootstrap.restore.backupRef.name"
 
 
-def sought(seen: Observation) -> str:
+def wanted_backup(seen: Observation) -> str:
     """Name of the EtcdBackup to look up; empty if none is needed."""
     asked = seen.cluster.restore
     if not isinstance(asked, BackupRef):

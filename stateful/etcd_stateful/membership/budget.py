@@ -14,10 +14,10 @@ from etcd_stateful.observed.objects import Live
 
 
 def manifest(seen: Observation) -> Manifest:
-    return disruption_budget(seen.cluster, least=least(seen))
+    return disruption_budget(seen.cluster, least=min_available(seen))
 
 
-def least(seen: Observation) -> int:
+def min_available(seen: Observation) -> int:
     """`minAvailable` as it should be. Without a member list, a live budget is kept as it is."""
     if seen.etcd is not None and seen.etcd.cluster_id == recorded(seen).cluster_id:
         return roster.quorum(len(seen.etcd.members))
@@ -25,7 +25,7 @@ def least(seen: Observation) -> int:
     return live or roster.quorum(max(replicas.wanted(seen), replicas.on_record(recorded(seen))))
 
 
-def most(seen: Observation) -> int:
+def most_members(seen: Observation) -> int:
     """The most members that the live budget allows for: how many the list may have had when it was
     last seen. 0 without a budget."""
     live = _live(seen)
@@ -60,6 +60,6 @@ def is_stuck(seen: Observation) -> bool:
     return off or bool(live and live["metadata"].get("deletionTimestamp"))
 
 
-def spares_none(seen: Observation) -> bool:
+def blocks_all_evictions(seen: Observation) -> bool:
     """Whether a quorum of the declared size is all members, so that no drain can evict one."""
     return roster.quorum(seen.cluster.size) == seen.cluster.size

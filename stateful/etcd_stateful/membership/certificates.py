@@ -56,7 +56,7 @@ def of_clients(seen: Observation) -> Step | None:
     return _due(seen, seen.certificates, _SHOWN) if seen.certificates else None
 
 
-def needed_of_users(seen: Observation) -> tuple[Need, ...]:
+def provided_needs(seen: Observation) -> tuple[Need, ...]:
     """The certificates that the user has to provide. They must cover every ordinal that is
     declared, listed or running, also while the cluster shrinks."""
     listed = (roster.ordinal_of(seen, one) for one in (seen.etcd.members if seen.etcd else ()))
@@ -70,19 +70,19 @@ def unusable(seen: Observation) -> Hold | None:
     """Holds for problems of user-provided certificates. A pod that restarts with them might not
     come back, so no pod is started or restarted. Running members go on, and so does everything
     else."""
-    said = problems_of_users(seen)
+    said = problems_of_provided(seen)
     if not said:
         return None
     return Hold(UNUSABLE, f"{'; '.join(said)}. No pod is started or restarted until that is fixed")
 
 
-def problems_of_users(seen: Observation) -> list[str]:
+def problems_of_provided(seen: Observation) -> list[str]:
     """What is wrong with user-provided certificates, one entry for each Secret."""
     known = seen.certificates
     if known is None or seen.cluster.deleting:
         return []
     said = []
-    for need in needed_of_users(seen):
+    for need in provided_needs(seen):
         found = known.secrets.get(need.secret, {}).get(need.role)
         if found is None:
             said.append(f"Secret {need.secret}, which {need.field} names, is not there")
@@ -129,22 +129,22 @@ def _before_the_latch(seen: Observation) -> Hold | None:
 
 def _due(seen: Observation, known: Certificates, roles: tuple[Role, ...]) -> Step | None:
     for need in managed(seen.cluster):
-        if need.role not in roles or is_left(seen, need):
+        if need.role not in roles or is_left_alone(seen, need):
             continue
         found = known.secrets.get(need.secret, {}).get(need.role)
         if need.role == "authority":
             if found is None or found.problem:
-                if trusted.running(seen, rotation.link_of(seen, need)):
+                if trusted.pods_with_tls(seen, rotation.link_of(seen, need)):
                     continue
-                return _issue(seen, need, found, lacking(found))
-        elif _why_lost(seen, _above(seen, need)):
+                return _issue(seen, need, found, why_issued(found))
+        elif _why_lost(seen, _authority_of(seen, need)):
             continue  # the authority cannot sign, or not everybody would trust it
-        elif reason := _why(need, found, known):
+        elif reason := _why_due(need, found, known):
             return _issue(seen, need, found, reason)
     return None
 
 
-def _above(seen: Observation, need: Need) -> Need:
+def _authority_of(seen: Observation, need: Need) -> Need:
     """The authority that signs this certificate."""
     return next(one for one in managed(seen.cluster) if one.secret == need.signed_by)
 
@@ -161,31 +161,31 @@ def _why_lost(seen: Observation, above: Need) -> str:
     return ""
 
 
-def is_left(seen: Observation, need: Need) -> bool:
+def is_left_alone(seen: Observation, need: Need) -> bool:
     """Whether its Secret is left alone for now: it has another owner, or a write has just
     failed."""
     taken = any((one.kind, one.name) == ("Secret", need.secret) for one in seen.foreign)
     return taken or (CERTIFICATE, need.secret) in seen.put_off
 
 
-def _why(need: Need, found: Certificate | None, known: Certificates) -> str:
+def _why_due(need: Need, found: Certificate | None, known: Certificates) -> str:
     """Why a certificate is issued or reissued; empty if it need not be."""
     authority = known.secrets[need.signed_by]["authority"]
     if found is None or found.problem:
-        return lacking(found)
-    if why := _why_other(need, found, authority):
+        return why_issued(found)
+    if why := _why_outdated(need, found, authority):
         return f"is reissued: {why}"
     if known.now >= renewed_at(found.begins, found.ends):
         return "is renewed: two thirds of its lifetime are over"
     return ""
 
 
-def lacking(found: Certificate | None) -> str:
+def why_issued(found: Certificate | None) -> str:
     """Why a certificate is issued: there is none, or it is unusable."""
     return f"is reissued: {found.problem}" if found else "is issued: there was none"
 
 
-def _why_other(need: Need, found: Certificate, authority: Certificate) -> str:
+def _why_outdated(need: Need, found: Certificate, authority: Certificate) -> str:
     """How the certificate differs from what its authority's Secret asks for; empty if it does
     not."""
     if found.authority != authority.authority:
@@ -207,7 +207,7 @@ def _issue(
     if need.role == "authority":
         first = max(1, rotation.wished(seen, need.secret))
         return IssueCertificate(need, version, words, generation=first)
-    above = _above(seen, need)
+    above = _authority_of(seen, need)
     authority = rotation.find(seen, above.secret, above.role)
     digest = authority.authority if authority else ""
     return IssueCertificate(need, version, words, trusted_by_pods(seen, need), authority=digest)

@@ -11,7 +11,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.stores import Store
 from etcd_stateful.backup.plan import IMAGE_UNPULLABLE
 from etcd_stateful.jobs.restore import FIELD
-from etcd_stateful.manifests.restore_job import made_of, restore_job
+from etcd_stateful.manifests.restore_job import job_hash, restore_job
 from etcd_stateful.manifests.statefulset import first_claim
 from etcd_stateful.membership import bootstrap, survivor
 from etcd_stateful.membership.observation import Observation
@@ -38,14 +38,14 @@ class Failed:
     why: str
 
 
-def claimed(seen: Observation, ordinal: int, beside: str = "") -> Step:
+def create_claim(seen: Observation, ordinal: int, beside: str = "") -> Step:
     """Creates the claim to fill; `beside` is added to the reason."""
     name = naming.claim(seen.cluster.name, ordinal)
     words = f"claim {name} is created for the restored data{beside}"
     return ApplyChild("PersistentVolumeClaim", name, first_claim(seen.cluster, ordinal), words)
 
 
-def by_job(seen: Observation, claim: Claim, filling: Filling) -> Step | Failed | None:
+def fill_with_job(seen: Observation, claim: Claim, filling: Filling) -> Step | Failed | None:
     """The next step for the Job; None once it has filled the claim."""
     job = seen.job
     if job is None:
@@ -55,7 +55,7 @@ def by_job(seen: Observation, claim: Claim, filling: Filling) -> Step | Failed |
     return _why_useless(seen, claim, job, filling) or _of_job(job, filling)
 
 
-def cleared(seen: Observation, why: str) -> Step | None:
+def delete_job(seen: Observation, why: str) -> Step | None:
     """Deletes the Job, for the reason `why`; None once it is gone."""
     job = seen.job
     if job is None or job.stranger:
@@ -65,7 +65,7 @@ def cleared(seen: Observation, why: str) -> Step | None:
     return DeleteJob.of(job, f"Job {job.name} is deleted: {why}")
 
 
-def occupied(seen: Observation) -> Step | None:
+def wait_for_occupants(seen: Observation) -> Step | None:
     """Waits until no other pod can use the volume. The Job controller sometimes creates a second
     pod, and a deleted Job may be gone before its pods."""
     if not seen.occupants:
@@ -73,7 +73,7 @@ def occupied(seen: Observation) -> Step | None:
     return Wait(f"pods {', '.join(seen.occupants)} to stop", soon=True)
 
 
-def of_another(job: Job) -> Hold:
+def name_taken(job: Job) -> Hold:
     return Hold(
         "NameTaken",
         f"Job {job.name} belongs to {job.stranger}. It is left alone; delete it, or make it again "
@@ -85,15 +85,15 @@ def late(seen: Observation) -> Step | None:
     """Deletes a Job that nothing needs any more. A create request can be carried out long after it
     was sent; the Job's pod then waits for a claim by name, and would fill any claim of that
     name."""
-    asked = survivor.is_looked_at(seen)
-    return None if asked else cleared(seen, "it was created too late, and nothing needs it")
+    asked = survivor.needs_lookup(seen)
+    return None if asked else delete_job(seen, "it was created too late, and nothing needs it")
 
 
 def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) -> Step | None:
     """Deletes a Job that is not, or is no longer, the right one; None for one to wait for."""
     if job.stranger:
-        return of_another(job)
-    made = made_of(bootstrap.as_running(seen), filling.store)
+        return name_taken(job)
+    made = job_hash(bootstrap.as_running(seen), filling.store)
     if (job.epoch, job.spec_hash) != (filling.record.epoch, made):
         return DeleteJob.of(job, f"Job {job.name} is recreated: the spec has been edited")
     if job.claim_uid != claim.uid:
@@ -116,7 +116,7 @@ def _of_job(job: Job, filling: Filling) -> Step | Failed | None:
 
 
 def _create(seen: Observation, claim: Claim, filling: Filling) -> Step:
-    if step := occupied(seen):
+    if step := wait_for_occupants(seen):
         return step
     manifest = restore_job(
         bootstrap.as_running(seen),

@@ -49,28 +49,28 @@ FAILED = "RestoreFailed"
 
 def go_on(seen: Observation) -> Step | None:
     """The next write of the restore. Its waits hold up nothing else until the pods are stopped."""
-    step = upcoming(seen)
+    step = next_step(seen)
     waits = isinstance(step, Wait) and not in_place_request.halted(seen)
     return None if isinstance(step, Hold) or waits else step
 
 
 def meanwhile(seen: Observation) -> Step | None:
     """What the restore waits for while no quorum answers: it may be the way out of that."""
-    step = upcoming(seen) if seen.etcd is None else None
+    step = next_step(seen) if seen.etcd is None else None
     return step if isinstance(step, Wait) else None
 
 
 def awaited(seen: Observation) -> Step | None:
     """What the restore waits for, or why it is not carried out. Asked late."""
-    step = upcoming(seen)
+    step = next_step(seen)
     return step if isinstance(step, Wait | Hold) else None
 
 
-def upcoming(seen: Observation) -> Step | None:
+def next_step(seen: Observation) -> Step | None:
     """The next step of the restore, until the successor has taken over."""
     if not is_latched(seen):
         return None
-    restore, taking = in_place_request.asked(seen), recorded(seen).successor
+    restore, taking = in_place_request.requested(seen), recorded(seen).successor
     if restore is None or (taking and taking.restore != restore.uid):
         return _call_off(seen, taking) if taking else None
     if why := in_place_request.why_not(seen):
@@ -112,10 +112,10 @@ def _begin(seen: Observation, restore: EtcdRestore) -> Step:
 def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
     claim = seen.claim(taking.ordinal)
     if claim is None:
-        return filling.claimed(seen, taking.ordinal, ", beside the data there is")
+        return filling.create_claim(seen, taking.ordinal, ", beside the data there is")
     if step := _not_to_be_used(seen, taking, claim):
         return step
-    if claim.record is None and in_place_request.is_strange(seen, claim):
+    if claim.record is None and in_place_request.is_foreign(seen, claim):
         words = (
             f"claim {claim.name} is not of this cluster; if you do not need it, delete the claim"
         )
@@ -124,8 +124,8 @@ def _fill(seen: Observation, restore: EtcdRestore, taking: Successor) -> Step:
         record = takeover.member_record(recorded(seen), taking, claim.uid)
         words = f"claim {claim.name} is recorded for the restored cluster's first member"
         return RecordMember.of(claim, record, words)
-    if in_place_request.holds_it_all(seen, taking):
-        return filling.cleared(seen, "it has done its work") or _take_over(seen, taking)
+    if in_place_request.is_filled(seen, taking):
+        return filling.delete_job(seen, "it has done its work") or _take_over(seen, taking)
     return _run(seen, restore, taking, claim)
 
 
@@ -136,7 +136,7 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
         return leftovers.damaged_record(claim)
     if claim.record is None or in_place_request.is_successors(seen, claim):
         return None
-    if _may_go(seen, taking, claim):
+    if _is_deletable(seen, taking, claim):
         words = f"claim {claim.name} is deleted: it was created for an earlier restore"
         return DeleteClaim.of(claim, words)
     words = (
@@ -146,9 +146,9 @@ def _not_to_be_used(seen: Observation, taking: Successor, claim: Claim) -> Step 
 
 
 def _run(seen: Observation, restore: EtcdRestore, taking: Successor, claim: Claim) -> Step:
-    record = replace(takeover.to_be(recorded(seen), taking), bump=taking.raised_by)
+    record = replace(takeover.successor_record(recorded(seen), taking), bump=taking.raised_by)
     by = f" (the store is that of EtcdBackup {taking.backup})" if taking.backup else ""
-    step = filling.by_job(seen, claim, Filling(record, taking.store, by, field="spec"))
+    step = filling.fill_with_job(seen, claim, Filling(record, taking.store, by, field="spec"))
     if isinstance(step, Failed):
         return Hold(FAILED, f"EtcdRestore {restore.name}: {step.why}")
     filled = replace(recorded(seen), successor=replace(taking, claim=claim.uid))
@@ -172,12 +172,12 @@ def _take_over(seen: Observation, taking: Successor) -> Step:
 
 def _call_off(seen: Observation, taking: Successor) -> Step:
     """Cancels the restore: deletes its Job, and its claim if that is recorded as the restore's."""
-    if step := filling.cleared(seen, "the restore in place is cancelled"):
+    if step := filling.delete_job(seen, "the restore in place is cancelled"):
         return step
     claim = seen.claim(taking.ordinal)
     if claim is not None and claim.deleting:
         return Wait(f"claim {claim.name} to be gone", soon=True)
-    if claim is not None and _may_go(seen, taking, claim):
+    if claim is not None and _is_deletable(seen, taking, claim):
         words = f"claim {claim.name} is deleted: the restore in place is cancelled"
         return DeleteClaim.of(claim, words)
     words = (
@@ -187,7 +187,7 @@ def _call_off(seen: Observation, taking: Successor) -> Step:
     return WriteBootstrap.of(seen, replace(recorded(seen), successor=None), words)
 
 
-def _may_go(seen: Observation, taking: Successor, claim: Claim) -> bool:
+def _is_deletable(seen: Observation, taking: Successor, claim: Claim) -> bool:
     """Whether the claim is recorded for the successor, which has never run (I6)."""
     held = claim.own_record
     return bool(
@@ -204,7 +204,7 @@ def settle(seen: Observation) -> Step | None:
     if not record.retired or not is_latched(seen):
         return None
     if seen.etcd is None:
-        if _was_joined(seen):
+        if _has_served(seen):
             return None  # it has served, and may have lost its quorum since
         return authentication.denied(seen) or _until_it_serves(seen)
     old = [claim for claim in seen.claims if _is_of_retired_cluster(seen, claim)]
@@ -237,7 +237,7 @@ def _until_it_serves(seen: Observation) -> Step:
     return Wait(f"{name} to serve the restored data{why}{until}", soon=True)
 
 
-def _was_joined(seen: Observation) -> bool:
+def _has_served(seen: Observation) -> bool:
     """Whether other members have joined, so that it has served. Only those get tickets: the first
     member runs without one."""
     held = [claim.record for claim in seen.claims if _is_of_present_cluster(seen, claim)]

@@ -20,7 +20,7 @@ from etcd_stateful.records.successor import Successor
 NONE_LEFT: Final = naming.MAX_SIZE
 
 
-def asked(seen: Observation) -> EtcdRestore | None:
+def requested(seen: Observation) -> EtcdRestore | None:
     """The EtcdRestore that names this very cluster as it is now."""
     restore = seen.restore
     if restore is None or not is_latched(seen):
@@ -59,10 +59,10 @@ def free_ordinal(seen: Observation) -> int:
 
 
 def _is_taken(seen: Observation, claim: Claim) -> bool:
-    return bool(claim.record or claim.damage or claim.deleting or is_strange(seen, claim))
+    return bool(claim.record or claim.damage or claim.deleting or is_foreign(seen, claim))
 
 
-def is_strange(seen: Observation, claim: Claim) -> bool:
+def is_foreign(seen: Observation, claim: Claim) -> bool:
     """Whether the claim was created for another cluster, or by hand."""
     return claim.cluster_uid != seen.cluster.uid
 
@@ -72,12 +72,12 @@ def ordinals(seen: Observation) -> frozenset[int]:
     record = seen.bootstrap
     if record and record.successor:
         return frozenset({record.successor.ordinal})
-    return frozenset({free_ordinal(seen)} if asked(seen) else ())
+    return frozenset({free_ordinal(seen)} if requested(seen) else ())
 
 
-def sought(seen: Observation) -> str:
+def wanted_backup(seen: Observation) -> str:
     """Name of the EtcdBackup to look up; empty if none is needed."""
-    restore = asked(seen)
+    restore = requested(seen)
     if restore is None or not isinstance(restore.source, BackupRef):
         return ""
     taking = recorded(seen).successor
@@ -86,14 +86,14 @@ def sought(seen: Observation) -> str:
 
 def current(seen: Observation) -> Successor | None:
     """The successor on record, if it is still the one that is requested."""
-    restore, record = asked(seen), seen.bootstrap
+    restore, record = requested(seen), seen.bootstrap
     taking = record.successor if record else None
     if restore is None or taking is None or taking.restore != restore.uid:
         return None
     return taking if taking.is_from(restore.source) else None
 
 
-def holds_it_all(seen: Observation, taking: Successor) -> bool:
+def is_filled(seen: Observation, taking: Successor) -> bool:
     """Whether the record says that this very claim has been filled."""
     claim = seen.claim(taking.ordinal)
     return bool(claim and taking.claim == claim.uid and is_successors(seen, claim))
@@ -110,4 +110,4 @@ def is_successors(seen: Observation, claim: Claim) -> bool:
 def halted(seen: Observation) -> bool:
     """Whether no pod may run, because the successor is ready to take over."""
     taking = current(seen)
-    return bool(taking and not why_not(seen) and holds_it_all(seen, taking))
+    return bool(taking and not why_not(seen) and is_filled(seen, taking))

@@ -27,7 +27,12 @@ from etcd_stateful.certificates import Need, Role, as_issued, trust_of
 from etcd_stateful.manifests.certificate import certificate
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.membership import trusted
-from etcd_stateful.membership.certificates import UNUSABLE, is_left, lacking, trusted_by_pods
+from etcd_stateful.membership.certificates import (
+    UNUSABLE,
+    is_left_alone,
+    trusted_by_pods,
+    why_issued,
+)
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.rotation import KUBELET_SECONDS, is_at_rest
 from etcd_stateful.membership.steps import Hold, Step, TakeCertificate, Wait
@@ -223,7 +228,7 @@ def _condition(live: Live, kind: str) -> dict[str, Any]:
 def _of_link(seen: Observation, link: _Link) -> TakeCertificate | None:
     trusts, final = _trusts_next(seen, link)
     for leaf in link.leaves:
-        if is_left(seen, leaf.need):
+        if is_left_alone(seen, leaf.need):
             continue
         if step := _take(seen, link, leaf, trusts, final=final):
             return step
@@ -260,7 +265,7 @@ def _take(
     if chosen is None:
         return None
     if used is None:
-        reason = lacking(leaf.used)
+        reason = why_issued(leaf.used)
     elif chosen.leaf != used.leaf:
         reason = f"was renewed by {link.issuer}"
     elif set(used.trusts) != trusts:
@@ -300,7 +305,7 @@ def _chosen(seen: Observation, link: _Link, leaf: _Leaf) -> Certificate | None:
 def _is_trusted(seen: Observation, link: _Link, good: Certificate) -> bool:
     """Whether running members trust the issued certificate, which replaces a lost one."""
     sets = [link.signers, *(leaf.sound.trusts for leaf in link.leaves if leaf.sound)]
-    return trusted.by_all(seen, link.name, good.authority, sets)
+    return trusted.is_trusted_by_all(seen, link.name, good.authority, sets)
 
 
 def _untrusted(seen: Observation, links: list[_Link]) -> Hold | None:

@@ -28,29 +28,29 @@ ROOM: Final = 2
 """A volume needs room for this many times the database while a member receives a snapshot of it."""
 
 
-def smaller(seen: Observation) -> tuple[Claim, ...]:
+def undersized(seen: Observation) -> tuple[Claim, ...]:
     """The members' claims whose volume is smaller than declared."""
     if not seen.cluster.durable:
         return ()
     declared = seen.cluster.storage
-    return tuple(claim for claim in _own(seen) if is_less(claim.capacity, declared))
+    return tuple(claim for claim in _resizable(seen) if is_less(claim.capacity, declared))
 
 
-def unasked(seen: Observation) -> tuple[Claim, ...]:
-    """Those of `smaller` whose request is below the declared size as well."""
+def unrequested(seen: Observation) -> tuple[Claim, ...]:
+    """Those of `undersized` whose request is below the declared size as well."""
     declared = seen.cluster.storage
-    return tuple(claim for claim in smaller(seen) if is_less(claim.requested, declared))
+    return tuple(claim for claim in undersized(seen) if is_less(claim.requested, declared))
 
 
-def taken_back(seen: Observation) -> tuple[Claim, ...]:
-    """The claims that the operator made request more than they should by now (`back_to`)."""
+def to_lower(seen: Observation) -> tuple[Claim, ...]:
+    """The claims that the operator made request more than they should by now (`lowered_size`)."""
     if not seen.cluster.durable:
         return ()
-    ours = (claim for claim in _own(seen) if same_quantity(claim.requested, claim.raised))
-    return tuple(claim for claim in ours if is_less(back_to(seen, claim), claim.requested))
+    ours = (claim for claim in _resizable(seen) if same_quantity(claim.requested, claim.raised))
+    return tuple(claim for claim in ours if is_less(lowered_size(seen, claim), claim.requested))
 
 
-def back_to(seen: Observation, claim: Claim) -> str:
+def lowered_size(seen: Observation, claim: Claim) -> str:
     """The size to lower the request to: the declared size, or the volume's capacity if that is
     larger. Empty if one of the two is unknown."""
     declared = seen.cluster.storage
@@ -59,7 +59,7 @@ def back_to(seen: Observation, claim: Claim) -> str:
     return claim.capacity if not is_less(claim.capacity, declared) else declared
 
 
-def _own(seen: Observation) -> Iterator[Claim]:
+def _resizable(seen: Observation) -> Iterator[Claim]:
     """The cluster's own claims whose size may be changed: the API server accepts that for bound
     claims only."""
     for claim in seen.claims:
@@ -69,9 +69,9 @@ def _own(seen: Observation) -> Iterator[Claim]:
             yield claim
 
 
-def least(seen: Observation) -> str:
+def smallest_volume(seen: Observation) -> str:
     """The capacity of the smallest of the members' volumes; empty if none is known."""
-    sizes = {claim.capacity: parse_quantity(claim.capacity) for claim in _own(seen)}
+    sizes = {claim.capacity: parse_quantity(claim.capacity) for claim in _resizable(seen)}
     known = [(size, text) for text, size in sizes.items() if size is not None]
     return min(known)[1] if known else ""
 
@@ -79,13 +79,13 @@ def least(seen: Observation) -> str:
 def next_claim(seen: Observation) -> Step | None:
     """Changes the requested size of the next claim that needs it."""
     declared = seen.cluster.storage
-    for claim in unasked(seen):
+    for claim in unrequested(seen):
         if not claim.fixed:
             reason = f"claim {claim.name} requests {declared} instead of {claim.requested}"
             return ExpandClaim.of(claim, declared, reason)
-    for claim in taken_back(seen):
+    for claim in to_lower(seen):
         if not claim.fixed:
-            less = back_to(seen, claim)
+            less = lowered_size(seen, claim)
             reason = f"claim {claim.name} requests {less} again instead of {claim.requested}"
             return ExpandClaim.of(claim, less, reason, less=True)
     return None
@@ -93,7 +93,11 @@ def next_claim(seen: Observation) -> Step | None:
 
 def lacks_room(seen: Observation, claim: Claim | None) -> bool:
     """Whether a member would run out of space on this volume until it has been expanded."""
-    if claim is None or claim not in smaller(seen) or (claim.fixed and claim in unasked(seen)):
+    if (
+        claim is None
+        or claim not in undersized(seen)
+        or (claim.fixed and claim in unrequested(seen))
+    ):
         return False
     capacity = parse_quantity(claim.capacity)
     largest = max((status.db_size for status in seen.statuses.values()), default=0)
@@ -102,19 +106,19 @@ def lacks_room(seen: Observation, claim: Claim | None) -> bool:
 
 def outcome(seen: Observation) -> Step | None:
     """Says which volumes cannot be expanded, and which have yet to be."""
-    if fixed := tuple(claim for claim in unasked(seen) if claim.fixed):
-        return _fixed(seen, fixed)
-    small = smaller(seen)
+    if fixed := tuple(claim for claim in unrequested(seen) if claim.fixed):
+        return _not_expandable(seen, fixed)
+    small = undersized(seen)
     if not small:
         return None
-    wait, kept = to_grow(seen, small[0]), still_asked(seen)
+    wait, kept = to_grow(seen, small[0]), not_lowered(seen)
     return replace(wait, reason=f"{wait.reason}; {kept}") if kept else wait
 
 
-def still_asked(seen: Observation) -> str:
+def not_lowered(seen: Observation) -> str:
     """Which claims still request a size that the spec no longer asks for, because the API server
     refuses to lower it; empty if none."""
-    kept = tuple(claim for claim in taken_back(seen) if claim.fixed)
+    kept = tuple(claim for claim in to_lower(seen) if claim.fixed)
     if not kept:
         return ""
     names = ", ".join(f"{claim.name} ({claim.requested})" for claim in kept)
@@ -132,11 +136,11 @@ def to_grow(seen: Observation, claim: Claim) -> Wait:
     )
 
 
-def _fixed(seen: Observation, claims: tuple[Claim, ...]) -> Hold:
+def _not_expandable(seen: Observation, claims: tuple[Claim, ...]) -> Hold:
     names = ", ".join(f"{one.name} ({one.capacity})" for one in claims)
     return Hold(
         "StorageFixed",
         f"spec.pod.persistentVolumeClaimSpec asks for {seen.cluster.storage}, but {names} cannot "
-        f"be expanded. Change the size back to {least(seen)}, or allow volume expansion in the "
-        f"StorageClass. The API server says: {claims[0].fixed}",
+        f"be expanded. Change the size back to {smallest_volume(seen)}, or allow volume expansion "
+        f"in the StorageClass. The API server says: {claims[0].fixed}",
     )

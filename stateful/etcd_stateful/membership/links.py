@@ -21,7 +21,7 @@ from etcd_stateful.observed.objects import Live
 from etcd_stateful.observed.pods import Pod
 
 
-def settled(seen: Observation) -> Observation:
+def with_recorded_links(seen: Observation) -> Observation:
     """The observation with the links that the cluster really has."""
     return replace(seen, cluster=replace(seen.cluster, links=_links(seen)))
 
@@ -56,13 +56,13 @@ def _of_scheme(wished: Link, schemes: set[str]) -> Link:
     return MANAGED if "https" in schemes else PLAINTEXT
 
 
-def lose_tls_of_clients(seen: Observation) -> bool:
+def turns_client_tls_off(seen: Observation) -> bool:
     """Whether the spec asks for plaintext where clients are served with TLS."""
-    has, asked = seen.cluster.links.client, wished(seen.cluster).client
+    has, asked = seen.cluster.links.client, requested(seen.cluster).client
     return has.is_encrypted and not asked.is_encrypted
 
 
-def wished(cluster: EtcdCluster) -> Links:
+def requested(cluster: EtcdCluster) -> Links:
     """The links that the spec asks for. One that it does not set stays as it is; if that is halfway
     to TLS, it becomes TLS."""
     peer, client = (
@@ -76,7 +76,7 @@ def levels_of(seen: Observation, pod: Pod) -> Levels:
     return pod.levels or seen.cluster.links.levels
 
 
-def least(seen: Observation) -> Levels:
+def lowest_levels(seen: Observation) -> Levels:
     """For each link, the level nearest to plaintext among all pods and the record."""
     every = [seen.cluster.links.levels, *(levels_of(seen, pod) for pod in seen.pods)]
     return Levels(min(one.peer for one in every), min(one.client for one in every))
@@ -108,7 +108,7 @@ def changed(seen: Observation) -> Step | None:
     ]
     if not said:
         return None
-    has, asked = seen.cluster.links, wished(seen.cluster)
+    has, asked = seen.cluster.links, requested(seen.cluster)
     links = (has.peer, has.client, asked.peer, asked.client)
     if any(one.mode == "Issued" for one in links):
         way = "An issuer is chosen when a cluster begins, and cannot be changed; revert the edit"
@@ -123,7 +123,7 @@ def changed(seen: Observation) -> Step | None:
 
 def edited(cluster: EtcdCluster) -> Iterator[tuple[str, Link, Link]]:
     """For each link that differs from the spec: its name, what it is, what it should be."""
-    has, asked = cluster.links, wished(cluster)
+    has, asked = cluster.links, requested(cluster)
     both = (("peers", has.peer, asked.peer), ("clients", has.client, asked.client))
     return (link for link in both if link[1] != link[2])
 

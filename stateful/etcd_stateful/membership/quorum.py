@@ -12,7 +12,7 @@ from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import Hold, Step, Wait
 from etcd_stateful.records.bootstrap import FIRST_EPOCH
 
-MOMENT_SECONDS: Final = 120.0
+START_SECONDS: Final = 120.0
 """From the creation of a pod, a single-member etcd leads itself within this time, image pull
 included."""
 
@@ -57,7 +57,7 @@ def _never_started(seen: Observation, every: list[Seat]) -> list[Seat]:
     waiting = [seat for seat in every if seat.waits_empty and seat.record is None]
     if _every_ticket_is_held(seen, every):
         return waiting
-    most = budget.most(seen)
+    most = budget.most_members(seen)
     spare = len(every) - most if most else 0
     return waiting[-spare:] if spare > 0 else []
 
@@ -91,12 +91,12 @@ def _is_survivor_starting(seen: Observation, lost: list[Seat]) -> bool:
     """Whether this is the short time after a recovery in which its survivor, the only member, has
     yet to answer and to lead itself.
 
-    Only the survivor's claim has a record then. It may last no longer than `MOMENT_SECONDS`,
+    Only the survivor's claim has a record then. It may last no longer than `START_SECONDS`,
     because it looks the same when members that joined later have lost their claims.
     """
     epoch, known = recorded(seen).epoch, [seat for seat in roster.seats(seen) if seat.record]
     kept = [seat for seat in known if seat not in lost]
-    young = all(seat.pod is None or seat.pod.age < MOMENT_SECONDS for seat in kept)
+    young = all(seat.pod is None or seat.pod.age < START_SECONDS for seat in kept)
     return epoch > FIRST_EPOCH and bool(kept) and young and (kept == known or not seen.statuses)
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from etcd_stateful import naming
 from etcd_stateful.api.recovery import Recovery
 from etcd_stateful.backup.plan import IMAGE_UNPULLABLE
-from etcd_stateful.manifests.recovery_job import made_of, recovery_job
+from etcd_stateful.manifests.recovery_job import job_hash, recovery_job
 from etcd_stateful.membership import bootstrap, filling, going_back, roster, survivor
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
@@ -74,7 +74,7 @@ def refused(seen: Observation) -> Step | None:
             "RecoveryRefused",
             f"spec.recovery is not carried out: {why}. {survivor.ways_out(seen)}",
         )
-    names = ", ".join(survivor.served(seen, asked))
+    names = ", ".join(survivor.still_serving(seen, asked))
     return Wait(f"{names} to be no longer Ready and have no leader: a quorum may serve", soon=True)
 
 
@@ -138,7 +138,7 @@ def _raise_epoch(seen: Observation, asked: Recovery) -> Step:
 
 def _finish(seen: Observation) -> Step:
     record = recorded(seen)
-    seat = roster.named(seen, record.survivor)
+    seat = roster.seat_named(seen, record.survivor)
     claim = seat.claim if seat else None
     if claim is None:
         return _failed(seen, f"{record.survivor} has no claim")
@@ -176,10 +176,10 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
     """Deletes a Job that is not, or is no longer, the right one; None for one to wait for."""
     record = recorded(seen)
     if job.stranger:
-        return filling.of_another(job)
+        return filling.name_taken(job)
     if (job.survivor, job.epoch) != (record.survivor, record.epoch):
         return DeleteJob.of(job, f"Job {job.name} is deleted: it is of an earlier recovery")
-    edited = job.spec_hash != made_of(bootstrap.as_running(seen))
+    edited = job.spec_hash != job_hash(bootstrap.as_running(seen))
     if job.state != "complete" and (edited or job.unpullable):
         why = "the spec has been edited" if edited else IMAGE_UNPULLABLE
         return DeleteJob.of(job, f"Job {job.name} is recreated: {why}")
@@ -187,7 +187,7 @@ def _why_useless(seen: Observation, job: Job) -> Step | None:
 
 
 def _create(seen: Observation, claim: Claim) -> Step:
-    if step := filling.occupied(seen):
+    if step := filling.wait_for_occupants(seen):
         return step
     if claim.record is None:
         return _failed(seen, f"claim {claim.name} has no record")
@@ -211,7 +211,7 @@ def _record(seen: Observation, claim: Claim) -> Step:
 
 
 def _clear_up(seen: Observation, kept: Claim) -> Step:
-    if step := filling.cleared(seen, "it has done its work") or filling.occupied(seen):
+    if step := filling.delete_job(seen, "it has done its work") or filling.wait_for_occupants(seen):
         return step
     for claim in seen.claims:
         if claim.ordinal != kept.ordinal and _is_from_earlier_epoch(seen, claim):

@@ -21,7 +21,7 @@ from etcd_stateful.records.bootstrap import Bootstrap
 from etcd_stateful.versions import Version
 
 
-def record(seen: Observation, cluster_id: int) -> Bootstrap:
+def rebuilt_record(seen: Observation, cluster_id: int) -> Bootstrap:
     """The record of the cluster as it was, as far as other objects still say."""
     size, epoch = min(replicas.wanted(seen), naming.MAX_SIZE), _epoch(seen, cluster_id)
     known = _version_in_objects(seen)

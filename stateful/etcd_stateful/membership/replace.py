@@ -43,7 +43,7 @@ def removable(seen: Observation) -> list[tuple[Seat, str]]:
     return [
         (seat, why)
         for seat, why in lost
-        if roster.rest_holds(seen, seat) and not (seat.serves and vacant)
+        if roster.keeps_quorum_without(seen, seat) and not (seat.serves and vacant)
     ]
 
 
@@ -125,7 +125,7 @@ def not_replaceable(seen: Observation) -> Step | None:
     before it is replaced, and that may need a rolling restart first, to prove the image.
     """
     for seat in roster.voters(seen):
-        in_turn = seat.serves and roster.rest_holds(seen, seat)
+        in_turn = seat.serves and roster.keeps_quorum_without(seen, seat)
         if not in_turn and (why := why_lost(seen, seat)):
             others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal]
             if not others:

@@ -46,7 +46,7 @@ def carry_out(seen: Observation) -> Step | None:
 def _fill(seen: Observation, source: Source) -> Step:
     claim = seen.claim(0)
     if claim is None:
-        return filling.claimed(seen, 0)
+        return filling.create_claim(seen, 0)
     if step := _not_to_be_used(claim):
         return step
     if claim.record == _record_of(seen, claim):
@@ -77,7 +77,7 @@ def _with_another_version(seen: Observation) -> Step | None:
 
 def _run(seen: Observation, claim: Claim, store: Store) -> Step:
     whose = bootstrap_source.whose(seen)
-    step = filling.by_job(seen, claim, Filling(recorded(seen), store, whose))
+    step = filling.fill_with_job(seen, claim, Filling(recorded(seen), store, whose))
     if isinstance(step, Failed):
         return _failed(seen, step.why)
     words = f"claim {claim.name} holds the data of the backup"
@@ -85,7 +85,7 @@ def _run(seen: Observation, claim: Claim, store: Store) -> Step:
 
 
 def _clear_up(seen: Observation) -> Step:
-    if step := filling.cleared(seen, "it has done its work") or filling.occupied(seen):
+    if step := filling.delete_job(seen, "it has done its work") or filling.wait_for_occupants(seen):
         return step
     record = records.restored(recorded(seen), seen.cluster.size)
     words = "the backup is restored; its first member runs, and others join it"

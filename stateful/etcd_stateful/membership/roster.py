@@ -145,7 +145,7 @@ def _ordinal_in(cluster: str, namespace: str, peer_urls: tuple[str, ...]) -> int
     return None
 
 
-def at(seen: Observation, ordinal: int) -> Member | None:
+def member_at(seen: Observation, ordinal: int) -> Member | None:
     """The member on the member list at this ordinal."""
     members = seen.etcd.members if seen.etcd else ()
     return next((member for member in members if ordinal_of(seen, member) == ordinal), None)
@@ -169,7 +169,7 @@ def voters(seen: Observation) -> list[Seat]:
     return [seat for seat in seats(seen) if seat.is_voter]
 
 
-def named(seen: Observation, name: str) -> Seat | None:
+def seat_named(seen: Observation, name: str) -> Seat | None:
     """The seat of the pod with this name; None if the cluster has no such ordinal."""
     return next((seat for seat in seats(seen) if seat.name == name), None)
 
@@ -188,7 +188,7 @@ def is_quorum(some: Sequence[Seat], of: Sequence[Seat]) -> bool:
     return len(some) >= quorum(len(of))
 
 
-def rest_holds(seen: Observation, without: Seat) -> bool:
+def keeps_quorum_without(seen: Observation, without: Seat) -> bool:
     """Whether the serving voters are still a quorum after this member is removed (I1)."""
     rest = [seat for seat in voters(seen) if seat.ordinal != without.ordinal]
     return bool(rest) and is_quorum([seat for seat in rest if seat.serves], rest)

@@ -49,7 +49,7 @@ class _Link:
     leaves: tuple[Certificate | None, ...]
 
 
-def settled(seen: Observation) -> Observation:
+def with_trust(seen: Observation) -> Observation:
     """The observation with the trust bundle that pods are to be started with.
 
     It follows from the Secret that they mount. While that is unusable, the bundle stays the same.

@@ -33,10 +33,10 @@ def accepted(seen: Observation) -> Recovery | None:
     """The recovery that the spec asks for, if it may begin.
 
     That the operator reaches no member does not prove that the quorum is lost: the kubelets must
-    not see one either (`served`).
+    not see one either (`still_serving`).
     """
     asked = asked_for(seen)
-    if asked is None or seen.etcd is not None or why_not(seen, asked) or served(seen, asked):
+    if asked is None or seen.etcd is not None or why_not(seen, asked) or still_serving(seen, asked):
         return None
     return asked
 
@@ -49,7 +49,7 @@ def halted(seen: Observation) -> bool:
     return bool(record.survivor) or in_place_request.halted(seen) or accepted(seen) is not None
 
 
-def is_looked_at(seen: Observation) -> bool:
+def needs_lookup(seen: Observation) -> bool:
     """Whether the shell has to look up the Job and other pods that may use the volumes."""
     record = seen.bootstrap
     if record is None or not record.latched:
@@ -77,9 +77,9 @@ def why_not(seen: Observation, asked: Recovery) -> str:
         )
     if why := _why_not_meant(seen, asked):
         return why
-    if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _speaks(seen, pod)]:
+    if alive := [pod.name for pod in seen.pods if pod.name in asked.fenced and _answers(seen, pod)]:
         return f"spec.recovery.fenced lists {', '.join(alive)}, but {', '.join(alive)} answers"
-    return _why_no_survivor(seen, asked.survivor, roster.named(seen, asked.survivor))
+    return _why_no_survivor(seen, asked.survivor, roster.seat_named(seen, asked.survivor))
 
 
 def _why_not_meant(seen: Observation, asked: Recovery) -> str:
@@ -100,7 +100,7 @@ def _why_not_meant(seen: Observation, asked: Recovery) -> str:
     return ""
 
 
-def served(seen: Observation, asked: Recovery) -> list[str]:
+def still_serving(seen: Observation, asked: Recovery) -> list[str]:
     """Pods that may still be part of a quorum: Ready, or with a leader by their own status.
 
     A pod that is stopping counts until it is gone. Fenced pods do not count: the user says that
@@ -239,7 +239,7 @@ def is_ours(seen: Observation, claim: Claim) -> bool:
     )
 
 
-def _speaks(seen: Observation, pod: Pod) -> bool:
+def _answers(seen: Observation, pod: Pod) -> bool:
     return pod.answer is not None or pod.ordinal in seen.statuses
 
 

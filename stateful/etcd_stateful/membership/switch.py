@@ -80,7 +80,7 @@ def addresses(seen: Observation) -> Step | None:
 
 def go_on(seen: Observation) -> Step | None:
     """Records the next step towards TLS. Asked when everything else is done."""
-    if not _may_change(seen) or coming(seen) == seen.cluster.links:
+    if not _may_change(seen) or next_links(seen) == seen.cluster.links:
         return None
     following = _next(seen, back=False)
     if following == seen.cluster.links or not rotation.is_at_rest(seen):
@@ -92,7 +92,7 @@ def go_on(seen: Observation) -> Step | None:
 def _missing_secrets(to_be: Observation) -> Step | None:
     """Holds if the Secrets that TLS will need are unusable, before any pod depends on them."""
     goes_on = "The cluster goes on as it is until that is fixed"
-    if said := certificates.problems_of_users(to_be):
+    if said := certificates.problems_of_provided(to_be):
         return Hold(
             certificates.UNUSABLE, f"spec.TLS asks for TLS, but {'; '.join(said)}. {goes_on}"
         )
@@ -109,7 +109,7 @@ def _missing_secrets(to_be: Observation) -> Step | None:
 
 def held(seen: Observation) -> Step | None:
     """Says why TLS for clients is not turned off. Asked last: nothing waits for it."""
-    if not links.lose_tls_of_clients(seen) or not _needs_names(seen):
+    if not links.turns_client_tls_off(seen) or not _needs_names(seen):
         return None
     way = "Remove spec.auth first"
     if not _declares_names(seen):
@@ -121,9 +121,9 @@ def held(seen: Observation) -> Step | None:
     )
 
 
-def coming(seen: Observation) -> Links:
+def next_links(seen: Observation) -> Links:
     """The links after the next step, whether or not it may be made now."""
-    has, asked = seen.cluster.links, links.wished(seen.cluster)
+    has, asked = seen.cluster.links, links.requested(seen.cluster)
     if not is_latched(seen):
         return has
     peer, client = has.peer.towards(asked.peer), has.client.towards(asked.client)
@@ -149,7 +149,7 @@ def _may_change(seen: Observation) -> bool:
 
 def _next(seen: Observation, *, back: bool) -> Links:
     """The links after one step in this direction, as far as it may be made now."""
-    has, to_be = seen.cluster.links, coming(seen)
+    has, to_be = seen.cluster.links, next_links(seen)
     peer, client = has.peer, has.client
     if to_be.peer != peer and (to_be.peer.level < peer.level) == back and _peers_may(seen, to_be):
         peer = to_be.peer
@@ -236,7 +236,7 @@ _CLIENT_WORDS: Final = {
 def _schemes_wanted(seen: Observation) -> frozenset[str]:
     """The schemes that peer URLs need: those that pods listen with now and after a restart, and,
     once all pods have certificates, the one that they will listen with next."""
-    has, asked, pods = seen.cluster.links.peer, links.wished(seen.cluster).peer, _levels(seen)
+    has, asked, pods = seen.cluster.links.peer, links.requested(seen.cluster).peer, _levels(seen)
     used = {seen.cluster.links.levels.peer_scheme, *(one.peer_scheme for one in pods)}
     have_certificates = has.is_encrypted and all(one.peer > Level.PLAINTEXT for one in pods)
     if have_certificates and has.towards(asked) is not None:
@@ -275,7 +275,7 @@ def _update(seen: Observation, seat: Seat, schemes: frozenset[str]) -> Step | No
 
 
 def _peers_in_words(seen: Observation) -> str:
-    has, asked, pods = seen.cluster.links.peer, links.wished(seen.cluster).peer, _levels(seen)
+    has, asked, pods = seen.cluster.links.peer, links.requested(seen.cluster).peer, _levels(seen)
     members = seen.etcd.members if seen.etcd else ()
     known = [links.schemes_of(member) for member in members]
     behind = any(one.peer != has.level for one in pods)
@@ -289,7 +289,11 @@ def _peers_in_words(seen: Observation) -> str:
 
 
 def _clients_in_words(seen: Observation) -> str:
-    has, asked, pods = seen.cluster.links.client, links.wished(seen.cluster).client, _levels(seen)
+    has, asked, pods = (
+        seen.cluster.links.client,
+        links.requested(seen.cluster).client,
+        _levels(seen),
+    )
     if has.towards(asked) is None and all(one.client == has.level for one in pods):
         return ""
     served = _count("https" in one.client_schemes for one in pods)

@@ -9,7 +9,7 @@ from etcd_stateful.records.member import MemberRecord
 from etcd_stateful.records.successor import Successor
 
 
-def to_be(record: Bootstrap, taking: Successor) -> Bootstrap:
+def successor_record(record: Bootstrap, taking: Successor) -> Bootstrap:
     """The record that the restore Job fills the first volume for: one first member, the new
     epoch."""
     first = FirstMember(taking.name, taking.peer_url, taking.member_id)
@@ -29,7 +29,7 @@ def taken_over(record: Bootstrap, taking: Successor) -> Bootstrap:
     The ledger stays: no member gets two tickets.
     """
     return replace(
-        to_be(record, taking),
+        successor_record(record, taking),
         members=(),
         size=taking.ordinal + 1,
         oldest=record.version,

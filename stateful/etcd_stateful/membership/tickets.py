@@ -67,14 +67,14 @@ def _member_of(seen: Observation, pod: Pod) -> int:
     if not is_latched(seen):
         first = recorded(seen).member(pod.name)
         return first.member_id if first else 0
-    member = roster.at(seen, pod.ordinal)
+    member = roster.member_at(seen, pod.ordinal)
     return member.member_id if member else 0
 
 
 def _had_lost_ticket(seen: Observation, pod: Pod) -> bool:
     """Whether the member may have had a ticket that is missing from the ledger, because the Secret
     was lost and rebuilt."""
-    member = roster.at(seen, pod.ordinal) if is_latched(seen) else None
+    member = roster.member_at(seen, pod.ordinal) if is_latched(seen) else None
     return bool(member and not roster.never_ticketed(seen, member, _member_record(seen, pod)))
 
 

@@ -19,7 +19,7 @@ from etcd_stateful.observed.certificates import Certificate
 from etcd_stateful.observed.pods import Pod
 
 
-def running(seen: Observation, link: LinkName) -> list[Pod]:
+def pods_with_tls(seen: Observation, link: LinkName) -> list[Pod]:
     """Pods whose etcd runs with TLS on this link.
 
     Also pods in which it has yet to start, if their certificate is usable: they have mounted it.
@@ -43,7 +43,7 @@ def mounted(seen: Observation, link: LinkName) -> Certificate | None:
     return find(seen, needs.server_secret(seen.cluster), "server")
 
 
-def by_all(
+def is_trusted_by_all(
     seen: Observation, link: LinkName, authority: str, sets: Iterable[Iterable[str]]
 ) -> bool:
     """Whether no running member is known to distrust this authority.
@@ -58,7 +58,7 @@ def by_all(
     # Without a digest in the file name or on the pod, the bundle is what the Secret held when the
     # pod started, as far as is known.
     unpinned = frozenset(found.trusts) if found and found.trusts else None
-    for pod in running(seen, link):
+    for pod in pods_with_tls(seen, link):
         name = pod.trust.of(link) or pod.noted_trust.of(link)
         # An unknown digest is of the previous template, which also has the authority that signs.
         trusts = by_name.get(name, template) if name else unpinned
@@ -74,12 +74,12 @@ def may_sign(seen: Observation, above: Need, authority: Certificate) -> bool:
     signed = [one for one in managed(seen.cluster) if one.signed_by == above.secret]
     leaves = [found for one in signed if (found := find(seen, one.secret, one.role))]
     sets = [authority.trusts, *(one.trusts for one in leaves)]
-    if not by_all(seen, link, authority.authority, sets):
+    if not is_trusted_by_all(seen, link, authority.authority, sets):
         return False
     shown = mounted(seen, link)
     if shown is None or shown.problem or shown.authority in authority.trusts:
         return True
-    return not running(seen, link) or not by_all(seen, link, shown.authority, sets)
+    return not pods_with_tls(seen, link) or not is_trusted_by_all(seen, link, shown.authority, sets)
 
 
 def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:

@@ -37,7 +37,7 @@ def accepted(outcome: Outcome) -> Condition:
         return Condition("Accepted", "False", outcome.refused.reason, str(outcome.refused))
     seen = outcome.observation
     if seen is None:
-        return _unseen(outcome, "Accepted")
+        return _not_observed(outcome, "Accepted")
     notes = "; ".join(str(note) for note in seen.cluster.ignored)
     return Condition("Accepted", "True", "SpecAccepted", notes or "every field is understood")
 
@@ -49,7 +49,7 @@ def available(outcome: Outcome) -> Condition:
         words = "the spec is not accepted, and no cluster has formed"
         return Condition("Available", "False", "NotAccepted", words)
     if seen is None:
-        return _unseen(outcome, "Available")
+        return _not_observed(outcome, "Available")
     if not outcome.has_formed:
         return Condition("Available", "False", "Forming", "the cluster has not formed yet")
     away = not_serving(seen, outcome.stored)
@@ -103,7 +103,7 @@ def at_rest(seen: Observation | None) -> str:
     words = "the cluster is as declared"
     if seen is None:
         return words
-    kept = larger.still_asked(seen)
+    kept = larger.not_lowered(seen)
     return f"{words}{_behind(seen)}{f'; {kept}' if kept else ''}"
 
 
@@ -130,7 +130,7 @@ def degraded(outcome: Outcome) -> Condition:
     """Whether the cluster does less than it should, or tolerates fewer failures."""
     seen = outcome.observation
     if seen is None and (outcome.has_formed or not outcome.refused):
-        return _unseen(outcome, "Degraded")
+        return _not_observed(outcome, "Degraded")
     if seen is None or not outcome.has_formed:
         return Condition("Degraded", "False", "NotFormed", "the cluster has not formed")
     alarm = _alarm(outcome, seen)
@@ -150,8 +150,8 @@ def _alarm(outcome: Outcome, seen: Observation) -> str:
     """Which alarms are raised; while etcd is not asked, those of the last time."""
     if seen.etcd is None:
         before = outcome.kept("Degraded")
-        said = _TOLD.search(before.message) if before else None
-        return f"{said[0]}{_THEN}" if said else ""
+        said = _ALARM_PATTERN.search(before.message) if before else None
+        return f"{said[0]}{_WHEN_LAST_ASKED}" if said else ""
     raised = sorted({alarm.kind for alarm in seen.alarms})
     return _ALARM.format(", ".join(raised)) if raised else ""
 
@@ -159,8 +159,8 @@ def _alarm(outcome: Outcome, seen: Observation) -> str:
 _ALARM: Final = "etcd refuses writes: alarm {} is raised"
 """`_alarm` finds the last alarms in the stored message by these words: no other field has them."""
 
-_TOLD: Final = re.compile("[A-Z, ]+".join(map(re.escape, _ALARM.split("{}"))))
-_THEN: Final = ", when it was last asked"
+_ALARM_PATTERN: Final = re.compile("[A-Z, ]+".join(map(re.escape, _ALARM.split("{}"))))
+_WHEN_LAST_ASKED: Final = ", when it was last asked"
 
 
 def blocked(outcome: Outcome) -> Condition | None:
@@ -188,7 +188,7 @@ def plaintext(outcome: Outcome) -> Condition | None:
 
 def why_plaintext(seen: Observation) -> str:
     """Which links are in plaintext on at least one pod, and why; empty if none is."""
-    wished, now = seen.cluster.wished_links, links.least(seen)
+    wished, now = seen.cluster.wished_links, links.lowest_levels(seen)
     said: dict[str, list[str]] = {}
     for name, level, wish in (
         ("members", now.peer, wished.peer),
@@ -219,7 +219,7 @@ def changing_tls(outcome: Outcome) -> Condition | None:
     seen = outcome.observation
     words = switch.under_way(seen) if seen else ""
     if not words:
-        return _unasked(outcome, "ChangingTLS") if seen and seen.etcd is None else None
+        return _as_before(outcome, "ChangingTLS") if seen and seen.etcd is None else None
     reason = outcome.step.reason if isinstance(outcome.step, Hold) else "TLSChanges"
     return Condition("ChangingTLS", "True", reason, words)
 
@@ -228,7 +228,7 @@ def rotating(outcome: Outcome) -> Condition | None:
     """Present only while an authority is being replaced, with the progress."""
     seen = outcome.observation
     if seen is None or seen.certificates is None:
-        return _unasked(outcome, "Rotating")
+        return _as_before(outcome, "Rotating")
     said = under_way(seen) | issued.under_way(seen)
     if not said:
         return None
@@ -239,13 +239,13 @@ def _exposed(names: list[str]) -> str:
     return f"the traffic of {' and of '.join(names)} is neither encrypted nor authenticated"
 
 
-def _unseen(outcome: Outcome, kind: str) -> Condition:
+def _not_observed(outcome: Outcome, kind: str) -> Condition:
     return outcome.kept(kind) or Condition(
         kind, "Unknown", "NotObserved", "the cluster could not be observed"
     )
 
 
-def _unasked(outcome: Outcome, kind: str) -> Condition | None:
+def _as_before(outcome: Outcome, kind: str) -> Condition | None:
     """The condition as it was: only etcd or the Secrets could tell that it is over. If the planner
     holds, the hold's reason is the condition's."""
     before = outcome.kept(kind) if outcome.was(kind) else None

@@ -10,7 +10,7 @@ from etcd_stateful.status.outcome import Condition, Outcome
 def drains_blocked(outcome: Outcome) -> Condition | None:
     """Present only at sizes 1 and 2: their quorum is all members, so every eviction is refused."""
     seen = outcome.observation
-    if seen is None or not is_latched(seen) or not budget.spares_none(seen):
+    if seen is None or not is_latched(seen) or not budget.blocks_all_evictions(seen):
         return None
     ways = "Set spec.size to 3 or more"
     if seen.cluster.durable:

@@ -97,7 +97,7 @@ def _of_cluster(seen: Observation, stored: Mapping[str, Any]) -> dict[str, Any]:
             "unready": sorted(pod.name for pod in seen.pods if pod.name not in ready),
         },
         "memberStatus": member_status(seen, stored.get("memberStatus") or ()),
-        **({"storage": storage} if (storage := larger.least(seen)) else {}),
+        **({"storage": storage} if (storage := larger.smallest_volume(seen)) else {}),
         **_certificates(seen),
         **_auth(seen),
     }

@@ -21,9 +21,9 @@ def restoring(seen: Observation) -> dict[str, Any] | None:
     """The value of the field; None if there is no restore in place, and never was one."""
     if not is_latched(seen):
         return None
-    record, restore = recorded(seen), in_place_request.asked(seen)
+    record, restore = recorded(seen), in_place_request.requested(seen)
     if restore is not None:
-        state, words = _in_words(seen, in_place.upcoming(seen))
+        state, words = _in_words(seen, in_place.next_step(seen))
         return _told(restore.uid, state, words) | {"generation": restore.generation}
     if record.retired:
         return _told(record.restored_by, *_in_words(seen, in_place.settle(seen)))

@@ -49,7 +49,7 @@ def not_serving(seen: Observation, stored: Mapping[str, Any]) -> str:
 
 
 def _why(seen: Observation, ordinal: int) -> str:
-    seat = roster.named(seen, naming.pod(seen.cluster.name, ordinal))
+    seat = roster.seat_named(seen, naming.pod(seen.cluster.name, ordinal))
     if seat and (lost := why_lost(seen, seat)):
         return lost
     pod = seen.pod(ordinal)

@@ -68,7 +68,7 @@ def recovering(outcome: Outcome) -> Condition | None:
     seen = outcome.observation
     if seen is None or not is_latched(seen):
         return None
-    if (alone := _one_goes_on(seen)) is not None:
+    if (alone := _recovery_or_restore(seen)) is not None:
         return _true("Recovering", *alone, outcome)
     if seen.etcd is None:
         if not outcome.was("Recovering"):
@@ -82,7 +82,7 @@ def recovering(outcome: Outcome) -> Condition | None:
     return _true("Recovering", reason, ", ".join(lost + again), outcome)
 
 
-def _one_goes_on(seen: Observation) -> tuple[str, str] | None:
+def _recovery_or_restore(seen: Observation) -> tuple[str, str] | None:
     """Reason and message of a recovery or a restore in place, which the user asked for."""
     if in_place_request.halted(seen) or recorded(seen).retired:
         return "RestoreInPlace", "the cluster is replaced with a backup"

@@ -33,7 +33,7 @@ from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.jobs import restore
 from etcd_stateful.jobs.restore import REFUSED_EXIT, Order
-from etcd_stateful.manifests.jobs import REUSING
+from etcd_stateful.manifests.jobs import MALLOC_ENVIRONMENT
 from etcd_stateful.start import marker
 from etcd_stateful.start.configuration import Settings
 
@@ -242,7 +242,7 @@ async def test_a_large_one_is_fetched_within_little_memory(tmp_path: Path) -> No
                 "peerScheme": "http", "dnsTimeoutSeconds": 0, "etcd": {}}  # fmt: skip
     environment = {
         **os.environ,
-        **{one["name"]: one["value"] for one in REUSING},
+        **{one["name"]: one["value"] for one in MALLOC_ENVIRONMENT},
         "POD_NAME": "etcd-0",
         "POD_UID": "uid",
         "POD_IP": "127.0.0.1",

@@ -204,7 +204,7 @@ def observe(key: Visible) -> Observation:
         last_cluster_id=told or None,
     )
     seen = replace(seen, stalled=asleep and bool(stalled.missing(seen)))
-    return seen_job.onto(seen, *working) if working and survivor.is_looked_at(seen) else seen
+    return seen_job.onto(seen, *working) if working and survivor.needs_lookup(seen) else seen
 
 
 def _object(number: int) -> Any:

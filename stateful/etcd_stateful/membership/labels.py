@@ -1,4 +1,4 @@
-"""What the operator notes on pods that serve: the member ID, and what etcd was started to trust.
+"""What is noted on pods that serve: the member ID, and what etcd was started to trust.
 
 etcd's logs, alarms and etcdctl name a member only by its ID, so each pod has that ID as a label.
 The label also makes the pod ready sooner: when a pod changes, the kubelet runs its readiness probe

@@ -88,8 +88,11 @@ def _level(seen: Observation, pod: Pod, link: LinkName) -> Level:
 
 
 def to_note(seen: Observation, pod: Pod) -> Trust:
-    """Whom the etcd of this pod, which serves, was started to trust, where the pod's mounts do not
-    say: the certificates beside it may be lost together with their authority, or replaced."""
+    """What the etcd of this serving pod was started to trust, where its mounts do not tell.
+
+    Without a note nothing would tell it any more if the pod's certificates were lost or replaced
+    together with their authority.
+    """
     return Trust(_to_note(seen, pod, "peer"), _to_note(seen, pod, "client"))
 
 

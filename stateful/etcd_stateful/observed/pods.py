@@ -69,7 +69,7 @@ class Pod:
     trust: Trust = AS_MADE
     """The authorities that its etcd trusts, by the bundle that the pod mounts."""
     noted_trust: Trust = AS_MADE
-    """The same by the operator's own note on the pod, for links whose mounted bundle has no name."""
+    """The same by the operator's note on the pod, for links whose mounted bundle has no name."""
     labelled: str = ""
     """The member ID in its label."""
     epoch: int | None = None

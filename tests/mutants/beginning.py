@@ -89,7 +89,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
-        "    return pod.spec_hash == as_running(seen).template_hash\n",
+        "    return pod.spec_hash == version_first.template_hash(seen)\n",
         "    return True\n",
         "a first ticket for a pod of another version than is on record (I9)",
     ),

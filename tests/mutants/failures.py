@@ -262,8 +262,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _ROLL,
-        "pod.spec_hash != as_running(seen).template_hash",
-        "pod.image != as_running(seen).image",
+        "pod.spec_hash != version_first.template_hash(seen)",
+        "pod.image != seen.cluster.image",
         "F27: a pod with the newest image counts as one of the newest template",
     ),
     Mutant(

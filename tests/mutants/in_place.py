@@ -110,20 +110,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/planner.py",
-        "    if seen.replicas < replicas.on_record(recorded(seen)):\n        return False",
-        "    if False:\n        return False",
-        "pods that are missing wait for what only they could tell",
-    ),
-    Mutant(
-        "membership/planner.py",
-        "if live is None or upgrade.target(seen) == running or",
-        "if live is None or seen.cluster.version == running or",
-        "a default version that has moved keeps all pods away",
-    ),
-    Mutant(
-        "membership/planner.py",
-        "edited = not stops and _spec_hash",
-        "edited = _spec_hash",
+        'return spec["replicas"] != 0 and has != to_be',
+        "return has != to_be",
         "pods are not stopped for what has been restored, as a version waits for them",
     ),
     Mutant(

@@ -18,6 +18,7 @@ _RECONCILE = "operator/etcd_operator/cluster/reconcile.py"
 _REMEMBERED = "membership/remembered.py"
 _ROLL = "membership/roll.py"
 _UPGRADE = "membership/upgrade.py"
+_VERSION_FIRST = "membership/version_first.py"
 
 MUTANTS: Final = [
     Mutant(
@@ -174,8 +175,8 @@ MUTANTS: Final = [
     # Changes of the version.
     Mutant(
         _UPGRADE,
-        "if seen.etcd is None or _jump(wanted, now) or _loses_data_going_down(seen, wanted, now):",
-        "if seen.etcd is None or _loses_data_going_down(seen, wanted, now):",
+        "wanted != now and not (_jump(wanted, now) or _loses_data_going_down(seen, wanted, now))",
+        "wanted != now and not _loses_data_going_down(seen, wanted, now)",
         "two minors at once, which etcd cannot read (I9)",
     ),
     Mutant(
@@ -395,10 +396,88 @@ MUTANTS: Final = [
         "back from half-way after the last member of the older minor is lost (I9)",
     ),
     Mutant(
+        "membership/children.py",
+        "        if version_first.keeps_template(seen):\n",
+        "        if False:\n",
+        "an option that only the new version knows is given to the old, as the size comes first",
+    ),
+    Mutant(
+        _ROLL,
+        "edited = pod.spec_hash != version_first.template_hash(seen)",
+        "edited = pod.spec_hash != version_first.as_running(seen).template_hash",
+        "pods of another operator are restarted for an edit that waits for its version",
+    ),
+    Mutant(
+        "membership/tickets.py",
+        "    return pod.spec_hash == version_first.template_hash(seen)\n",
+        "    return pod.spec_hash == version_first.as_running(seen).template_hash\n",
+        "a first member waits for the edit, and the edit for the member",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        "    if spec == wanted or besides != besides_wanted:\n",
+        "    if spec == wanted:\n",
+        "what an authority's rotation asks of pods waits for a version",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        "    return of_epoch and not _may_be_a_cure(seen)\n",
+        "    return not _may_be_a_cure(seen)\n",
+        "what a recovery asks of pods waits for a version",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        "    return of_epoch and not _may_be_a_cure(seen)\n",
+        "    return of_epoch\n",
+        "an edit does not reach the pods that it is to cure, as the version waits for them",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        "(seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size)\n",
+        "roster.seats(seen)\n",
+        "one that is to go, and fails, has all others restarted twice",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        "    if pod is None or not pod.is_stuck:\n",
+        "    if pod is None or not pod.trouble:\n",
+        "what is decided comes and goes with each crash of etcd",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        "if seat.is_voter or seen.etcd is None)\n",
+        "if True)\n",
+        "growth that has no node gives an option of the new version to the old",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        '    return silent and seen.true_for.get("Degraded", 0.0) > SILENCE_SECONDS\n',
+        "    return silent\n",
+        "an election has all members restarted twice, first with the old version",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        "or pod.age > PATIENCE_SECONDS",
+        "or True",
+        "a pod that waits for its node for a moment has all members restarted twice",
+    ),
+    Mutant(
+        _UPGRADE,
+        "= target(seen), running_version(seen)\n    return wanted != now and",
+        "= seen.cluster.version, running_version(seen)\n    return wanted != now and",
+        "a default version that has moved keeps every edit from the pods",
+    ),
+    Mutant(
         _PLANNER,
-        "(edited and _of_version(seen) is not None)",
-        "False",
-        "an option that only the new version knows is given to the old",
+        "    return None if waits or children",
+        "    return None if children",
+        "TLS that is turned off takes along an option for the version to come",
+    ),
+    Mutant(
+        _PLANNER,
+        "        if _is_edited(seen, step) and _of_version(seen) is not None:\n",
+        "        if False:\n",
+        "what an authority's rotation asks of pods takes along an option for the version to come",
     ),
     Mutant(
         _PLANNER,
@@ -413,9 +492,9 @@ MUTANTS: Final = [
         "a downgrade that etcd refuses keeps Services from being put back",
     ),
     Mutant(
-        _PLANNER,
-        "(edited and _of_version(seen) is not None)",
-        "_of_version(seen) is not None",
+        _VERSION_FIRST,
+        "    if spec == wanted or besides != besides_wanted:\n",
+        "    if besides != besides_wanted:\n",
         "a template that someone has altered stays so for as long as a downgrade waits",
     ),
     Mutant(

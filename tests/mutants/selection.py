@@ -50,6 +50,7 @@ _REPLACE = "test_membership_replace.py"
 _ROLL = "test_membership_roll.py"
 _SHRINK = "test_membership_shrink.py"
 _UPGRADE = "test_membership_upgrade.py"
+_VERSION_FIRST = "test_membership_version_first.py"
 _CONFIRM = "test_reconcile_confirm.py"
 _MANIFESTS = ("test_manifests_golden.py",)
 _ROTATION = ("test_membership_rotation.py", "test_rotation_passes.py")
@@ -239,6 +240,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_membership_retained.py",
     ),
     "membership/tickets.py": (
+        _VERSION_FIRST,
         "test_recovery_disturbed.py",
         "test_restore_plan.py",
         "test_membership_birth.py",
@@ -261,6 +263,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "membership/budget.py": ("test_membership_budget.py", "test_recovery_disturbed.py"),
     "membership/children.py": (
+        _VERSION_FIRST,
         "test_membership_put_off.py",
         "test_membership_budget.py",
         "test_membership_rules.py",
@@ -297,6 +300,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         _SHRINK,
         _ROLL,
         _UPGRADE,
+        _VERSION_FIRST,
         _REPLACE,
         "test_restore_added.py",
     ),
@@ -340,7 +344,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_restore_plan.py",
         *_IN_PLACE,
     ),
-    "membership/roll.py": (_ROLL, _UPGRADE, "test_recovery_disturbed.py"),
+    "membership/roll.py": (_ROLL, _UPGRADE, _VERSION_FIRST, "test_recovery_disturbed.py"),
     "membership/roster.py": ("test_membership_roster.py",),
     "membership/shrink.py": (_SHRINK, *_IN_PLACE),
     "membership/stalled.py": ("test_stalled.py",),
@@ -355,7 +359,8 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_membership_quorum.py",
     ),
     "membership/takeover.py": _IN_PLACE,
-    "membership/upgrade.py": (_UPGRADE, "test_membership_remembered.py"),
+    "membership/upgrade.py": (_UPGRADE, "test_membership_remembered.py", _VERSION_FIRST),
+    "membership/version_first.py": (_VERSION_FIRST, _UPGRADE),
     "membership/going_back.py": (_UPGRADE, "test_membership_going_back.py"),
     "versions.py": ("test_versions.py",),
     "operator/etcd_operator/cluster/apply.py": (

@@ -56,9 +56,9 @@ MUTANTS: Final = [
         "the one member with the data goes, as the ordinals below it are silent for a moment",
     ),
     Mutant(
-        "membership/planner.py",
-        "    return ready and (seen.etcd is None or awaited.every_voter_serves(seen) is not None)",
-        "    return False",
+        "membership/version_first.py",
+        "silent = seen.etcd is None and not any(pod.ready for pod in seen.pods)",
+        "silent = seen.etcd is None",
         "an edit of the version and more restarts each member twice, first with the old version",
     ),
     Mutant(

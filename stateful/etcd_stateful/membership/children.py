@@ -19,7 +19,7 @@ from etcd_stateful.manifests.services import client_service, headless_service
 from etcd_stateful.manifests.start_settings import epoch_in, levels_in
 from etcd_stateful.manifests.statefulset import stateful_set, version_of
 from etcd_stateful.manifests.tls import trust_in
-from etcd_stateful.membership import bootstrap, budget, issued, replicas
+from etcd_stateful.membership import bootstrap, budget, issued, replicas, version_first
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -189,9 +189,10 @@ def _stateful_set(seen: Observation) -> Manifest:
     )
     if seen.stateful_set is not None:
         # Kubernetes never lets them change, so what an older operator rendered stays.
-        manifest["spec"]["volumeClaimTemplates"] = seen.stateful_set["spec"].get(
-            "volumeClaimTemplates", []
-        )
+        live = seen.stateful_set["spec"]
+        manifest["spec"]["volumeClaimTemplates"] = live.get("volumeClaimTemplates", [])
+        if version_first.keeps_template(seen):
+            manifest["spec"]["template"] = live["template"]
     return manifest
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from etcd_stateful import naming
 from etcd_stateful.identity import to_hex
 from etcd_stateful.manifests.common import Manifest
 from etcd_stateful.manifests.statefulset import version_of
@@ -47,8 +46,9 @@ from etcd_stateful.membership import (
     switch,
     tickets,
     upgrade,
+    version_first,
 )
-from etcd_stateful.membership.observation import Observation, is_latched, recorded
+from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.steps import ApplyChild, Hold, Settled, Step, Wait
 from etcd_stateful.observed.objects import Foreign, Live
 
@@ -140,39 +140,26 @@ def _put_back(
 
 def _is_held(seen: Observation, step: Step) -> bool:
     """Whether pods start by it, and could not come back to those that serve; or by less than the
-    edit asks for, as the version goes first, or nobody tells for this moment whether it may. Or
-    it has just been in vain."""
+    edit asks for, as the version goes first; or below what the data may be of. Or it has just been
+    in vain."""
     if isinstance(step, ApplyChild) and children.is_put_off(seen, step):
         return True
     if not is_latched(seen):
         return False
     if isinstance(step, ApplyChild) and step.kind == "StatefulSet":
-        spec: Any = step.manifest["spec"]
-        stops = spec["replicas"] == 0  # which waits for no version
-        edited = not stops and _spec_hash(seen.stateful_set) != _spec_hash(step.manifest)
-        if _version_unclear(seen) or (edited and _of_version(seen) is not None):
+        live = seen.stateful_set
+        if live and going_back.lowers_blindly(seen, version_of(live)):
+            return True
+        if _is_edited(seen, step) and _of_version(seen) is not None:
             return True
     return certificates.starts_pods(seen, step) and certificates.unusable(seen) is not None
 
 
-def _spec_hash(live: Live | None) -> str:
-    """Of the spec that a StatefulSet's pods are made from."""
-    metadata = live["spec"]["template"].get("metadata") or {} if live else {}
-    return str((metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""))
-
-
-def _version_unclear(seen: Observation) -> bool:
-    """Whether it is to change, and members of Ready pods are silent; or might go below the data."""
-    running, live = bootstrap.running_version(seen), seen.stateful_set
-    if live and going_back.lowers_blindly(seen, version_of(live)):
-        return True
-    if live is None or upgrade.target(seen) == running or not roll.is_over(seen):
-        return False
-    if seen.replicas < replicas.on_record(recorded(seen)):
-        return False  # the missing pods come first: nobody else might ever tell
-    pods = [seen.pod(ordinal) for ordinal in range(seen.replicas)]
-    ready = all(pod and pod.takes_traffic for pod in pods)
-    return ready and (seen.etcd is None or awaited.every_voter_serves(seen) is not None)
+def _is_edited(seen: Observation, step: ApplyChild) -> bool:
+    """Whether pods come from another template by it. Those that it stops wait for no version."""
+    spec: Any = step.manifest["spec"]
+    has, to_be = version_first.spec_hash(seen.stateful_set), version_first.spec_hash(step.manifest)
+    return spec["replicas"] != 0 and has != to_be
 
 
 def _asked_of_issuer(seen: Observation) -> Step | None:
@@ -203,16 +190,18 @@ def _is_lesser(seen: Observation, foreign: Foreign) -> bool:
 
 
 def _tls_back(seen: Observation) -> Step | None:
-    """Not towards a template that no pod would be made from; with unusable certificates it is a way
-    out, so it is none of `_Edits`."""
-    return None if children.is_template_put_off(seen) else switch.go_back(seen)
+    """Not towards a template that no pod would be made from, nor before a version that the rest of
+    the edit waits for. With unusable certificates it is a way out, so it is none of `_Edits`."""
+    waits = version_first.keeps_template(seen) and certificates.unusable(seen) is None
+    return None if waits or children.is_template_put_off(seen) else switch.go_back(seen)
 
 
 def _version_first(seen: Observation) -> Step | None:
     """Of an edit of the version and more, the version comes first: an option that only the new one
     knows must not be given to the old; and one restart is enough for both.
 
-    What it only waits for is told last. Until then the rest of the edit is held (`_is_held`).
+    What it only waits for is told last. Until then the StatefulSet keeps its template
+    (`version_first`).
     """
     step = _of_version(seen)
     return None if isinstance(step, Wait) else step

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from etcd_stateful.membership import changes, going_back, retries, roster
-from etcd_stateful.membership.bootstrap import as_running, is_of_before
+from etcd_stateful.membership import changes, going_back, retries, roster, version_first
+from etcd_stateful.membership.bootstrap import is_of_before
 from etcd_stateful.membership.observation import Observation, is_latched
 from etcd_stateful.membership.roster import Seat
 from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
@@ -137,7 +137,7 @@ def _is_outdated(seen: Observation, pod: Pod) -> bool:
     differently than the one before must not restart a whole fleet."""
     if pod.name not in seen.outdated:
         return False
-    edited = pod.spec_hash != as_running(seen).template_hash
+    edited = pod.spec_hash != version_first.template_hash(seen)
     return edited or is_of_before(seen, pod)
 
 

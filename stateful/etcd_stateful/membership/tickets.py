@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from etcd_stateful import identity, naming
-from etcd_stateful.membership import ledger, roster
-from etcd_stateful.membership.bootstrap import as_running, is_of_before
+from etcd_stateful.membership import ledger, roster, version_first
+from etcd_stateful.membership.bootstrap import is_of_before
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.membership.steps import PushTicket, RecordMember, Step, WriteBootstrap
 from etcd_stateful.observed.members import Member
@@ -59,7 +59,7 @@ def _entitled(seen: Observation, pod: Pod) -> list[tuple[int, str]]:
 def _matches_attempt(seen: Observation, pod: Pod) -> bool:
     """Whether the pod has the version and the links of the present attempt, which may have begun
     while the pod was waiting. Otherwise `roll` recreates the pod."""
-    return pod.spec_hash == as_running(seen).template_hash
+    return pod.spec_hash == version_first.template_hash(seen)
 
 
 def _member_of(seen: Observation, pod: Pod) -> int:

@@ -44,6 +44,12 @@ def target(seen: Observation) -> Version:
     return seen.cluster.version if seen.cluster.version_declared else running_version(seen)
 
 
+def is_due(seen: Observation) -> bool:
+    """Whether the spec asks for another version, and for one that the cluster may come to run."""
+    wanted, now = target(seen), running_version(seen)
+    return wanted != now and not (_jump(wanted, now) or _loses_data_going_down(seen, wanted, now))
+
+
 def tried(seen: Observation) -> Step | None:
     """A quorum answers, of members that run what is on record: from now on there are gates."""
     record = recorded(seen)
@@ -156,7 +162,7 @@ def go_on(seen: Observation) -> Step | None:
     mixed = any(minor_in(status.version) != minor_of(now) for status in _statuses(seen))
     if wanted == now:
         return None if mixed else _not_going_down(seen, wanted)
-    if seen.etcd is None or _jump(wanted, now) or _loses_data_going_down(seen, wanted, now):
+    if seen.etcd is None or not is_due(seen):
         return None
     if mixed:
         return Wait(f"every member to run etcd {now}", soon=True)

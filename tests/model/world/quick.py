@@ -11,7 +11,15 @@ from dataclasses import fields
 from typing import Any, Final
 
 from etcd_stateful import naming
-from etcd_stateful.membership import bootstrap, planner, replicas
+from etcd_stateful.manifests.statefulset import version_of
+from etcd_stateful.membership import (
+    bootstrap,
+    going_back,
+    planner,
+    replicas,
+    upgrade,
+    version_first,
+)
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.steps import Step
 from etcd_stateful.records.bootstrap import Bootstrap
@@ -47,7 +55,7 @@ def children(seen: Observation) -> Step | None:
         record and tuple(getattr(record, name) for name in _RECORDED),
         seen.foreign,
         seen.operator_image,
-        planner._version_unclear(seen),
+        *_of_an_edit(seen),
     )
     found = _known.get(key)
     _count += 1
@@ -58,6 +66,18 @@ def children(seen: Observation) -> Step | None:
         again = _children(seen)
         assert again == found[0], "rendering depends on more than is looked at here"
     return found[0]
+
+
+def _of_an_edit(seen: Observation) -> tuple[bool, ...]:
+    """What else the StatefulSet goes by while another version is due."""
+    live = seen.stateful_set
+    if live is None or not (seen.bootstrap and seen.bootstrap.latched):
+        return ()
+    blindly = going_back.lowers_blindly(seen, version_of(live))
+    if upgrade.target(seen) == bootstrap.running_version(seen):
+        return (blindly,)
+    first = planner._of_version(seen) is not None
+    return blindly, version_first.keeps_template(seen), first
 
 
 def install() -> None:

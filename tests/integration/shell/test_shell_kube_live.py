@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from harness.slow import SLOW
 from shell_live import NODES, labels, service
+from worlds import body
 
 from etcd_operator.kube import client as client_module
 from etcd_operator.kube.api import (
@@ -20,6 +21,8 @@ from etcd_operator.kube.api import (
     Rejected,
 )
 from etcd_operator.kube.events import Events
+from etcd_stateful.api.cluster import parse_cluster
+from etcd_stateful.manifests.statefulset import stateful_set
 
 pytestmark = pytest.mark.integration
 
@@ -238,6 +241,30 @@ async def test_a_forbidden_change_of_a_stateful_set_is_a_rejection(client, names
     with pytest.raises(Rejected, match="Forbidden") as refused:
         await client.apply(STATEFUL_SETS, stateful_set("b"))
     assert refused.value.status == 422
+
+
+async def test_a_template_is_kept_as_it_was_read_and_nothing_of_it_stays_in_the_next(
+    client, namespace
+):
+    """As an edit of version, size and pods has it (`membership/version_first.py`)."""
+
+    def manifest(name, replicas, **spec):
+        cluster = parse_cluster(body(3, **spec))
+        made = stateful_set(cluster, replicas=replicas, operator_image="none.invalid/none")
+        return made | {"metadata": {"namespace": namespace, "name": name}}
+
+    before = {"version": "3.6.14", "pod": {"labels": {"x": "y"}, "nodeSelector": {"no": "node"}}}
+    after = {"version": "3.7.3", "etcd": {"snapshotCount": 5000}}
+    made = await client.apply(STATEFUL_SETS, manifest("a", 0, **before))
+    growing = manifest("a", 1, **after)
+    growing["spec"]["template"] = made["spec"]["template"]
+    grown = await client.apply(STATEFUL_SETS, growing)
+    changed = await client.apply(STATEFUL_SETS, manifest("a", 0, **after))
+    fresh = await client.apply(STATEFUL_SETS, manifest("b", 0, **after))
+
+    assert grown["spec"]["replicas"] == 1
+    assert grown["spec"]["template"] == made["spec"]["template"]
+    assert changed["spec"]["template"] == fresh["spec"]["template"]
 
 
 async def test_status_and_spec_have_owners_of_their_own(client, namespace):

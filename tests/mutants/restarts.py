@@ -421,15 +421,21 @@ MUTANTS: Final = [
     ),
     Mutant(
         _VERSION_FIRST,
-        "    return of_epoch and not _may_be_a_cure(seen)\n",
-        "    return not _may_be_a_cure(seen)\n",
+        "    return of_epoch and not (",
+        "    return not (",
         "what a recovery asks of pods waits for a version",
     ),
     Mutant(
         _VERSION_FIRST,
-        "    return of_epoch and not _may_be_a_cure(seen)\n",
-        "    return of_epoch\n",
+        "(_names_another_version(seen, live) or _may_be_a_cure(seen))",
+        "_names_another_version(seen, live)",
         "an edit does not reach the pods that it is to cure, as the version waits for them",
+    ),
+    Mutant(
+        _VERSION_FIRST,
+        "(_names_another_version(seen, live) or _may_be_a_cure(seen))",
+        "_may_be_a_cure(seen)",
+        "growth takes an image that somebody has put there past every gate (I9)",
     ),
     Mutant(
         _VERSION_FIRST,

@@ -310,6 +310,21 @@ class TestNothingElseIsPutOff:
 
         assert labels([decide(world.observe())]) == ["StatefulSet c"]
 
+    @pytest.mark.parametrize(
+        ("image", "keeps"),
+        [(f"mirror.example/etcd:v{NEW}", False), (f"mirror.example/etcd:v{OLD}", True),
+         ("mirror.example/etcd@sha256:0", True)],
+    )  # fmt: skip
+    def test_an_image_that_somebody_has_put_there_is_not_kept(
+        self, image: str, keeps: bool
+    ) -> None:
+        """I9: new members would run another version past every gate."""
+        world = Life(OLD, NEW, (3, 5)).world
+        live = world.alter("StatefulSet", "c")
+        live["spec"]["template"]["spec"]["containers"][0]["image"] = image
+
+        assert version_first.keeps_template(world.observe()) == keeps
+
     def test_a_cluster_that_has_not_formed_follows_the_spec(self) -> None:
         seen = Life(OLD, NEW, (3, 5)).world.observe()
         assert seen.secret is not None

@@ -12,10 +12,11 @@ from typing import Any, Final
 from etcd_stateful import naming
 from etcd_stateful.manifests.start_settings import epoch_in
 from etcd_stateful.membership import roster, upgrade
-from etcd_stateful.membership.bootstrap import as_running
+from etcd_stateful.membership.bootstrap import as_running, running_version
 from etcd_stateful.membership.observation import Observation, is_latched, recorded
 from etcd_stateful.observed.objects import Live
 from etcd_stateful.observed.pods import Pod
+from etcd_stateful.versions import made_for
 
 SILENCE_SECONDS: Final = 60.0
 """How long no quorum has served that an edit may bring back."""
@@ -39,7 +40,7 @@ def keeps_template(seen: Observation) -> bool:
     if spec == wanted or besides != besides_wanted:
         return False
     of_epoch = epoch_in(live["spec"]["template"]["spec"]) == recorded(seen).epoch
-    return of_epoch and not _may_be_a_cure(seen)
+    return of_epoch and not (_names_another_version(seen, live) or _may_be_a_cure(seen))
 
 
 def template_hash(seen: Observation) -> str:
@@ -53,6 +54,14 @@ def spec_hash(live: Live | None) -> str:
     """Of the spec that a StatefulSet's pods are made from, and of what goes along with it."""
     metadata: dict[str, Any] = live["spec"]["template"].get("metadata") or {} if live else {}
     return str((metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""))
+
+
+def _names_another_version(seen: Observation, live: Live) -> bool:
+    """Whether somebody has put another image into the template, which pods would run past every
+    gate (I9). One by its digest does not say."""
+    containers = live["spec"]["template"]["spec"]["containers"]
+    images = [one.get("image", "") for one in containers if one["name"] == naming.ETCD_CONTAINER]
+    return any(made_for("", one) not in (None, running_version(seen)) for one in images)
 
 
 def _may_be_a_cure(seen: Observation) -> bool:

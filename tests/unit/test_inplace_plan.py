@@ -561,8 +561,11 @@ class TestWhatFails:
         go(world, is_stop)
 
         world.edit(version="3.7.2", pod={"labels": {"a": "b"}})
+        seen = world.observe()
+        trust = replace(seen.cluster.trust, peer="0123456789abcdef")
 
-        assert is_stop(decide(world.observe()))
+        assert is_stop(decide(seen))
+        assert is_stop(decide(replace(seen, cluster=replace(seen.cluster, trust=trust))))
 
     def test_in_a_pause_nothing_goes_on(self) -> None:
         world = running()

@@ -26,6 +26,12 @@ LABELS: Final = ('{"pod": {"emptyDir": {}, "labels": {"a": "b"}}}',)
 VERSIONS: Final = tuple(
     f'{{"version": "{version}"}}' for version in ("3.6.17", "3.7.3", "3.6.16", "3.5.35", "3.7.99")
 )
+AT_ONCE: Final = (
+    '{"size": 5, "version": "3.6.17", "etcd": {"snapshotCount": 5000}}',
+    '{"size": 1, "version": "3.7.3", "etcd": {"snapshotCount": 6000}}',
+)
+"""Of everything at once: what is for the new version must not reach the old."""
+
 WIDER: Final = (*VERSIONS[1:4], '{"size": 2}', '{"size": 1}')
 UNBORN: Final[dict[str, object]] = {"size": 3, "version": "3.7.99"}
 """Of an image that is in no registry."""
@@ -109,6 +115,7 @@ QUICK: Final[tuple[Scenario, ...]] = (
     Scenario("versions", 3, OLD, REST, edits=VERSIONS, left=(0, 2, 0)),
     Scenario("versions of 1", 1, OLD | {"size": 1}, REST, at(ALL, 0), VERSIONS, left=(1, 2, 0)),
     Scenario("versions and sizes", 2, OLD | {"size": 1}, REST, edits=WIDER, left=(0, 3, 0)),
+    Scenario("everything at once", 5, OLD, REST, edits=AT_ONCE, left=(0, 1, 0)),
     Scenario("create 3, edits", 3, UNBORN, edits=BIRTHS, left=(0, 2, 0), eager=True),
     Scenario("create 3, an edit", 3, UNBORN, edits=BIRTHS, left=(0, 1, 0)),
     Scenario("create 1, an edit", 1, UNBORN1, (), at(ALL, 0), BIRTHS[:2], left=(1, 1, 1)),

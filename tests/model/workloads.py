@@ -31,6 +31,10 @@ def _edit(size: int) -> str:
     return f'edit {{"size": {size}}}'
 
 
+def _everything(size: int, version: str) -> str:
+    return f'edit {{"size": {size}, "version": "{version}", "etcd": {{"snapshotCount": 5000}}}}'
+
+
 def _size(name: str, before: int, after: int) -> Workload:
     return Workload(name, {"size": before}, (("", _edit(after)),))
 
@@ -89,6 +93,8 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         {"size": 3} | OLD,
         (("", 'edit {"version": "3.7.3"}'), ("1 DeletePod", 'edit {"version": "3.6.16"}')),
     ),
+    Workload("everything at once, up", {"size": 3} | OLD, (("", _everything(5, "3.6.17")),)),
+    Workload("everything at once, down", {"size": 3} | OLD, (("", _everything(1, "3.7.3")),)),
     Workload(
         "size edited half-way up", {"size": 3}, (("", _edit(7)), ("2 MemberAddLearner", _edit(3)))
     ),

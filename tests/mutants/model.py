@@ -21,6 +21,7 @@ NAMES = (
     "1, two faults",
     "templates",
     "versions",
+    "everything at once",
     "3, one fault, one late step",
     "3, two faults",
     "sizes, one fault",

@@ -16,6 +16,9 @@ from etcd_stateful.membership.steps import Step
 from model.world import rules_recovery, tables
 from model.world.moves import Broken
 from model.world.state import (
+    CRASH,
+    IMAGE,
+    LACKS,
     NONE,
     Etcd,
     State,
@@ -336,6 +339,23 @@ def i9_version_of_an_attempt(state: State, step: steps.WriteBootstrap) -> str:
     return "another version amid an attempt" if old.attempt == new.attempt else ""
 
 
+def version_first(state: State, step: steps.ApplyChild) -> str:
+    """Of an edit of the version and more, nothing reaches pods of the version of before. But it may
+    be the cure where there is no quorum, or where a pod fails."""
+    if step.kind != "StatefulSet" or NONE in (state.sts, state.secret) or not has_quorum(state):
+        return ""
+    wanted, formed = tables.specs[state.spec].cluster, tables.bootstraps[state.secret].latched
+    has = tables.templates[tables.objects[state.sts].template]
+    new = tables.templates[tables.objects[tables.stored(step.manifest)].template]
+    alike = (has.version, has.epoch) == (new.version, new.epoch)
+    due = new.version != wanted.version and not _jump(new.version, wanted.version)
+    if not (formed and alike and due) or has.spec_hash == new.spec_hash:
+        return ""
+    if any(pod and pod.where in (CRASH, IMAGE, LACKS) for pod in state.pods):
+        return ""
+    return f"an edit that asks for etcd {wanted.version} as well reaches pods of {new.version}"
+
+
 def i10_owner(state: State, step: steps.ApplyChild) -> str:
     metadata: Any = step.manifest["metadata"]
     uids = [one["uid"] for one in metadata["ownerReferences"]]
@@ -366,7 +386,13 @@ def paused(state: State, step: Step) -> str:
 
 
 STEP_RULES: Final[dict[type, tuple[StepRule, ...]]] = {
-    steps.ApplyChild: (rules_recovery.i1_stopped_by_word, i5_replicas, i9_version, i10_owner),
+    steps.ApplyChild: (
+        rules_recovery.i1_stopped_by_word,
+        i5_replicas,
+        i9_version,
+        version_first,
+        i10_owner,
+    ),
     steps.CreateSecret: (i11_no_empty_cluster, i11_formed_is_formed),
     steps.WriteBootstrap: (
         i3_ledger_remembers,

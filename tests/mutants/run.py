@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from mutants.mutant import Mutant  # noqa: E402
-from mutants.selection import BESIDE, TESTS  # noqa: E402
+from mutants.selection import TESTS, beside  # noqa: E402
 
 MODULES = (
     "failures",
@@ -164,11 +164,11 @@ class Bench:
 
     def wrong(self, chosen: list[Mutant]) -> list[str]:
         """Tests that fail without any mutant."""
-        beside = tuple(one for mutant in chosen for one in BESIDE.get(mutant.file, ()))
-        all_have_some = all(mutant.file in BESIDE for mutant in chosen)
+        near = tuple(one for mutant in chosen for one in beside(mutant.file))
+        all_have_some = all(beside(mutant.file) for mutant in chosen)
         place = self._places.get()
         try:
-            return failures(place, beside if self._near and all_have_some else TESTS, 10)
+            return failures(place, near if self._near and all_have_some else TESTS, 10)
         finally:
             self._places.put(place)
 
@@ -190,9 +190,9 @@ class Bench:
         return told
 
     def _tests(self, place: Path, mutant: Mutant) -> list[str]:
-        beside = BESIDE.get(mutant.file, ())
-        caught_by = failures(place, beside) if beside else []
-        if not caught_by and not (beside and self._near):
+        near = beside(mutant.file)
+        caught_by = failures(place, near) if near else []
+        if not caught_by and not (near and self._near):
             caught_by = failures(place, TESTS)
         return caught_by
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Final
+
+UNIT: Final = Path(__file__).parents[1] / "unit"
 
 # Quick and telling ones first: the run of a mutant ends with the third test that fails.
 TESTS: Final = (
@@ -23,8 +27,19 @@ TESTS: Final = (
     "test_start.py",
     "test_start_config.py",
     "test_start_marker.py",
+    "test_start_volume.py",
     "test_ticket.py",
     "test_wal.py",
+    "test_stalled.py",
+    "test_requeue.py",
+    "test_step_events.py",
+    "test_reading*.py",
+    "test_changes.py",
+    "test_expansion.py",
+    "test_finder.py",
+    "test_labelling.py",
+    "test_job_exit.py",
+    "test_timestamps.py",
     "test_recover*.py",
     "test_apply.py",
     "test_backup*.py",
@@ -42,8 +57,38 @@ TESTS: Final = (
     "test_issued_passes.py",
     "test_switch_passes.py",
     "test_space_passes.py",
+    "test_start_process.py",
+    "test_operator_image.py",
+    "test_name_changes.py",
+    "test_tables.py",
+    "test_statuses.py",
+    "test_etcd_nonsense.py",
+    "test_shell_*.py",
+    "test_fuzz_parsers.py",
+    "test_hostile*.py",
+    "test_coreos_examples.py",
+    "test_crds.py",
+    "test_documents.py",
+    "test_alerts.py",
     "test_membership_walk.py",
 )
+
+NOT_ASKED: Final = (
+    "test_bench_page.py",
+    "test_comparison_*.py",
+    "test_demo.py",
+    "test_harness_*.py",
+    "test_layout.py",
+    "test_linearizability.py",
+    "test_localkube_*.py",
+    "test_mutants.py",
+    "test_pod_story.py",
+    "test_sbom.py",
+    "test_threat_model.py",
+    "test_tiers.py",
+)
+"""Of the other tests, the pages and the repository: these know nothing of what the operator does,
+and `test_mutants.py` fails with every mutant."""
 
 _GROW = "test_membership_grow.py"
 _REPLACE = "test_membership_replace.py"
@@ -384,5 +429,21 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "start/rules.py": ("test_start.py", "test_start_marker.py"),
     "start/configuration.py": ("test_start_config.py",),
     "untrusted.py": ("test_fuzz_parsers.py", "test_membership_records.py"),
+    "manifests/start_settings.py": ("test_start_config.py", *_MANIFESTS),
+    "membership/trusted.py": (*_ROTATION, "test_membership_certificates.py"),
+    "status/rendering.py": ("test_status*.py",),
 }
 """The tests beside a file. They are asked first, and mostly know."""
+
+
+def beside(file: str) -> tuple[str, ...]:
+    """Those of `BESIDE`; of a file that is not in it, the tests that import it."""
+    if file in BESIDE:
+        return BESIDE[file]
+    root = "" if file.startswith("operator/") else "etcd_stateful."
+    module = root + file.removeprefix("operator/").removesuffix(".py").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    names = rf"(?:\([^)]*|[^(\n]*)\b{name}\b"
+    imports = re.compile(rf"^from (?:{module} import|{package} import {names})", re.MULTILINE)
+    asked = sorted({path for one in TESTS for path in UNIT.glob(one)})
+    return tuple(path.name for path in asked if imports.search(path.read_text()))

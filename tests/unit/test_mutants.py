@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from mutants.mutant import Mutant  # noqa: E402
 from mutants.run import altered, mutants  # noqa: E402
+from mutants.selection import BESIDE, NOT_ASKED, TESTS, UNIT, beside  # noqa: E402
 
 EVERY = mutants()
 
@@ -31,3 +33,26 @@ def test_each_is_told_from_the_others() -> None:
     counts = Counter((one.file, one.why) for one in EVERY)
 
     assert [key for key, count in counts.items() if count > 1] == []
+
+
+def _found(patterns: Iterable[str]) -> list[str]:
+    return [path.name for one in patterns for path in UNIT.glob(one)]
+
+
+def test_every_unit_test_is_asked_or_known_to_have_no_say() -> None:
+    every = {path.name for path in UNIT.glob("test_*.py")}
+    asked, not_asked = set(_found(TESTS)), set(_found(NOT_ASKED))
+
+    assert asked | not_asked == every
+    assert asked & not_asked == set()
+
+
+def test_tests_are_beside_every_file_that_is_altered() -> None:
+    assert [file for file in {one.file for one in EVERY} if not beside(file)] == []
+
+
+def test_what_lies_beside_a_file_is_there() -> None:
+    named = {one for patterns in BESIDE.values() for one in patterns} | {*TESTS, *NOT_ASKED}
+
+    assert [one for one in sorted(named) if not _found([one])] == []
+    assert [file for file in BESIDE if not altered(ROOT, Mutant(file, "", "", "")).is_file()] == []

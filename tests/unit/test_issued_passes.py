@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -445,15 +446,18 @@ class TestRenewal:
         assert settled.condition("Available")["status"] == "True"
 
     async def test_no_key_is_told_to_anybody(self, settled, caplog):
+        caplog.set_level(logging.DEBUG)
         settled.nodes.issuer.issue("a-server-issued")
         await settled.run()
         told = [caplog.text, repr(settled.body), repr(settled.events.posted)]
+        assert all(told)
         for name in (*LEAVES, *NAMES):
-            for key, content in data(settled, name).items():
-                if key.endswith(".key"):
-                    secret = content.decode().splitlines()[1]
-                    encoded = base64.b64encode(content).decode()
-                    assert not [text for text in told if secret in text or encoded in text]
+            keys = [one for key, one in data(settled, name).items() if key.endswith(".key")]
+            assert keys, name
+            for content in keys:
+                secret = content.decode().splitlines()[1]
+                encoded = base64.b64encode(content).decode()
+                assert not [text for text in told if secret in text or encoded in text]
 
 
 class TestAnotherAuthority:

@@ -276,12 +276,14 @@ class TestCreation:
         await bench.run()
         told = [caplog.text, repr(bench.body), repr(bench.events.posted)]
         told.append(repr(bench.kube.live(STATEFUL_SETS, "a")))
+        assert all(told)
         for name in SECRET_NAMES:
-            for key, content in data(bench, name).items():
-                if key.endswith(".key"):
-                    secret = content.decode().splitlines()[1]
-                    encoded = base64.b64encode(content).decode()
-                    assert not [text for text in told if secret in text or encoded in text]
+            keys = [one for key, one in data(bench, name).items() if key.endswith(".key")]
+            assert keys, name
+            for content in keys:
+                secret = content.decode().splitlines()[1]
+                encoded = base64.b64encode(content).decode()
+                assert not [text for text in told if secret in text or encoded in text]
 
     @pytest.mark.parametrize("name", SECRET_NAMES)
     @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -707,6 +707,24 @@ MUTANTS: Final = [
         "the data of a member that began meanwhile gives way to the backup",
     ),
     Mutant(
+        "operator/etcd_operator/restore/finish.py",
+        '    _sync_all(made / "data")\n',
+        "",
+        "after a loss of power a member runs the half of a backup that had come to the disk",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/finish.py",
+        "    fsync(root)\n",
+        "",
+        "after a loss of power the marker vouches for data that has not got its place",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/fetch.py",
+        "if not facts.marker and facts.heads and (why := why_not_restored(order, facts)):",
+        "if False:",
+        "data of etcd's that a volume held from elsewhere is deleted for a backup",
+    ),
+    Mutant(
         "operator/etcd_operator/backup/source.py",
         "                await self._check_sender(member)\n",
         "",

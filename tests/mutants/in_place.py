@@ -38,6 +38,24 @@ MUTANTS: Final = [
     ),
     Mutant(
         _IN_PLACE,
+        "    if stopping or seen.occupants:\n",
+        "    if stopping:\n",
+        "a cluster is replaced while a pod without its labels still runs",
+    ),
+    Mutant(
+        _IN_PLACE,
+        "seen, record, words, final=True)",
+        "seen, record, words)",
+        "a cluster is replaced on the word of an old view",
+    ),
+    Mutant(
+        "membership/takeover.py",
+        '        before="",\n',
+        "",
+        "an unfinished upgrade of the cluster before is gone back from on restored data (I9)",
+    ),
+    Mutant(
+        _IN_PLACE,
         "        return authentication.denied(seen) or _until_it_serves(seen)\n",
         "        pass\n",
         "the volumes of before are deleted before what replaces them serves",

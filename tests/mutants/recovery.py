@@ -130,6 +130,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RECOVERY,
+        "return _stopped(seen, fenced) or _finish(seen)",
+        "return _finish(seen)",
+        "the Job runs the survivor's volume beside a pod that somebody has had made meanwhile",
+    ),
+    Mutant(
+        _RECOVERY,
         "if pod.name in fenced and pod.deleting and pod.overdue:",
         "if pod.deleting and pod.overdue:",
         "a pod is given up without a human's word",

@@ -18,7 +18,8 @@ from worlds import UID, Data, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
 from etcd_stateful.jobs.restore import BUMP
-from etcd_stateful.membership import in_place_request, replicas
+from etcd_stateful.membership import in_place_request, replicas, takeover
+from etcd_stateful.membership.irreversible import is_final
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     CreateJob,
@@ -28,6 +29,7 @@ from etcd_stateful.membership.steps import (
     Settled,
     Step,
     Wait,
+    WriteBootstrap,
 )
 from etcd_stateful.observed.objects import Job
 from etcd_stateful.records.bootstrap_json import dump_bootstrap, load_bootstrap
@@ -513,6 +515,48 @@ class TestWhatFails:
         assert isinstance(step, Wait)
         assert "c-1 (its node does not confirm that it has stopped" in step.reason
         assert world.record.cluster_id == old
+
+    def test_a_pod_without_its_labels_that_does_not_stop_is_waited_for(self) -> None:
+        """The StatefulSet lets go of it, and its etcd runs on with a volume of before."""
+        world = running()
+        old = world.record.cluster_id
+        world.ask()
+        go(world, is_stop)
+        world.strangers = ("c-1",)
+
+        step = drive(world, idle=3)
+
+        assert isinstance(step, Wait)
+        assert "pods c-1 to stop" in step.reason
+        assert (world.record.cluster_id, not world.pods) == (old, True)
+        world.strangers = ()
+        assert drive(world, idle=8, limit=MOST) == Settled()
+
+    def test_a_cluster_is_not_replaced_on_the_word_of_an_old_view(self) -> None:
+        """From the first such write on the volumes of before are of no use to anybody."""
+        world = running()
+        world.ask()
+        old = world.record.cluster_id
+        steps = [
+            go(world, is_stop),
+            go(world, lambda one: isinstance(one, WriteBootstrap) and one.record.cluster_id != old),
+        ]
+
+        assert [is_final(one) for one in steps] == [True, True]
+
+    def test_nothing_that_was_under_way_is_left_to_the_cluster_that_follows(self) -> None:
+        """Its data is of the version that the Job had, and nobody has asked it for anything."""
+        world = running()
+        world.ask()
+        go(world, is_stop)
+        record, taking = world.record, world.record.successor
+        assert taking is not None
+        busy = replace(record, declined=True, before="3.6.16", oldest="3.6.16", version="3.7.3")
+
+        after = takeover.taken_over(busy, taking)
+
+        assert (after.declined, after.before, after.oldest) == (False, "", "3.7.3")
+        assert (after.successor, after.members, after.size) == (None, (), taking.ordinal + 1)
 
     def test_with_no_quorum_it_is_the_way_out(self) -> None:
         """All volumes gone, the last revision known to nobody."""

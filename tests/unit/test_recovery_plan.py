@@ -403,6 +403,21 @@ class TestAfterTheEpochIsRaised:
 
         wait(decide(world.observe()), f"{JOB}-abcde to stop")
 
+    @pytest.mark.parametrize("fenced", [(), ("c-0",)])
+    def test_no_job_while_a_pod_that_came_back_stops(self, fenced: tuple[str, ...]) -> None:
+        """As whoever scales the StatefulSet up meanwhile has them made."""
+        world = raised()
+        world.ask(1, epoch=1, fenced=list(fenced))
+        pods = tuple(replace(one, deleting=True, overdue=True) for one in lost().observe().pods)
+
+        step = decide(replace(world.observe(), pods=pods))
+
+        if fenced:
+            assert isinstance(step, DeletePod), step
+            assert (step.name, step.force) == ("c-0", True)
+        else:
+            wait(step, "pod c-0", "pod c-1", "to stop")
+
     def test_a_second_pod_of_a_job_that_was_done_ran_beside_the_survivor(self) -> None:
         """Its etcd waits for the lock on the data, told to drop all members but its own."""
         world = raised()

@@ -214,6 +214,20 @@ async def test_one_that_was_done_and_has_not_run_is_done_again(
     assert (restored / restore.SNAPSHOT).exists()
 
 
+async def test_data_without_a_marker_that_is_not_of_this_restore_is_left_alone(
+    stores: Path, restored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A volume of etcd's from elsewhere, which a claim was made of: the end of the restore would
+    move it aside, and delete it."""
+    (restored / marker.FILE).unlink()
+    monkeypatch.setattr(wal, "identity", lambda _: wal.Identity(1, 2))
+
+    with pytest.raises(Refused, match="it is not of this restore: the log is of member"):
+        await again(stores, restored)
+
+    assert not (restored / restore.FOLDER).exists()
+
+
 @pytest.fixture
 def tight(restored: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A volume that just holds what a restore needs; the data of an earlier try is on it."""
@@ -344,3 +358,39 @@ def test_a_folder_that_could_not_be_listed_was_left_off_the_disk(
         finish(ordered(), restored, Journal(str(tmp_path / "end")))
 
     assert not (restored / marker.FILE).exists()
+
+
+def test_all_of_it_is_on_the_disk_before_its_marker(
+    restored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a loss of power `start` would run whatever the marker vouches for."""
+    (restored / marker.FILE).unlink()
+    made = restored / restore.FOLDER / "data" / "member" / "wal"
+    made.mkdir(parents=True)
+    (made / "0.wal").write_bytes(b"of the backup")
+    trace: list[str] = []
+    rename = os.rename
+
+    def short(path: Any) -> str:
+        return os.path.relpath(path, restored)
+
+    def renames(old: Any, new: Any) -> None:
+        trace.append(f"rename {short(old)} {short(new)}")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", renames)
+    monkeypatch.setattr(finishing, "fsync", lambda path: trace.append(f"sync {short(path)}"))
+    finish(ordered(), restored, Journal(str(tmp_path / "end")))
+
+    assert trace == [
+        "sync restore/data",
+        "sync restore/data/member",
+        "sync restore/data/member/wal/0.wal",
+        "sync restore/data/member/wal",
+        "rename data restore/before",
+        "rename restore/data data",
+        "sync .",
+        f"rename .{marker.FILE}.tmp {marker.FILE}",
+    ]
+    assert not (restored / restore.FOLDER).exists()
+    assert (restored / "data" / "member" / "wal" / "0.wal").read_bytes() == b"of the backup"

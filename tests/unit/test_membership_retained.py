@@ -11,7 +11,9 @@ import pytest
 from worlds import OLDER, UID, World, body, drive, formed, is_write, labels, until
 
 from etcd_stateful import naming
+from etcd_stateful.api.cluster import RetainedClaims
 from etcd_stateful.membership import tickets
+from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.planner import decide
 from etcd_stateful.membership.steps import (
     ApplyChild,
@@ -22,12 +24,26 @@ from etcd_stateful.membership.steps import (
     Settled,
     Wait,
 )
+from etcd_stateful.observed.pods import Pod
+from etcd_stateful.start.ticket import Finding
 
 NEW = "e3c0ffee-0000-4000-8000-00000000000f"
 
 
 def again(old: World, **retained: str) -> World:
     return old.remake(NEW, **({"retainedClaims": retained} if retained else {}))
+
+
+def adopting() -> tuple[Observation, Pod, Finding]:
+    """Just before the first ticket; and a pod of those that wait, with what it has found."""
+    world = again(formed(3), adopt=UID)
+    while not isinstance(step := decide(world.observe()), PushTicket):
+        world.apply(step) if is_write(step) else world.turn()
+    seen = world.observe()
+    pod = seen.pod(1)
+    assert pod is not None
+    assert pod.answer is not None
+    return seen, pod, pod.answer.finding
 
 
 class TestHold:
@@ -216,17 +232,22 @@ class TestAdopt:
 
     def test_data_of_a_recovery_that_was_not_recorded_was_adopted_beside_the_others(self) -> None:
         """It runs alone by its log, and the others without it: two clusters with one ID."""
-        world = again(formed(3), adopt=UID)
-        while not isinstance(step := decide(world.observe()), PushTicket):
-            world.apply(step) if is_write(step) else world.turn()
-        seen = world.observe()
-        pod = seen.pod(1)
-        assert pod is not None
-        assert pod.answer is not None
-        finding = pod.answer.finding
+        seen, pod, finding = adopting()
 
         assert tickets.may_adopt(seen, pod, finding)
         assert not tickets.may_adopt(seen, pod, replace(finding, epoch=2))
+
+    def test_data_of_a_cluster_without_a_uid_is_not_what_an_unset_adopt_names(self) -> None:
+        seen, pod, finding = adopting()
+        unset = replace(seen, cluster=replace(seen.cluster, retained_claims=RetainedClaims()))
+
+        assert not tickets.may_adopt(unset, pod, replace(finding, cluster_uid=""))
+
+    def test_damaged_data_is_not_adopted(self) -> None:
+        """`start` names the IDs of a marker then, whatever the log is of."""
+        seen, pod, finding = adopting()
+
+        assert not tickets.may_adopt(seen, pod, replace(finding, found="damaged"))
 
     @pytest.mark.parametrize("what", ["member_id", "cluster_id", "member", "cluster_uid"])
     def test_a_log_that_disagrees_with_the_claim_is_not_adopted(self, what: str) -> None:

@@ -725,6 +725,30 @@ MUTANTS: Final = [
         "data of etcd's that a volume held from elsewhere is deleted for a backup",
     ),
     Mutant(
+        "operator/etcd_operator/backup/removal.py",
+        "await sink.delete((key, names.manifest_of(key)))",
+        "await sink.delete((names.manifest_of(key), key))",
+        "what a removal that was cut short has left is nobody's, and stays for good",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/removal.py",
+        "        if not order.scheduled:  #",
+        "        if True:  #",
+        "the removal of an old run deletes what the next one is about to store",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/pruning.py",
+        "await sink.delete((names.manifest_of(key), key))",
+        "await sink.delete((key, names.manifest_of(key)))",
+        "manifests of backups that were deleted by half stay for good",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/overwriting.py",
+        "        if error.forbidden:\n            return\n",
+        "",
+        "credentials that may only write are refused",
+    ),
+    Mutant(
         "operator/etcd_operator/backup/source.py",
         "                await self._check_sender(member)\n",
         "",

@@ -332,6 +332,18 @@ MUTANTS: Final = [
     ),
     Mutant(
         _TICKETS,
+        "        and finding.cluster_uid\n",
+        "",
+        "data of a cluster without a UID is served without a human's word (I10)",
+    ),
+    Mutant(
+        _TICKETS,
+        '        finding.found == "foreign-data"\n        and finding',
+        "        finding",
+        "damaged data is adopted",
+    ),
+    Mutant(
+        _TICKETS,
         "        and finding.cluster_id == recorded(seen).cluster_id\n",
         "",
         "a log of another etcd cluster is adopted (I7)",

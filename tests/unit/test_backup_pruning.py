@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 
 from etcd_operator.backup import pruning
@@ -196,6 +197,27 @@ async def test_many_backups_in_a_slow_store_are_deleted_little_by_little(
         await folder.prune(made[-1])
 
     assert len(folder.days()) < len(made)
+
+
+async def test_what_was_deleted_by_half_goes_the_next_time(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest that is left alone bears no name that anybody looks for."""
+    made = [folder.put(day) for day in (1, 2, 3, 4)]
+    really = obstore.delete_async
+
+    async def once(client: Any, key: str) -> None:
+        await really(client, key)
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(obstore, "delete_async", once)
+        with pytest.raises(asyncio.CancelledError):
+            await folder.prune(made[-1])
+    await folder.prune(made[-1])
+
+    assert folder.days() == [3, 4]
+    assert len(list(folder.root.iterdir())) == 4
 
 
 async def test_manifests_are_asked_for_side_by_side(

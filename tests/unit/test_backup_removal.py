@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 
 from etcd_operator.backup.process import Backup
@@ -144,6 +145,36 @@ async def test_one_that_was_not_read_back_is_restored_by_etcds_hash(folder: Fold
     await stopped_while_it_reads(folder)
 
     assert await fetching._manifest(folder.sink, "etcd") is None
+
+
+async def test_a_removal_that_was_cut_short_is_gone_on_with(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its manifest says whose the file is, for as long as there is one."""
+    folder.put("etcd")
+    really = obstore.delete_async
+
+    async def once(client: Any, key: str) -> None:
+        await really(client, key)
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(obstore, "delete_async", once)
+        with pytest.raises(asyncio.CancelledError):
+            await folder.remove()
+
+    assert await folder.remove() == Removed(1)
+    assert not folder.files()
+
+
+async def test_what_the_next_run_of_a_schedule_is_about_to_store_is_left(folder: Folder) -> None:
+    unfinished = names.unfinished("etcd", "uid-b", "00ff")
+    (folder.root / unfinished).touch()
+
+    assert await folder.remove(scheduled=True) == Removed(0)
+    assert folder.files() == [unfinished]
+    assert await folder.remove() == Removed(0)
+    assert not folder.files(), "of a single one it is what its own Job has left"
 
 
 def at(key: str) -> str:

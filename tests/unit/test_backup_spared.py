@@ -267,12 +267,13 @@ async def test_a_store_that_keeps_nothing_and_says_it_has_is_no_success(root: Pa
     assert said.reason == "VerificationFailed"
 
 
+@pytest.mark.parametrize("look", ["ends", "get"])
 async def test_who_may_only_write_succeeds_without_a_look(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, look: str
 ) -> None:
     async def forbidden(*_: object) -> bool:
         raise StoreFailed(Failure("StoreRefused", "no"), forbidden=True)
 
-    monkeypatch.setattr(Sink, "ends", forbidden)
+    monkeypatch.setattr(Sink, look, forbidden)
 
     assert isinstance(await backed_up(root), Stored)

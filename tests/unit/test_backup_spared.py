@@ -257,6 +257,49 @@ async def test_the_other_s_file_went_with_the_object_that_had_only_begun_to_read
     assert found.value.owner_uid == ""
 
 
+class TestTwoIntervalsInOneSecond:
+    """Copies of one manifest, applied together: path, second and revision are the same, and so is
+    the name. Both had succeeded, and no restore took what lay there."""
+
+    MOMENT = 1_800_000_000.0
+    NAME = names.stamped(KEY, ANSWER.revision, "2027-01-15-08:00:00")
+
+    async def run(self, root: Path, uid: str, sink: Sink | None = None) -> Stored | Failure:
+        order = replace(ORDER, owner=f"ns/{uid}", owner_uid=uid, stamped=True)
+        sink = sink or Sink(STORE, None, root=str(root), owner_uid=uid)
+        return await Backup(order, sink, Meter(), wall_clock=lambda: self.MOMENT).run()
+
+    async def test_what_the_other_has_stored_was_replaced(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert isinstance(await self.run(root, "uid-b"), Stored)
+        monkeypatch.setattr(process, "Source", Later)
+
+        said = await self.run(root, "uid-c")
+
+        assert isinstance(said, Failure), said
+        assert (said.reason, said.final) == ("AlreadyStored", False), "of another second it may be"
+        assert said.message.startswith(f"spec.volume.path: there is a backup {self.NAME} already")
+        assert (root / self.NAME).read_bytes() == Etcd(ORDER).data
+        assert {path.name for path in root.iterdir()} == {self.NAME, names.manifest_of(self.NAME)}
+
+    async def test_what_was_replaced_before_it_was_done_had_succeeded(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def meanwhile() -> None:
+            monkeypatch.setattr(process, "Source", Later)
+            (root / self.NAME).unlink()  # which that one had not seen yet
+            assert isinstance(await self.run(root, "uid-c"), Stored)
+
+        said = await self.run(root, "uid-b", Interrupting(root, meanwhile))
+
+        assert isinstance(said, Failure), said
+        assert (said.reason, said.final) == ("VerificationFailed", False)
+        beside = manifest.parse((root / names.manifest_of(self.NAME)).read_bytes())
+        assert beside.owner_uid == "uid-c"
+        assert beside.sha256 == hashlib.sha256((root / self.NAME).read_bytes()).hexdigest()
+
+
 async def test_a_store_that_keeps_nothing_and_says_it_has_is_no_success(root: Path) -> None:
     async def meanwhile() -> None:
         (root / KEY).unlink()

@@ -157,8 +157,7 @@ class Backup:
             cluster_id = to_hex(taken.member.answer.cluster_id)
             await self._mark(taken.key, self._order.owner_uid, cluster_id)
             await self._verify(taken)
-        if not self._order.stamped:
-            await self._compare(taken)
+        await self._compare(taken)
         await self._describe(taken)
 
     async def _take(self, source: Source, members: list[Member]) -> _Taken:
@@ -209,6 +208,7 @@ class Backup:
         It is overwritten, as credentials may allow neither to delete nor to read.
         """
         if self._order.stamped:
+            await self._look_for_another(key)
             return
         old = Whose(UNREADABLE)
         with contextlib.suppress(StoreFailed):
@@ -220,6 +220,17 @@ class Backup:
                 own if old.owner_uid == own else "",
                 cluster_id if old.cluster_id == cluster_id else "",
             )
+
+    async def _look_for_another(self, key: str) -> None:
+        """Raises Stopped if there is something under a name that has the second in it: a copy of
+        this object may have begun with it. The next try has another name."""
+        found = None
+        with contextlib.suppress(StoreFailed):
+            found = await self._sink.size(key)
+        if found is not None:
+            words = f"{self._order.store.path_field}: there is a backup {key} already, of the same "
+            words += "second: another EtcdBackup has the same path. Give each a path of its own"
+            raise Stopped(Failure("AlreadyStored", words))
 
     async def _mark(self, key: str, owner_uid: str = "", cluster_id: str = "") -> None:
         beside = names.manifest_of(key)

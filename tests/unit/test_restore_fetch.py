@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hashlib
 import os
@@ -142,6 +143,45 @@ async def test_a_store_that_broke_off_once_ended_the_restore_for_good(
     monkeypatch.setattr(Sink, "read", broken_off)
 
     with pytest.raises(Undone, match=f"the store sent 4096 of {SIZE + 32} bytes"):
+        await fetched(ordered(), stores)
+
+
+async def test_a_store_that_sent_more_than_it_had_said_filled_the_volume(
+    stores: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room and quota had been compared with what it had said. In a trial it was the node's disk."""
+
+    async def without_end(*_: object) -> AsyncIterator[bytes]:
+        while True:
+            yield bytes(MIB)
+
+    monkeypatch.setattr(Sink, "read", without_end)
+
+    with pytest.raises(Undone, match=f"the store sends more than the {SIZE + 32} bytes"):
+        async with asyncio.timeout(60):
+            await fetched(ordered(), stores)
+    assert (stores.with_name("volume") / restore.SNAPSHOT).stat().st_size <= SIZE + 32
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_a_backup_that_ran_just_then_ended_the_restore_of_the_one_before_for_good(
+    stores: Path, monkeypatch: pytest.MonkeyPatch, *, done: bool
+) -> None:
+    """As if the file were not that of its manifest, which another try would only meet again."""
+    beside(stores, 5)
+    real = Sink.size
+
+    async def meanwhile(sink: Sink, key: str) -> int | None:
+        content = b"newer" * 512
+        (stores / key).write_bytes(content + hashlib.sha256(content).digest())
+        beside(stores, 6)
+        if not done:
+            (stores / names.manifest_of(key)).write_bytes(manifests.undecided("uid-b"))
+        return await real(sink, key)
+
+    monkeypatch.setattr(Sink, "size", meanwhile)
+
+    with pytest.raises(Undone, match=r"etcd\.db: another backup took its place"):
         await fetched(ordered(), stores)
 
 

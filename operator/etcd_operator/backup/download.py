@@ -11,7 +11,7 @@ from etcd_stateful.backup.integrity import Checked
 
 
 class BrokenOff(Exception):
-    """The store has ended it early, and called that no error."""
+    """The store has sent less than it had said, or more, and called that no error."""
 
 
 async def download(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Checked:
@@ -25,6 +25,8 @@ async def download(sink: Sink, key: str, file: BinaryIO, size: int | None) -> Ch
     checked = Checked()
     async with contextlib.aclosing(sink.read(key)) as pieces:
         async for piece in pieces:
+            if size is not None and checked.size + len(piece) > size:
+                raise BrokenOff(f"{key}: the store sends more than the {size} bytes it had said")
             await asyncio.gather(
                 asyncio.to_thread(file.write, piece), asyncio.to_thread(checked.update, piece)
             )

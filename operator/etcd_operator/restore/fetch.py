@@ -59,9 +59,11 @@ async def fetch(order: Order, sink: Sink, root: Path) -> None:
         if why := over_quota(size, order.quota) or _no_room(order, root, size):
             raise Refused(why)
         checked = await _download(sink, order.store.key, root / SNAPSHOT, size)
+        if why := _differs(checked, manifest):
+            await _look_again(sink, order.store.key, manifest)
+            raise Refused(why)
     except StoreFailed as error:
         raise Undone(order.by_its_field(error.failure.message)) from error
-    _compare(checked, manifest)
     if why := not_meant(order.store, checked.sha256):
         raise Refused(why)
     log.info("fetched %d bytes of %s", checked.size, order.store.location(order.store.key))
@@ -136,9 +138,18 @@ async def _download(sink: Sink, key: str, path: Path, size: int) -> _Fetched:
         raise Refused(f"{key}: {error}") from error
 
 
-def _compare(found: _Fetched, manifest: Manifest | None) -> None:
-    if manifest and (found.size, found.sha256) != (manifest.size, manifest.sha256):
-        raise Refused(
-            f"the file has {found.size} bytes with SHA-256 {found.sha256}, and the manifest beside "
-            f"it is of {manifest.size} bytes with {manifest.sha256}"
-        )
+def _differs(found: _Fetched, manifest: Manifest | None) -> str:
+    """How the file is not the one of its manifest; empty where it is."""
+    if manifest is None or (found.size, found.sha256) == (manifest.size, manifest.sha256):
+        return ""
+    return (
+        f"the file has {found.size} bytes with SHA-256 {found.sha256}, and the manifest beside it "
+        f"is of {manifest.size} bytes with {manifest.sha256}"
+    )
+
+
+async def _look_again(sink: Sink, key: str, manifest: Manifest | None) -> None:
+    """Raises Undone if the manifest is another by now: a backup that ran meanwhile has taken the
+    place of the one that was fetched, or is about to."""
+    if await _manifest(sink, key) != manifest:
+        raise Undone(f"{key}: another backup took its place while it was fetched")

@@ -26,6 +26,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         _REQUEST,
+        "if not begun and (names := _to_be_adopted(seen)):",
+        "if not begun and (names := []):",
+        "claims of a cluster that was yet to be adopted are left over once it is replaced",
+    ),
+    Mutant(
+        _REQUEST,
         "    if not seen.cluster.durable:\n",
         "    if False:\n",
         "pods that alone hold the data are stopped for what is to replace it",

@@ -14,7 +14,7 @@ import pytest
 from inplace_world import InPlaceWorld, chain, running
 from recovery_world import RecoveryWorld
 from restore_world import FIRST, backup, place
-from worlds import UID, Data, drive, is_write, labels, until
+from worlds import UID, Data, body, drive, is_write, labels, until
 
 from etcd_stateful import identity, naming
 from etcd_stateful.jobs.restore import BUMP
@@ -43,6 +43,15 @@ MOST = 600
 def data_of(world: InPlaceWorld, cluster_id: int) -> list[int]:
     found = ((one, world.claims[one].data) for one in sorted(world.claims))
     return [ordinal for ordinal, data in found if data and data.cluster_id == cluster_id]
+
+
+def deleted_and_adopted(world: InPlaceWorld) -> InPlaceWorld:
+    """Declared again under its name, with the word to go on with the data of before."""
+    following = InPlaceWorld(body(3, uid="uid-again", retainedClaims={"adopt": UID}))
+    for left in ("claims", "etcds", "ticketed", "epochs", "filled", "_count"):
+        setattr(following, left, getattr(world, left))
+    following.body.setdefault("status", {})
+    return following
 
 
 def go(world: InPlaceWorld, stop: Callable[[Step], bool], most: int = MOST) -> Step:
@@ -275,6 +284,33 @@ class TestAtEveryStep:
             assert isinstance(step, Settled | Hold), step
             assert world.record.cluster_id in known
             assert data_of(world, world.record.cluster_id)
+
+        self.each(worlds, happens)
+
+    @pytest.mark.parametrize("goes_on", [False, True])
+    def test_the_cluster_is_deleted_and_taken_on_again(
+        self, worlds: list[InPlaceWorld], *, goes_on: bool
+    ) -> None:
+        """Its claims stay, those of before and the new one. A human says which data goes on, and
+        an EtcdRestore that is still there names that. It had begun before the claims were adopted,
+        and left them over when it was done."""
+
+        def happens(world: InPlaceWorld) -> None:
+            if world.record.restored_by:
+                return
+            old, again = world.record.cluster_id, deleted_and_adopted(world)
+            again.restore = world.restore if goes_on else None
+            held = drive(again, idle=8, limit=MOST)
+            if 3 in world.claims and world.member_record(3):
+                assert isinstance(held, Hold)
+                assert held.reason == "SplitBrain"
+                assert f"data-c-0 says {identity.to_hex(old)}" in held.message
+                assert again.history == []
+                again.body["status"]["clusterID"] = identity.to_hex(old)
+                assert drive(again, idle=8, limit=MOST) == Settled()
+            assert (again.record.restored_by == "uid-r") is goes_on
+            if not goes_on:
+                assert data_of(again, old) == [0, 1, 2]
 
         self.each(worlds, happens)
 

@@ -37,12 +37,30 @@ def why_not(seen: Observation) -> str:
             f"a recovery with the data of {survivor} is under way (docs/recovery.md), and comes "
             "first"
         )
-    if free_ordinal(seen) >= NONE_LEFT and recorded(seen).successor is None:
+    begun = recorded(seen).successor is not None
+    if not begun and (names := _to_be_adopted(seen)):
+        return (
+            f"claims {', '.join(names)} must be adopted first (spec.retainedClaims.adopt); delete "
+            "those whose data is lost or not needed"
+        )
+    if not begun and free_ordinal(seen) >= NONE_LEFT:
         return (
             f"it needs an ordinal that the cluster does not use, but all {naming.MAX_SIZE} are "
             f"used: set spec.size to {naming.MAX_SIZE - 2}, and back afterwards"
         )
     return ""
+
+
+def _to_be_adopted(seen: Observation) -> list[str]:
+    """Claims of this etcd cluster whose record still names the deleted EtcdCluster that they are
+    adopted from. Once the cluster is replaced, nothing would delete them (I6)."""
+    adopted, cluster_id = seen.cluster.retained_claims.adopt, recorded(seen).cluster_id
+    held = ((claim.name, claim.record) for claim in seen.claims if not claim.deleting)
+    return [
+        name
+        for name, one in held
+        if one and one.cluster_uid == adopted != seen.cluster.uid and one.cluster_id == cluster_id
+    ]
 
 
 def free_ordinal(seen: Observation) -> int:

@@ -179,9 +179,27 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
-        "            await self._compare(taken)\n",
-        "            pass\n",
+        "        await self._compare(taken)\n",
+        "",
         "of two backups at one path, both succeed with a file that no restore takes",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
+        "            await self._look_for_another(key)\n",
+        "",
+        "a copy of an EtcdBackup takes the place of what that one has stored in the same second",
+    ),
+    Mutant(
+        "operator/etcd_operator/restore/fetch.py",
+        "            await _look_again(sink, order.store.key, manifest)\n",
+        "",
+        "a backup that runs just then ends the restore of the one before for good",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/download.py",
+        "checked.size + len(piece) > size",
+        "False",
+        "a store that sends more than it has said fills the volume",
     ),
     Mutant(
         "operator/etcd_operator/backup/overwriting.py",

@@ -171,6 +171,7 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "operator/etcd_operator/backup/channel.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/measuring.py": ("test_backup_measuring.py",),
     "operator/etcd_operator/backup/overwriting.py": ("test_backup_spared.py",),
+    "operator/etcd_operator/backup/download.py": ("test_restore_fetch.py",),
     "operator/etcd_operator/backup/process.py": (
         "test_backup_removal.py",
         "test_backup_spared.py",

@@ -331,10 +331,23 @@ class TestTrouble:
              "spec.s3.path: the store of 'mybucket' cannot be reached"),
             ("status 503 Service Unavailable: <Code>SlowDown</Code>", "the store failed"),
             ("No space left on device (os error 28)", "the store is full"),
+            ("status 403 Forbidden: <Code>RequestTimeTooSkewed</Code>",
+             "spec.s3.path: the store of 'mybucket' does not accept the time of the node's clock"),
         ],
     )  # fmt: skip
     def test_what_the_store_says_is_told_by_the_field(self, raw: str, words: str) -> None:
         assert words in trouble.store_failure(S3, f"{raw}\n\nDebug source:\nGeneric").message
+
+    @pytest.mark.parametrize("what", ["Object", "Part"])
+    def test_a_bucket_with_object_lock_was_told_as_a_store_that_fails(self, what: str) -> None:
+        """It takes nothing without a checksum, and the field for that was not named."""
+        raw = "status 400 Bad Request: <Code>InvalidRequest</Code><Message>Content-MD5 OR "
+        raw += f"x-amz-checksum- HTTP header is required for Put {what} requests with Object Lock "
+
+        told = trouble.store_failure(S3, f"{raw}parameters</Message>")
+
+        assert told.reason == "StoreRefused"
+        assert told.message.startswith("spec.s3.checksum: bucket 'mybucket' has Object Lock")
 
     def test_an_endpoint_that_is_not_there_is_named(self) -> None:
         store = replace(S3, endpoint="http://minio:9000")

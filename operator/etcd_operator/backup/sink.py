@@ -95,10 +95,7 @@ class Sink:
         target = self._unfinished if self._on_disk else key
         try:
             await self.clear()
-            client = self._clients.for_writing()
-            await obstore.put_async(
-                client, target, guarded, chunk_size=PART, max_concurrency=AT_ONCE
-            )
+            await self._upload(target, guarded)
             if self._on_disk:
                 await self._settle(target, key)
         except Exception as error:
@@ -107,6 +104,20 @@ class Sink:
             if not isinstance(error, Errors):
                 raise
             raise store_failed(self._store, error) from error
+
+    async def _upload(self, target: str, pieces: AsyncIterator[bytes]) -> None:
+        """What is no more than one part goes up as a whole: if the Job is killed, no bucket keeps
+        parts of that, which nobody sees and somebody pays for."""
+        client, first = self._clients.for_writing(), list[bytes]()
+        async for piece in pieces:
+            first.append(piece)
+            if sum(map(len, first)) > PART:
+                break
+        else:
+            await obstore.put_async(client, target, b"".join(first), use_multipart=False)
+            return
+        every = _followed_by(first, pieces)
+        await obstore.put_async(client, target, every, chunk_size=PART, max_concurrency=AT_ONCE)
 
     async def put(self, key: str, data: bytes) -> None:
         """Raises StoreFailed."""
@@ -284,6 +295,15 @@ async def _in_thread(work: Callable[[], None]) -> None:
 def _file(found: Mapping[str, Any]) -> File:
     modified = rfc3339(found["last_modified"].timestamp())
     return File(found["path"], int(found["size"]), modified)
+
+
+async def _followed_by(
+    first: list[bytes], others: AsyncIterator[bytes]
+) -> AsyncGenerator[bytes, None]:
+    while first:
+        yield first.pop(0)
+    async for piece in others:
+        yield piece
 
 
 class _Guarded:

@@ -36,6 +36,10 @@ _KEYS: Final = (
     "XAdminUserNotFound",  # versitygw's word for it
 )
 _ELSEWHERE: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocation")
+_CLOCKS_DIFFER: Final = "RequestTimeTooSkewed"
+_LOCKED: Final = "requests with Object Lock parameters"
+"""How S3 ends its refusal of what has no checksum, which it wants of all that is to be locked."""
+
 _NO_ANSWER: Final = (
     "connect",
     "dns error",
@@ -60,6 +64,11 @@ def store_failure(store: Store, raw: str) -> Failure:
         told = f"{_identity(store)}: the store does not accept it ({code or words})"
     elif code in _ELSEWHERE:
         told = f"{_identity(store)}: its region is not the bucket's ({code})"
+    elif code == _CLOCKS_DIFFER:
+        told = f"{_address(store)} does not accept the time of the node's clock ({code})"
+    elif store.kind == "S3" and _LOCKED in raw:
+        told = f"spec.s3.checksum: bucket {store.bucket!r} has Object Lock, and takes nothing "
+        told += "without a checksum: set SHA256"
     elif "403" in statuses or any(one in raw for one in _DENIED):
         told = f"{store.path_field}: {store.bucket!r} refuses access ({code or words})"
     elif any(one in raw for one in _FULL):

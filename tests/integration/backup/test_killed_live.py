@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -136,6 +137,25 @@ async def test_killed_before_anything_is_written_to_the_store_the_next_try_makes
     assert set(found) == {"old", "nobody"}
     assert len(found) >= 6, "begun, two parts, the old manifest, the end, the new manifest"
     assert speaks_of(folder) == "uid-b"
+
+
+@pytest.mark.parametrize(("size", "in_parts"), [(1, False), (PART, False), (PART + 1, True)])
+async def test_a_small_one_left_parts_in_the_bucket_too_if_it_was_killed(
+    s3: S3Server, bucket: tuple[str, Path], proxy: Faulty, monkeypatch: pytest.MonkeyPatch,
+    *, size: int, in_parts: bool
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sinks, "PART", PART)
+    content = os.urandom(size)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, size, sinks.PIECE):
+            yield content[at : at + sinks.PIECE]
+
+    store = replace(at_s3(s3, bucket[0]), endpoint=proxy.endpoint)
+    await sinks.Sink(store, s3.secret).write("a/etcd.backup", pieces())
+
+    assert (bucket[1] / "a" / "etcd.backup").read_bytes() == content
+    assert any("upload" in request for request in proxy.seen) is in_parts
 
 
 async def test_told_to_stop_it_calls_the_upload_off_and_says_so(

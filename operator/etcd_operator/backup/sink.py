@@ -142,10 +142,15 @@ class Sink:
         except Errors as error:
             raise store_failed(self._store, error) from error
 
-    async def size(self, key: str) -> int | None:
+    async def file(self, key: str) -> File | None:
         """None where there is nothing of that name. Raises StoreFailed."""
         found = await self._found(obstore.head_async(self._client, key))
-        return None if found is None else int(found["size"])
+        return None if found is None else _file(found)
+
+    async def size(self, key: str) -> int | None:
+        """As `file`."""
+        found = await self.file(key)
+        return None if found is None else found.size
 
     async def ends(self, key: str, size: int, tail: bytes) -> bool:
         """Whether what is there has this size, and ends so. Raises StoreFailed."""

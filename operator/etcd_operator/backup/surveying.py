@@ -34,9 +34,19 @@ async def survey(sink: Sink, key: str) -> Others | None:
                 if len(found) >= MOST_LOOKED_AT:
                     partial = True
                     break
+            found += await _at(sink, mine[0])
     except TimeoutError:
         partial = True
     except StoreFailed as error:
         log.info("cannot list the other files in the store: %s", error)
         return None
     return others(key, found, partial=partial)
+
+
+async def _at(sink: Sink, path: str) -> list[File]:
+    """What has that very name, after which a bucket begins its list."""
+    try:
+        found = await sink.file(path)
+    except StoreFailed:
+        return []
+    return [found] if found else []

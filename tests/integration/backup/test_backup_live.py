@@ -245,6 +245,21 @@ async def test_a_schedules_backup_says_what_else_is_there(
     assert once.others is None
 
 
+async def test_a_backup_at_the_very_path_of_a_schedule_was_not_seen_in_a_bucket(
+    s3: S3Server, bucket: tuple[str, Path], secret: str
+) -> None:
+    """A bucket lists what comes after a name."""
+    name, folder = bucket
+    (folder / "nightly").mkdir()
+    (folder / "nightly" / "etcd").write_text("by hand")
+    sink = sinks.Sink(at_s3(s3, name), sinks.read_secret(secret))
+
+    found = await surveying.survey(sink, SCHEDULED)
+
+    assert found is not None
+    assert [(one.rest, one.size) for one in found.newest] == [("", 7)]
+
+
 async def test_a_run_that_is_over_is_not_stored_again_by_an_object_that_was_brought_back(
     full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:

@@ -185,6 +185,12 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/process.py",
+        "if before and await self._is_of_this_run(before):",
+        "if False:",
+        "a backup of before an upgrade is made once more after it, as its pod went with its node",
+    ),
+    Mutant(
+        "operator/etcd_operator/backup/process.py",
         "            await self._look_for_another(key)\n",
         "",
         "a copy of an EtcdBackup takes the place of what that one has stored in the same second",

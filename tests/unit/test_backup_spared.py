@@ -257,6 +257,48 @@ async def test_the_other_s_file_went_with_the_object_that_had_only_begun_to_read
     assert found.value.owner_uid == ""
 
 
+class TestWhatATryHadStoredWhosePodWasGone:
+    """With its node, before the operator had heard it. It was made once more, hours later, and what
+    it was made to keep had been replaced."""
+
+    async def stored(self, root: Path, **changes: Any) -> Stored:
+        said = await backed_up(root, **changes)
+        assert isinstance(said, Stored)
+        return said
+
+    async def test_is_what_that_run_has_stored(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = await self.stored(root, run="g1")
+        monkeypatch.setattr(process, "Source", Later)
+
+        again = await self.stored(root, run="g1")
+
+        assert (root / KEY).read_bytes() == Etcd(ORDER).data
+        made_at = manifest.parse((root / names.manifest_of(KEY)).read_bytes()).made_at
+        assert again.notes == (f"it was made at {made_at}, by a try of which nothing was heard",)
+        assert replace(again, notes=(), seconds=0) == replace(first, seconds=0)
+
+    @pytest.mark.parametrize("run", ["g2", ""])
+    async def test_gives_way_to_that_of_another_run(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, run: str
+    ) -> None:
+        await self.stored(root, run="g1")
+        monkeypatch.setattr(process, "Source", Later)
+
+        await self.stored(root, run=run)
+
+        assert (root / KEY).read_bytes() == Later(ORDER).data
+
+    async def test_is_nothing_where_the_file_is_not_that_of_its_manifest(self, root: Path) -> None:
+        await self.stored(root, run="g1")
+        (root / KEY).write_bytes(OF_BEFORE)
+
+        assert (await self.stored(root, run="g1")).notes == ()
+
+        assert (root / KEY).read_bytes() == Etcd(ORDER).data
+
+
 class TestTwoIntervalsInOneSecond:
     """Copies of one manifest, applied together: path, second and revision are the same, and so is
     the name. Both had succeeded, and no restore took what lay there."""

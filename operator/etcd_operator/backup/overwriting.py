@@ -24,8 +24,10 @@ class Spared(Failed):
     """What lies at the backup's path stays as it is, and the backup ends."""
 
 
-async def spare_history(order: Order, sink: Sink, cluster_id: str) -> None:
-    """Raises Spared where what lies at the backup's path must stay, and StoreFailed where that is
+async def spare_history(order: Order, sink: Sink, cluster_id: str) -> Manifest | None:
+    """The manifest of what this object itself has stored there, if it is known and whole.
+
+    Raises Spared where what lies at the backup's path must stay, and StoreFailed where that is
     not known because the store does not answer.
 
     Credentials that may only write cannot look, and nothing is spared then.
@@ -34,17 +36,17 @@ async def spare_history(order: Order, sink: Sink, cluster_id: str) -> None:
         cluster_id: of the etcd cluster that is about to be backed up, in hexadecimal.
     """
     if order.stamped:
-        return
+        return None
     key = order.store.key
     try:
         theirs = await read_manifest(sink, key)
     except StoreFailed as error:
         if error.forbidden:
-            return
+            return None
         raise
     except Undecided as error:
         _spare_undecided(order, error, cluster_id)
-        return
+        return None
     except BadManifest as error:
         if order.scheduled or order.brought_back:
             raise _stored_already(
@@ -52,9 +54,11 @@ async def spare_history(order: Order, sink: Sink, cluster_id: str) -> None:
                 f"{key} has a manifest that cannot be read, so whose backup it is cannot be "
                 f"told, and it stays as it is: {error}. This EtcdBackup can be deleted",
             ) from error
-        return
+        return None
     if theirs and theirs.owner_uid != order.owner_uid:
         _spare(order, theirs, cluster_id)
+        return None
+    return theirs
 
 
 def _spare(order: Order, theirs: Manifest, cluster_id: str) -> None:

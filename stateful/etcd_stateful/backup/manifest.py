@@ -69,6 +69,8 @@ class Manifest:
     """Name and spec of the EtcdCluster, where it is of one."""
     left_out: bool = False
     """It is of one, whose spec was too long to be handed to the Job."""
+    run: str = ""
+    """Of a single backup, which of its object's runs has made it."""
 
 
 def serialise(manifest: Manifest) -> bytes:
@@ -84,6 +86,8 @@ def serialise(manifest: Manifest) -> bytes:
         "owner": manifest.owner,
         "ownerUID": manifest.owner_uid,
     }
+    if manifest.run:
+        content["run"] = manifest.run
     if manifest.measured is not None:
         content["measured"] = measurement.to_json(manifest.measured)
     if manifest.cluster is not None:
@@ -118,6 +122,7 @@ def parse(data: bytes) -> Manifest:
             measured=measurement.from_json(given["measured"]) if given.get("measured") else None,
             cluster=_cluster(given.get("cluster")),
             left_out=given.get("clusterLeftOut") is True,
+            run=str(given.get("run", "")),
         )
     except (KeyError, TypeError) as error:
         raise BadManifest(f"the manifest lacks what it must say: {error!r}") from error

@@ -75,6 +75,8 @@ class Order:
     also: tuple[str, ...] = ()
     """Locations of what else this owner has stored, for its deletion."""
     timeout: int = 60
+    run: str = ""
+    """Of a single backup, which of its runs: another try of one that has stored takes that."""
     action: Action = "store"
     """Store a backup; delete what this owner has stored; describe the cluster of what is there;
     bring a backup for its trial restore, and prove what came of it."""
@@ -129,6 +131,8 @@ def _content(order: Order) -> dict[str, Any]:
     }
     if order.spare:
         content["spare"] = order.spare
+    if order.run:
+        content["run"] = order.run
     if order.also:
         content["also"] = list(order.also)
     if order.scheduled:
@@ -160,6 +164,7 @@ def parse(text: str) -> Order:
             spare=str(given.get("spare", "")),
             also=tuple(str(one) for one in given.get("also", ())),
             timeout=whole(given["timeout"]),
+            run=str(given.get("run", "")),
             action=_ACTIONS[given["action"]],
             verify=given["verify"] is True,
             scheduled=given.get("scheduled") is True,

@@ -63,7 +63,8 @@ def backup_job(
         last: location of the last successful backup.
     """
     spare = last.removeprefix(backup.store.location("")) if backup.policy.keep else ""
-    told = replace(order(backup, target), cluster=cluster, spare=spare)
+    of = "" if backup.periodic else run.id
+    told = replace(order(backup, target), cluster=cluster, spare=spare, run=of)
     return job(backup, run, told, operator_image, recorded_cluster.pull_secrets(cluster))
 
 

@@ -131,6 +131,17 @@ async def test_what_another_has_stored_in_its_place_was_restored_by_the_name_of_
     assert said.message.startswith("spec.backupRef.name: what lies at volume://claim/etcd has")
 
 
+async def test_a_backup_that_ran_just_then_ended_an_etcd_restore_for_good(folder: Folder) -> None:
+    """Until it has its manifest there is none of another either."""
+    folder.put(KEY, manifest.undecided("uid-b"))
+
+    said = await describe(replace(ORDER, action="describe"), folder.sink)
+
+    assert isinstance(said, Failure)
+    assert (said.reason, said.final) == ("NoManifest", False)
+    assert "did not come to its end" in said.message
+
+
 async def test_a_trial_restore_with_many_roles_never_succeeded(
     folder: Folder, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ from etcd_operator.backup.sink import Sink
 from etcd_operator.backup.stored_manifest import read_manifest
 from etcd_stateful.api.stores import Store, not_meant
 from etcd_stateful.backup import names
-from etcd_stateful.backup.manifest import BadManifest, Manifest
+from etcd_stateful.backup.manifest import BadManifest, Manifest, Undecided
 from etcd_stateful.backup.order import Order
 from etcd_stateful.backup.outcome import MOST_BYTES, Described, Failure, parse, serialise
 
@@ -25,7 +25,9 @@ async def describe(order: Order, sink: Sink) -> Described | Failure:
     except StoreFailed as error:
         return error.failure
     except BadManifest as error:
-        return Failure("NoManifest", f"{store.path_field}: {key}: {error}", final=True)
+        # A backup that goes on has yet to write it.
+        over = not isinstance(error, Undecided)
+        return Failure("NoManifest", f"{store.path_field}: {key}: {error}", final=over)
     if found is None:
         return Failure(
             "NoManifest",

@@ -202,6 +202,12 @@ MUTANTS: Final = [
         "a backup that runs just then ends the restore of the one before for good",
     ),
     Mutant(
+        "operator/etcd_operator/backup/trial_restore.py",
+        "if order.size and size not in (None, order.size):",
+        "if False:",
+        "a trial fills the node's disk with what has taken the place of the backup",
+    ),
+    Mutant(
         "operator/etcd_operator/backup/download.py",
         "checked.size + len(piece) > size",
         "False",

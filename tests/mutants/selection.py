@@ -184,7 +184,10 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
         "test_backup_stream.py",
         "test_backup_measuring.py",
     ),
-    "operator/etcd_operator/backup/trial_restore.py": ("test_backup_measuring.py",),
+    "operator/etcd_operator/backup/trial_restore.py": (
+        "test_backup_measuring.py",
+        "test_backup_large.py",
+    ),
     "operator/etcd_operator/backup_controllers/jobs.py": (*_BACKUPS, "test_restores.py"),
     "operator/etcd_operator/backup_controllers/cron.py": _SCHEDULES,
     "operator/etcd_operator/cluster/expansion.py": ("test_expansion.py",),

@@ -27,7 +27,7 @@ from etcd_operator.backup.trial_restore import bring
 from etcd_operator.restore import fetch as fetching
 from etcd_stateful.api.cluster import parse_cluster
 from etcd_stateful.api.stores import Store
-from etcd_stateful.backup import manifest, names, outcome, packing, recorded_cluster
+from etcd_stateful.backup import manifest, names, outcome, packing, recorded_cluster, trial
 from etcd_stateful.backup import order as orders
 from etcd_stateful.backup.manifest import Manifest
 from etcd_stateful.backup.order import Order
@@ -150,6 +150,24 @@ async def test_a_trial_restore_with_many_roles_never_succeeded(
     order = replace(ORDER, action="bring", expected=expected)
 
     assert isinstance(await bring(order, folder.sink, tmp_path), Brought)
+
+
+async def test_a_file_of_any_size_was_fetched_to_find_that_it_is_another(
+    folder: Folder, tmp_path: Path
+) -> None:
+    """Onto the node's disk, whoever had put it there."""
+    folder.put(KEY, described("uid-b", None))
+    expected = hashlib.sha256(snapshot()).hexdigest()
+    order = replace(ORDER, action="bring", expected=expected, size=len(snapshot()))
+    with (folder.root / KEY).open("ab") as file:
+        file.truncate(2**26)
+
+    said = await bring(order, folder.sink, tmp_path)
+
+    assert isinstance(said, Failure)
+    assert (said.reason, said.final) == ("VerificationFailed", True)
+    assert f"has {2**26} bytes, and what was stored had {order.size}" in said.message
+    assert not (tmp_path / trial.SNAPSHOT).exists()
 
 
 async def test_the_backup_of_a_cluster_with_many_roles_was_not_deleted(folder: Folder) -> None:

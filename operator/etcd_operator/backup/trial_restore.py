@@ -64,8 +64,10 @@ async def bring(order: Order, sink: Sink, root: Path) -> Brought | Failure:
 
 
 async def _saved(order: Order, sink: Sink, path: Path) -> Checked:
-    """Raises StoreFailed and OSError."""
+    """Raises StoreFailed, OSError, and Damaged for what is not even as large as what was stored."""
     size = await sink.size(order.store.key)
+    if order.size and size not in (None, order.size):
+        raise Damaged(f"it has {size} bytes, and what was stored had {order.size}")
     try:
         with path.open("wb") as file:
             return await download(sink, order.store.key, file, size)

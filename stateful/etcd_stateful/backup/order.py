@@ -90,6 +90,8 @@ class Order:
     """Count the keys and take etcd's hash, for a trial restore to be compared with."""
     expected: str = ""
     """SHA-256 of the backup that is to be tried."""
+    size: int = 0
+    """Its bytes; 0 where they are not known."""
     cluster: Mapping[str, Any] | None = None
     """Name and spec of the EtcdCluster that is backed up, for the manifest."""
     left_out: bool = False
@@ -131,6 +133,8 @@ def _content(order: Order) -> dict[str, Any]:
     }
     if order.spare:
         content["spare"] = order.spare
+    if order.size:
+        content["size"] = order.size
     if order.run:
         content["run"] = order.run
     if order.also:
@@ -171,6 +175,7 @@ def parse(text: str) -> Order:
             brought_back=given.get("broughtBack") is True,
             measure=given["measure"] is True,
             expected=str(given["expected"]),
+            size=whole(given.get("size", 0)),
             cluster=given.get("cluster"),
             left_out=given.get("leftOut") is True,
         )

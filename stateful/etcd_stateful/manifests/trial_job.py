@@ -59,6 +59,7 @@ def trial_job(
         measure=False,
         action="prove",
         expected=stored.sha256,
+        size=stored.size,
     )
     made = job(backup, trial_of(run), told, operator_image, pull_secrets)
     pod: dict[str, Any] = made["spec"]["template"]["spec"]

@@ -1,1 +1,1 @@
-"""The core: decides, never acts. Pure and typed; no I/O, no clock, no kopf, no kubernetes."""
+"""The core: it decides and never acts. No I/O, no clock, no kopf and no Kubernetes client."""

@@ -1,12 +1,12 @@
 """Which certificates a cluster's links need: in which Secrets, with which names, signed by whom.
 
-User-provided and managed ones alike; the former are checked against this, the latter made from it.
+The operator makes managed certificates from this, and checks user-provided ones against it.
 
-The names are those that etcd checks. A member dials its peers by the hosts in their URLs; the one
-that is dialled looks for a name of the certificate that leads to the caller's address, first by
-reverse DNS, which answers with the cluster domain. Wildcards it takes by reverse DNS only, so the
-managed ones name each ordinal. Certificates of clients carry no names: etcd would hold those
-against the client's address.
+The DNS names are those that etcd checks. A member dials its peers by the hosts in their URLs. The
+peer that accepts the connection looks for a name in the certificate that resolves to the caller's
+address; it starts with reverse DNS, which answers with the cluster domain. It accepts wildcards by
+reverse DNS only, so managed certificates name each ordinal. Client certificates carry no names,
+because etcd would compare them with the client's address.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Role = Literal["authority", "peer", "server", "operator", "application"]
 DAY: Final = 86400.0
 AUTHORITY_SECONDS: Final = 3650 * DAY
 LEAF_SECONDS: Final = 365 * DAY
-"""Renewed at two thirds of it, so an operator may be away for four months."""
+"""A leaf is renewed after two thirds of this, so the operator may be down for four months."""
 
 ISSUED_SECONDS: Final = 90 * DAY
-"""Asked of an issuer, who may give less. As cert-manager's own default."""
+"""Requested from an issuer, which may grant less. cert-manager's own default."""
 
 USUAL_DOMAIN: Final = ".cluster.local"
 
 
 class Files(NamedTuple):
-    """Keys of a Secret."""
+    """Keys of a Secret that hold one certificate."""
 
     certificate: str
     key: str
@@ -47,40 +47,42 @@ OPERATOR_FILES: Final = Files("etcd-client.crt", "etcd-client.key", "etcd-client
 APPLICATION_FILES: Final = Files("tls.crt", "tls.key", "ca.crt")
 AUTHORITY_FILES: Final = Files("ca.crt", "ca.key", "ca.crt")
 SUCCESSOR_FILES: Final = Files("next-ca.crt", "next-ca.key", "next-ca.crt")
-"""In the same Secret while an authority is rotated: the one that is to take its place."""
+"""The next authority, in the same Secret while a rotation is under way."""
 
 PREDECESSOR_FILE: Final = "old-ca.crt"
-"""And the one whose place it has taken, without a key."""
+"""The previous authority, in the same Secret, without its key."""
 
 GENERATION_FILE: Final = "generation"
-"""The number of the authority; the first, 1, does without."""
+"""The number of the authority. The first one, 1, is not written down."""
 
-EARLIER: Final = 300.0
-"""Certificates are good from a little before they are made, for clocks that are behind ours."""
+BACKDATED: Final = 300.0
+"""A certificate is valid from this long before it is made, for clocks that are behind ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One Secret with a certificate."""
+    """One certificate that the cluster needs, and the Secret that holds it."""
 
     role: Role
     secret: str
     files: Files
     names: tuple[str, ...] = ()
-    """DNS names that it must be good for."""
+    """DNS names that the certificate must be valid for."""
 
     addresses: tuple[str, ...] = ()
-    """IP addresses likewise."""
+    """IP addresses that the certificate must be valid for."""
 
     serves: bool = False
+    """Extended key usage `serverAuth`."""
+
     calls: bool = False
-    """Whether it is shown by who is called, and by who calls: the two extended key usages."""
+    """Extended key usage `clientAuth`."""
 
     signed_by: str = ""
-    """The Secret with the authority, of a managed one."""
+    """For a managed certificate: the Secret with its authority."""
 
     field: str = ""
-    """Where the spec names the Secret, of a user-provided one."""
+    """For a user-provided certificate: the field of the spec that names the Secret."""
 
     subject: str = ""
     """Common name."""
@@ -89,7 +91,7 @@ class Need:
 
 
 def managed(cluster: EtcdCluster) -> tuple[Need, ...]:
-    """What the operator makes, in that order: an authority before what it signs."""
+    """Certificates that the operator makes, in this order: an authority before what it signs."""
     found: list[Need] = []
     if cluster.links.peer.mode == "Managed":
         found += [_authority(cluster, naming.peer_authority(cluster.name), "peer"), _peer(cluster)]
@@ -104,7 +106,7 @@ def managed(cluster: EtcdCluster) -> tuple[Need, ...]:
 
 
 def issued(cluster: EtcdCluster) -> tuple[Need, ...]:
-    """What an issuer of cert-manager makes: the same, without authorities of ours."""
+    """Certificates that a cert-manager issuer makes: the managed ones without our authorities."""
     found = [_peer(cluster)] if cluster.links.peer.mode == "Issued" else []
     if cluster.links.client.mode == "Issued":
         found += [_server(cluster), _operator(cluster), _application(cluster)]
@@ -117,7 +119,7 @@ def as_issued(need: Need) -> Need:
 
 
 def provided(cluster: EtcdCluster, members: int) -> tuple[Need, ...]:
-    """What the user has made, as it has to be for so many ordinals."""
+    """Certificates that the user provides, with the names that this many ordinals need."""
     found: list[Need] = []
     static = "spec.TLS.static"
     if cluster.links.peer.mode == "Static":
@@ -150,36 +152,36 @@ def server_secret(cluster: EtcdCluster) -> str:
 
 
 def operator_secret(cluster: EtcdCluster) -> str:
-    """What its own clients show: the operator, and the Jobs of its backups."""
+    """Secret with the client certificate of the operator and of its backup Jobs."""
     return cluster.links.client.operator or naming.operator_certificate(cluster.name)
 
 
 def renewed_at(begins: float, ends: float) -> float:
-    """Two thirds into a certificate's life; seconds since 1970, as its arguments."""
+    """Two thirds into a certificate's life, in seconds since 1970."""
     return begins + (ends - begins) * 2 / 3
 
 
 def issued_at(begins: float) -> float:
-    """When the operator has made the certificate that begins then."""
-    return begins + EARLIER
+    """When the operator made the certificate that is valid from `begins`."""
+    return begins + BACKDATED
 
 
 def trust_of(authorities: Iterable[str]) -> str:
-    """A name for trusting just these, given by their digests."""
+    """A name for the set of authorities that is trusted, given by their digests."""
     return hashlib.sha256(",".join(sorted(authorities)).encode()).hexdigest()[:16]
 
 
 def pinned_file(bundle: str, trust: str) -> str:
-    """Key of the Secret whose content never changes: what pods mount from the first rotation on.
+    """Key of the Secret that pods mount from the first rotation on. Its content never changes.
 
-    A kubelet that has not heard of it yet does not start the pod. So a pod's spec proves what its
-    etcd trusts, also after a restart of the container.
+    A kubelet that has not seen the key yet does not start the pod. So a pod's spec proves what its
+    etcd trusts, even after the container has restarted.
     """
     return f"{bundle.removesuffix('.crt')}-{trust}.crt"
 
 
 def pinned_in(bundle: str, key: str) -> str:
-    """The trust whose file it is; empty for any other."""
+    """The trust in the name of a pinned file; empty for any other key."""
     found = key.removeprefix(f"{bundle.removesuffix('.crt')}-").removesuffix(".crt")
     return found if key == pinned_file(bundle, found) else ""
 
@@ -203,7 +205,7 @@ def _peer(cluster: EtcdCluster) -> Need:
 
 
 def _server(cluster: EtcdCluster) -> Need:
-    """For calls too, and for loopback: etcd's JSON gateway asks etcd as a client does, with it."""
+    """etcd's JSON gateway uses the server certificate to call etcd on loopback as a client."""
     services = (naming.client_service(cluster.name), naming.headless_service(cluster.name))
     short = tuple(
         f"{service}{rest}" for service in services for rest in ("", f".{cluster.namespace}")
@@ -227,7 +229,7 @@ def _server(cluster: EtcdCluster) -> Need:
 
 
 def _operator(cluster: EtcdCluster) -> Need:
-    """With etcd's authentication on, whoever shows it is the user that it names."""
+    """While etcd's authentication is on, etcd takes the common name for the user."""
     return Need(
         "operator",
         naming.operator_certificate(cluster.name),
@@ -254,7 +256,7 @@ def _hosts(cluster: EtcdCluster, members: int) -> tuple[str, ...]:
 
 
 def _every_host(cluster: EtcdCluster) -> tuple[str, ...]:
-    """Of all ordinals there may ever be: growing must not wait for a certificate."""
+    """Hosts of all ordinals up to the largest size, so that a scale-up waits for no certificate."""
     return tuple(
         naming.host(cluster.name, cluster.namespace, ordinal, domain)
         for ordinal in range(naming.MAX_SIZE)

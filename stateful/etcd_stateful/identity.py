@@ -1,8 +1,8 @@
-"""The IDs that etcd computes for the first members of a cluster, before any of them has started.
+"""The member and cluster IDs of a new cluster, computed as etcd will compute them.
 
 Both are the first 8 bytes of a SHA-1, the same in etcd 3.5, 3.6 and 3.7
-(`server/etcdserver/api/membership`: `computeMemberId` and `genID`). Members added later also hash
-the time of the request, so only etcd can tell their IDs.
+(`server/etcdserver/api/membership`: `computeMemberId` and `genID`). The IDs of members that are
+added later also hash the time of the request, so only etcd knows them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def cluster_id(member_ids: Iterable[int]) -> int:
 
 
 def to_hex(identity: int) -> str:
-    """16 hexadecimal digits; the form of claims, status and messages."""
+    """16 hexadecimal digits, as in annotations of claims, in status and in messages."""
     return f"{identity:016x}"
 
 
 def from_hex(text: str) -> int:
-    """Raises ValueError for anything but 1 to 16 hexadecimal digits, and for 0: to etcd, that is
-    nobody's."""
+    """Raises ValueError for anything but 1 to 16 hexadecimal digits, and for 0, which etcd gives to
+    no member and no cluster."""
     if not _HEX.fullmatch(text) or not int(text, 16):
         raise ValueError(f"not an etcd ID: {text[:32]!r}")
     return int(text, 16)

@@ -1,6 +1,6 @@
-"""Every name, label, annotation, port and path that a cluster's objects carry.
+"""Every name, label, annotation, port and path of a cluster's objects.
 
-Kept free of heavy imports: the init container `start` loads this module on every pod start.
+It has no heavy imports, because every pod start waits until `start` has loaded it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ START_PORT = 2378
 METRICS_PORT = 2381
 
 LONGEST_IN_JOB = 42
-"""Of 63: the rest is `-backup-` and the run, of at most 13 characters."""
+"""Characters of a backup's name in the name of its Job, which may have 63: `-backup-` and the run
+take up to 21."""
 
 MAX_SIZE = 7
-"""coreos's limit; etcd's FAQ discourages more than seven voters."""
+"""The coreos operator's limit. etcd's FAQ advises against more than seven voters."""
 
 START_CONTAINER = "start"
 ETCD_CONTAINER = "etcd"
@@ -37,24 +38,26 @@ KEY_FILE = "/etc/etcd-start/key"
 
 PEER_TLS = "/etc/etcdtls/member/peer-tls"
 SERVER_TLS = "/etc/etcdtls/member/server-tls"
-"""Where members find their certificates: coreos's folders, with coreos's names of the files."""
+"""Where members find their certificates: folders and file names of the coreos operator."""
 
 CONFIG_PATH = f"{DATA_DIRECTORY}/member/wal/../../../etcd.yaml"
-"""Leads to no configuration that could bootstrap once there has been a log.
+"""etcd's configuration file. Once there is a WAL, this path leads to no configuration that could
+bootstrap.
 
-Until there is one, `wal` is a link that makes the path lead to the ticket's configuration; etcd
-itself puts a folder in its place with its first log, and from then on the path leads to one that
-can only go on with a log. With `data`, `member` or `wal` gone it cannot be opened at all. So a
-container that is restarted on an emptied volume cannot start etcd.
+Before there is a WAL, `wal` is a symbolic link, and the path leads to the configuration of the
+ticket. etcd replaces the link with a directory when it creates its WAL; from then on the path leads
+to a configuration that only works with an existing WAL. If `data`, `member` or `wal` is gone, the
+path cannot be opened at all. So a container that restarts on an emptied volume cannot start etcd.
 """
 
 # Annotations of claims: the record of which member the volume belongs to.
 CLUSTER_UID = f"{GROUP}/cluster-uid"
 CLAIM_UID = f"{GROUP}/claim-uid"
 MEMBER_ID = f"{GROUP}/member-id"
-"""The label of a pod as well: the member that serves in it, as etcd itself names it,
-`8e9e05c52164694d`. That one is for people and for the kubelet (`membership.labels`); nothing is
-ever decided by it."""
+"""The ID of the member, as etcd prints it: `8e9e05c52164694d`.
+
+A label of pods has the same name. It is for people and for the kubelet (`membership.labels`); the
+operator never decides anything by it."""
 
 TRUSTS = f"{GROUP}/trusts"
 """Annotation of a pod: which authorities its etcd was started to trust, `peer-client`, as
@@ -65,55 +68,55 @@ CLUSTER_ID = f"{GROUP}/cluster-id"
 EPOCH = f"{GROUP}/epoch"
 
 STORAGE = f"{GROUP}/storage"
-"""On claims: the size that the operator has last had it ask for. A person may ask for more."""
+"""On claims: the last size that the operator requested. A person may have requested more since."""
 
 PEER_SCHEME = f"{GROUP}/peer-scheme"
-"""On claims: `https` where the member's peer URL has it. The URL is in the data, and outlives every
-other record of it."""
+"""On claims: `https` if the member's peer URL uses it. etcd keeps that URL in its data, so it
+outlives every other record of it."""
 
 LINKS_ANNOTATION = f"{GROUP}/links"
-"""On the StatefulSet: how its pods talk to each other and to clients, unless it is in plaintext."""
+"""On the StatefulSet: the TLS of its pods for peers and clients; absent if both are plaintext."""
 
 BACKUP = f"{GROUP}/backup"
-"""On a backup's Job and pods: the EtcdBackup, whose name may be longer than a label."""
+"""Annotation of a backup's Job and pods: the name of the EtcdBackup, too long for a label."""
 
 RESTORE = f"{GROUP}/restore"
-"""As `BACKUP`, of an EtcdRestore."""
+"""Like `BACKUP`, for an EtcdRestore."""
 
 OPERATOR_IMAGE = f"{GROUP}/operator-image"
-"""On a Job: the operator's image that it was made with, whatever admission made of it."""
+"""On a Job: the operator image that it was made with, even if admission has replaced it."""
 
 SCHEDULE = f"{GROUP}/schedule"
 """Label of an EtcdBackup: the EtcdBackupSchedule that made it."""
 
 SCHEDULE_UID = f"{GROUP}/schedule-uid"
-"""Label of an EtcdBackup: that schedule's UID. One made again under the name has another."""
+"""Label of an EtcdBackup: the UID of that schedule, to tell it from an earlier one of its name."""
 
 SCHEDULED_TIME = f"{GROUP}/scheduled-time"
-"""Annotation of an EtcdBackup: the moment of the schedule that it is of, RFC 3339."""
+"""Annotation of an EtcdBackup: the time at which the schedule was due, RFC 3339."""
 
 LET_GO = f"{GROUP}/let-go"
-"""Annotation of an EtcdBackup that its schedule is about to delete: it is not begun again."""
+"""Annotation of an EtcdBackup that its schedule is about to delete, so that no new run begins."""
 
 BEGUN_AS = f"{GROUP}/begun-as"
-"""Annotation of a single EtcdBackup: the UID that it had when its first Job was made. Tools that
-bring an object back bring its annotations back, and neither its UID nor its status."""
+"""Annotation of an EtcdBackup without an interval: the UID that it had when its first Job was made.
+Backup tools that recreate an object keep its annotations, but neither its UID nor its status."""
 
 RESTORED_BY = f"{GROUP}/restored-by"
 """On an EtcdCluster: UID of the EtcdRestore that made it."""
 
 WRITTEN = f"{GROUP}/written"
-"""On a Secret with what an issuer has made: when the operator wrote it there, RFC 3339."""
+"""On a Secret with an issuer's certificate: when the operator copied it there, RFC 3339."""
 
 VERSION_ANNOTATION = f"{GROUP}/etcd-version"
-"""On the StatefulSet: the version its pods are meant to run, until a version change moves it."""
+"""On the StatefulSet: the etcd version that its pods should run. Only a version change moves it."""
 
 TOUCHED = f"{GROUP}/touched"
-"""On the StatefulSet: when its controller was last made to look again, RFC 3339."""
+"""On the StatefulSet: when the operator last made its controller sync it again, RFC 3339."""
 
 SPEC_HASH = f"{GROUP}/spec-hash"
-"""On the pods: what of the spec they were made from. Another operator that renders it differently
-makes another template with the same one, and no pod is restarted for that alone."""
+"""On pods: a hash of the parts of the spec that they were made from. An operator that renders the
+same spec differently keeps the hash, so that an upgrade of the operator alone restarts no pod."""
 
 LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"
@@ -129,7 +132,7 @@ def pod(cluster: str, ordinal: int) -> str:
 
 
 def claim(cluster: str, ordinal: int) -> str:
-    """Name that the StatefulSet controller gives to the ordinal's claim."""
+    """Name that the StatefulSet controller gives to the claim of this ordinal."""
     return f"{DATA_VOLUME}-{pod(cluster, ordinal)}"
 
 
@@ -158,7 +161,7 @@ def network_policy(cluster: str) -> str:
 
 
 def recovery_job(cluster: str) -> str:
-    """Name of the Job that makes a cluster of one out of a survivor; at most 61 characters."""
+    """Name of the Job that makes a cluster of one from the survivor; at most 61 characters."""
     return f"{cluster}-recovery"
 
 
@@ -170,8 +173,8 @@ def restore_job(cluster: str) -> str:
 def backup_job(backup: str, run: str) -> str:
     """Name of the Job of one run of an EtcdBackup; at most 63 characters.
 
-    The pod's name and labels are made of it, so what is long or has dots is cut and told apart by a
-    digest.
+    The pod's name and labels are derived from it. So a long name, or one with dots, is shortened
+    and made unique by a digest.
     """
     short = backup.replace(".", "-")
     if short != backup or len(short) > LONGEST_IN_JOB:
@@ -181,22 +184,22 @@ def backup_job(backup: str, run: str) -> str:
 
 
 def scheduled_backup(schedule: str, moment: int) -> str:
-    """Name of the EtcdBackup of one moment, a whole minute; at most 61 characters."""
+    """Name of the EtcdBackup for one scheduled minute; at most 61 characters."""
     return f"{schedule}-{moment // 60}"
 
 
 def start_secret(cluster: str) -> str:
-    """Name of the Secret with the key of the start tickets and the bootstrap record."""
+    """Name of the Secret with the start tickets' key and the bootstrap record."""
     return f"{cluster}-start"
 
 
 def peer_authority(cluster: str) -> str:
-    """Name of the Secret with the authority that signs members' certificates for each other."""
+    """Name of the Secret with the authority for peer certificates."""
     return f"{cluster}-peer-ca"
 
 
 def client_authority(cluster: str) -> str:
-    """Name of the Secret with the authority that signs what clients and members show each other."""
+    """Name of the Secret with the authority for server and client certificates."""
     return f"{cluster}-client-ca"
 
 
@@ -213,40 +216,43 @@ def operator_certificate(cluster: str) -> str:
 
 
 def client_certificate(cluster: str) -> str:
-    """Name of the Secret for applications."""
+    """Name of the Secret with the client certificate for applications."""
     return f"{cluster}-client-tls"
 
 
 def issued(secret: str) -> str:
-    """Name of the Certificate, and of the Secret that cert-manager writes it into, whose content
-    comes into this Secret of ours."""
+    """Name of the cert-manager Certificate, and of the Secret that cert-manager writes.
+
+    Args:
+        secret: our own Secret, into which the operator copies it.
+    """
     return f"{secret.removesuffix('-tls')}-issued"
 
 
 def host(cluster: str, namespace: str, ordinal: int, domain: str = "") -> str:
-    """DNS name of a pod; `domain` is coreos's ClusterDomain, which starts with a dot."""
+    """DNS name of a pod; `domain` is `spec.pod.ClusterDomain`, which starts with a dot."""
     return f"{pod(cluster, ordinal)}.{headless_service(cluster)}.{namespace}.svc{domain}"
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Scheme and `host:port` of a member's URL. People may add members by URLs that etcd takes, and
-    for which the standard library raises."""
+    """Scheme and `host:port` of a member's URL. A member that was added by hand may have a URL that
+    etcd accepts and for which the standard library raises."""
     scheme, _, rest = url.partition("://")
     return scheme.lower(), rest.partition("/")[0]
 
 
 def selector(cluster: str) -> dict[str, str]:
-    """Labels that select a cluster's pods; never a user's labels."""
+    """Labels that select a cluster's pods. A user's labels are never among them."""
     return {LABEL_NAME: "etcd"} | ours(cluster)
 
 
 def ours(cluster: str) -> dict[str, str]:
-    """Labels of all that is a cluster's, the pods of its Jobs too."""
+    """Labels of all objects of a cluster, including the pods of its Jobs."""
     return {LABEL_INSTANCE: cluster, LABEL_MANAGED_BY: MANAGER}
 
 
 def labels(cluster: str) -> dict[str, str]:
-    """Labels on every object of a cluster, coreos's `app` and `etcd_cluster` among them."""
+    """Labels on every object of a cluster, with the coreos operator's `app` and `etcd_cluster`."""
     return selector(cluster) | {
         LABEL_COMPONENT: "etcd",
         LABEL_PART_OF: cluster,

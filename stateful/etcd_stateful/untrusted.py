@@ -1,8 +1,8 @@
-"""JSON that others may have written: a pod's answer, a file in a store, a termination message.
+"""Reads JSON that others may have written, such as an answer of a pod or a file in a store.
 
-Python reads more than JSON means: `1e999` is infinite, and no `int` can be made of it; half a
-character cannot be written again; a number has as many digits as it likes. What is read here can be
-counted with, written down and sent to the API server.
+Python's parser accepts values that later code chokes on: `1e999` becomes infinity, which has no
+`int`; a lone surrogate cannot be encoded; an integer may have any number of digits. Whatever passes
+here is safe to compute with, to store and to send to the API server.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import math
 from typing import Any, Final
 
 DEEPEST: Final = 100
-"""A spec is a dozen deep; what is written again needs room on the stack for each more."""
+"""A spec has about twelve levels. Each level costs stack when it is written again."""
 
 LARGEST: Final = 2**64 - 1
-"""etcd's IDs are that large."""
+"""etcd's IDs have 64 bits."""
 
 
 def loads(text: str | bytes) -> Any:
-    """Raises ValueError, and nothing else."""
+    """The parsed JSON. Raises ValueError and nothing else."""
     try:
         found = json.loads(text)
     except RecursionError as error:
@@ -29,16 +29,16 @@ def loads(text: str | bytes) -> Any:
 
 
 def whole(value: Any, least: int = 0) -> int:
-    """A number that counts something. Raises TypeError, for a text of digits too."""
+    """The value as an integer of at least `least`. Raises TypeError, also for text of digits."""
     if type(value) is not int or value < least:  # `type`, because a bool is an int too.
-        raise TypeError(f"{value!r:.60} is no whole number")
+        raise TypeError(f"{value!r:.60} is not a whole number of at least {least}")
     return value
 
 
 def finite(value: Any) -> float:
-    """Raises TypeError."""
+    """The value as a float of at least 0. Raises TypeError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise TypeError(f"{value!r:.60} is no number")
+        raise TypeError(f"{value!r:.60} is not a number of at least 0")
     return float(value)
 
 
@@ -46,11 +46,11 @@ def _check(value: Any, depth: int) -> None:
     if depth < 0:
         raise ValueError(f"it is nested more than {DEEPEST} deep")
     if isinstance(value, str):
-        value.encode()  # Half a character is a UnicodeEncodeError, which is a ValueError.
+        value.encode()  # A lone surrogate raises UnicodeEncodeError, which is a ValueError.
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not finite")
     elif isinstance(value, int) and not -LARGEST <= value <= LARGEST:
-        raise ValueError("it has a number of more than 64 bits")
+        raise ValueError("it contains a number of more than 64 bits")
     elif isinstance(value, list):
         for one in value:
             _check(one, depth - 1)
@@ -61,9 +61,8 @@ def _check(value: Any, depth: int) -> None:
 
 
 def truth(value: object) -> bool:
-    """Anything else must not read as false: an unlatched cluster, for one, may be begun anew.
-
-    Raises TypeError.
+    """The value as a bool. Raises TypeError for anything else, which must not pass for false: a
+    cluster that is not latched may be bootstrapped.
     """
     if not isinstance(value, bool):
         raise TypeError(f"{value!r:.60} is neither true nor false")

@@ -1,7 +1,8 @@
-"""Which versions of etcd this operator runs, and which steps between them etcd allows.
+"""The etcd versions that this operator supports.
 
-The floors are the patches that etcd's own upgrade guides demand before the next minor, and that
-lack none of the fixes for membership this operator relies on (etcd's CHANGELOG).
+A floor is the oldest supported patch of a minor. It is at least the patch that etcd's upgrade guide
+requires before the next minor, and it has the membership fixes that this operator relies on (etcd's
+CHANGELOG).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _HEAD: Final = re.compile(_FORM.pattern + r"(?!\d)", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """A version of etcd; compares as etcd's numbers do."""
+    """A version of etcd, ordered by its numbers."""
 
     major: int
     minor: int
@@ -35,7 +36,7 @@ DEFAULT_VERSION: Final = "3.7.3"
 def parse_version(text: str) -> Version | None:
     """The version in `3.7.3` or `v3.7.3`; None for anything else.
 
-    Kept, as one look at a cluster asks some ten times for one and the same.
+    Cached, because one pass over a cluster parses the same version about ten times.
     """
     match = _FORM.fullmatch(text)
     return Version(int(match[1]), int(match[2]), int(match[3])) if match else None
@@ -43,17 +44,17 @@ def parse_version(text: str) -> Version | None:
 
 @lru_cache(maxsize=64)
 def reported_version(text: str) -> Version | None:
-    """The version that a member says it runs. A build of one's own may add to it, as in
-    `3.6.14-acme.1`, and comes from an image whose tag is the number alone."""
+    """The version that a member reports. A custom build may have a suffix, as in `3.6.14-acme.1`,
+    while the tag of its image is the number alone."""
     match = _HEAD.match(text)
     return parse_version(match[0]) if match else None
 
 
 def made_for(template_hash: str, image: str) -> Version | None:
-    """The version that a pod was made to run, by its annotation (`EtcdCluster.template_hash`).
+    """The version that a pod was made to run, from its annotation (`EtcdCluster.template_hash`).
 
-    Its image says so only as long as nobody puts another in its place: admission may name a mirror
-    in new pods, or a digest.
+    The tag of the image is only a fallback: admission may replace the image of new pods by a mirror
+    or a digest.
     """
     _, _, made_of = template_hash.partition("-")
     tag = image.partition("@")[0].rpartition(":")[2]
@@ -61,7 +62,7 @@ def made_for(template_hash: str, image: str) -> Version | None:
 
 
 def is_supported(version: Version) -> bool:
-    """Whether it is a floor or a newer patch of the same minor."""
+    """Whether the version is a floor or a newer patch of the same minor."""
     return any(
         version.major == floor.major and version.minor == floor.minor and version >= floor
         for floor in FLOORS

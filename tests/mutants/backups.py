@@ -471,7 +471,7 @@ MUTANTS: Final = [
         "    if job.deleting:",
         "by another's Job the object goes, and what it stored stays",
     ),
-    # Born from a backup.
+    # Bootstrapped from a backup.
     Mutant(
         _BOOTSTRAP,
         "if cluster.restore is not None:",

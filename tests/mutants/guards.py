@@ -172,7 +172,7 @@ MUTANTS: Final = [
         _ACCESS,
         "    if not peer:\n",
         "    if False:\n",
-        "a peer that names nobody keeps the policy from being made",
+        "a peer that selects nothing keeps the policy from being made",
     ),
     Mutant(
         _ACCESS,

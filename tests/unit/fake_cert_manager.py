@@ -13,7 +13,7 @@ from fakes import FakeKube
 
 from etcd_operator.credentials import signing
 from etcd_operator.kube.api import CERTIFICATES, SECRETS, Json
-from etcd_stateful.certificates import APPLICATION_FILES, AUTHORITY_FILES, EARLIER, Need
+from etcd_stateful.certificates import APPLICATION_FILES, AUTHORITY_FILES, BACKDATED, Need
 
 WAITS = "Issuing certificate as Secret does not exist"
 
@@ -45,7 +45,7 @@ class FakeCertManager:
 
     def issue(self, name: str) -> None:
         spec = self.kube.live(CERTIFICATES, name)["spec"]
-        begins = self.kube.clock.now + EARLIER  # ours begin earlier, its own at once
+        begins = self.kube.clock.now + BACKDATED  # ours begin earlier, its own at once
         files = signing.make(_need(spec), self.authority, begins)
         files = {key: one for key, one in (files | self.spoils).items() if one}
         issuer = spec["issuerRef"]

@@ -97,7 +97,7 @@ def test_a_file_stays_in_its_volume(path: str) -> None:
         ("a" * 229, "a part of 256 bytes with what is appended to it"),
         ("a" * 256 + "/b", "a part of 256 bytes"),
         ("ü" * 120 + "/b/" + "ü" * 115, "a part of 257 bytes"),
-        ("etcd#1", "ends in '#' and digits"),
+        ("etcd#1", "must not end in '#' and digits"),
     ],
 )
 def test_all_of_a_database_was_sent_to_a_volume_before_its_name_was_refused(

@@ -118,8 +118,8 @@ def test_copies_of_a_schedule_do_not_write_over_each_others_backups() -> None:
         ({"suspend": "yes"}, "spec.suspend: must be true or false"),
         ({"retention": {"count": -1}}, "spec.retention.count: must be a number"),
         ({"retention": {"maxAgeDays": "7d"}}, "spec.retention.maxAgeDays: must be a number"),
-        ({"template": {}}, "spec.template.storageType: is missing"),
-        ({"template": {"storageType": "FTP"}}, "spec.template.storageType: is missing, or no kind"),
+        ({"template": {}}, "spec.template.storageType: must be one of"),
+        ({"template": {"storageType": "FTP"}}, "spec.template.storageType: must be one of S3, "),
         ({"template": {"storageType": "S3"}}, "spec.template.s3.path: is missing"),
         ({"template": []}, "spec.template: must be an object"),
         (
@@ -128,7 +128,7 @@ def test_copies_of_a_schedule_do_not_write_over_each_others_backups() -> None:
         ),
         (
             {"template": TEMPLATE | {"s3": {"path": "mybucket/../other"}}},
-            "spec.template.s3.path: holds",
+            "spec.template.s3.path: must not have an empty part",
         ),
         (
             {"template": TEMPLATE | {"s3": {"path": "mybucket/" + "a" * 890}}},
@@ -136,11 +136,11 @@ def test_copies_of_a_schedule_do_not_write_over_each_others_backups() -> None:
         ),
         (
             {"template": TEMPLATE | {"backupPolicy": {"maxBackups": 3}}},
-            "spec.template.backupPolicy.maxBackups: is for an EtcdBackup of its own",
+            "spec.template.backupPolicy.maxBackups: cannot be set in the template",
         ),
         (
             {"template": TEMPLATE | {"backupPolicy": {"backupIntervalInSecond": 3}}},
-            "spec.template.backupPolicy.backupIntervalInSecond: is for",
+            "spec.template.backupPolicy.backupIntervalInSecond: cannot be set",
         ),
         ({"name": "n" * 53}, "metadata.name: is longer than 52"),
     ],

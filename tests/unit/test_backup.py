@@ -196,7 +196,7 @@ class TestCredentials:
         ("files", "words"),
         [
             ({}, "no such Secret"),
-            ({"aws": "x"}, "key credentials is missing in it or empty; its keys are: aws"),
+            ({"aws": "x"}, "key credentials is missing or empty; its keys are: aws"),
             ({"credentials": ""}, "key credentials is missing"),
             ({"credentials": "AKIASECRET"}, "not in the format"),
             ({"credentials": "[other]\na = b\n"}, r"no profile \[default\]"),
@@ -281,7 +281,7 @@ class TestCredentials:
         assert access(store, {"credentials.json": key}).config == {"service_account_key": key}
         with pytest.raises(BadSecret, match="authorized_user"):
             access(store, {"credentials.json": '{"type": "authorized_user"}'})
-        with pytest.raises(BadSecret, match="no JSON"):
+        with pytest.raises(BadSecret, match="is not JSON"):
             access(store, {"credentials.json": "hidden"})
 
     @pytest.mark.parametrize(
@@ -319,10 +319,10 @@ class TestTrouble:
             ("Client error with status 404 Not Found: <Code>NoSuchBucket</Code>",
              "spec.s3.path: there is no bucket 'mybucket'"),
             ("status 403 Forbidden: <Code>InvalidAccessKeyId</Code>",
-             "spec.s3.awsSecret: what Secret aws holds"),
+             "spec.s3.awsSecret: the credentials in Secret aws"),
             ("status 403 Forbidden: <Code>SignatureDoesNotMatch</Code>", "spec.s3.awsSecret"),
             ("403 Forbidden AuthorizationFailure Server failed to authenticate the request",
-             "spec.s3.awsSecret: what Secret aws holds"),
+             "spec.s3.awsSecret: the credentials in Secret aws"),
             ("403 Forbidden <Code>AuthorizationFailure</Code> This request is not authorized to",
              "'mybucket' refuses access (AuthorizationFailure)"),
             ("status 403 Forbidden: <Code>AccessDenied</Code>",
@@ -360,9 +360,12 @@ class TestTrouble:
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({}, "the certificate of the store is of no public authority; name a Secret with its"),
-            ({"endpoint": "https://minio:9000"}, "the certificate of https://minio:9000 is of no"),
-            ({"ca_secret": "ca"}, "is of no authority in Secret ca, and of no public one"),
+            (
+                {},
+                "the certificate of the store is not signed by a public authority; name a Secret",
+            ),
+            ({"endpoint": "https://minio:9000"}, "the certificate of https://minio:9000 is not"),
+            ({"ca_secret": "ca"}, "is signed neither by Secret ca nor by a public authority"),
         ],
     )
     def test_an_authority_that_nobody_knows_is_told_by_the_field_for_it(

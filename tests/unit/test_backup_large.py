@@ -128,7 +128,7 @@ async def test_what_another_has_stored_in_its_place_was_restored_by_the_name_of_
 
     assert isinstance(said, Failure)
     assert (said.reason, said.final) == ("BackupReplaced", True)
-    assert said.message.startswith("spec.backupRef.name: what lies at volume://claim/etcd has")
+    assert said.message.startswith("spec.backupRef.name: the backup at volume://claim/etcd has")
 
 
 async def test_a_backup_that_ran_just_then_ended_an_etcd_restore_for_good(folder: Folder) -> None:

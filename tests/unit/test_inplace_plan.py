@@ -184,7 +184,7 @@ class TestTheWholeChain:
         world.ask(backupRef={"name": "b"})
         step = drive(world, idle=3)
         assert isinstance(step, Hold)
-        assert "EtcdBackup b is not there" in step.message
+        assert "EtcdBackup b does not exist" in step.message
 
         world.backups["b"] = backup()
         go(world, lambda one: isinstance(one, CreateJob))

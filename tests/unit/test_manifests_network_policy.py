@@ -120,13 +120,13 @@ class TestPeersThatCannotBe:
     @pytest.mark.parametrize(
         ("peer", "path", "words"),
         [
-            ({}, "[0]", "names nobody"),
-            ({"podSelector": None}, "[0]", "names nobody"),
-            ({"ports": [1]}, "[0].ports", "is no selector"),
+            ({}, "[0]", "selects nothing"),
+            ({"podSelector": None}, "[0]", "selects nothing"),
+            ({"ports": [1]}, "[0].ports", "is not a selector"),
             ({"podSelector": "web"}, "[0].podSelector", "must be an object"),
             ({"podSelector": {"matchLabels": {"a": 1}}}, "[0].podSelector.matchLabels.a", "text"),
             ({"podSelector": {"matchExpressions": {}}}, ".matchExpressions", "must be a list"),
-            (NET | WEB, "[0].ipBlock", "peer of its own"),
+            (NET | WEB, "[0].ipBlock", "a separate peer"),
             ({"ipBlock": {"cidr": "192.0.2.1"}}, "[0].ipBlock.cidr", "10.0.0.0/8"),
             ({"ipBlock": {"cidr": "192.0.2.1/24"}}, "[0].ipBlock.cidr", "10.0.0.0/8"),
             ({"ipBlock": {"cidr": "all/0"}}, "[0].ipBlock.cidr", "all/0"),
@@ -143,17 +143,17 @@ class TestPeersThatCannotBe:
             (
                 {"podSelector": {"matchLabels": {"a b": "c"}}},
                 ".matchLabels",
-                "'a b' is not the key",
+                "'a b' is not a valid label key",
             ),
             (
                 {"podSelector": {"matchLabels": {"a": "b c"}}},
                 ".matchLabels",
-                "'b c' is not a value",
+                "'b c' is not a valid label value",
             ),
             (
                 {"namespaceSelector": {"matchExpressions": [{"key": "/a", "operator": "Exists"}]}},
                 ".matchExpressions[0]",
-                "'/a' is not the key",
+                "'/a' is not a valid label key",
             ),
         ],
         ids=str,

@@ -83,7 +83,7 @@ class TestHowFarAVolumeHasCome:
             (replace(MARKER, member="c-0"), "names c-0"),
             (replace(MARKER, member_id=7), "other IDs"),
             (replace(MARKER, cluster_id=7), "other IDs"),
-            (replace(MARKER, epoch=5), "of epoch 5, and 4 is to begin"),
+            (replace(MARKER, epoch=5), "of epoch 5, not earlier than 4"),
             (replace(ORDER.marker, member="c-0"), "names c-0"),
         ],
     )

@@ -147,7 +147,7 @@ class TestWhatIsWaitedFor:
 
         assert isinstance(step, Hold)
         assert step.reason == "BackupAwaited"
-        assert step.message.startswith(f"{FIELD}: EtcdBackup b is not there")
+        assert step.message.startswith(f"{FIELD}: EtcdBackup b does not exist")
         world.backups["b"] = backup()
         assert drive(world, idle=2) == Settled()
         assert fetched(world) == [FIRST]

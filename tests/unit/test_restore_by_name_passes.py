@@ -64,7 +64,7 @@ class TestTheLook:
 
         found = await self.look(observer)
 
-        assert "is not there" in found.why
+        assert "does not exist" in found.why
 
     async def test_one_that_is_not_there_is_not_asked_for_again_and_again(self) -> None:
         kube, observer, clock = self.observer()
@@ -99,7 +99,7 @@ class TestThePasses:
     @pytest.mark.parametrize(
         ("found", "kind", "words"),
         [
-            (None, "Blocked", "EtcdBackup b is not there"),
+            (None, "Blocked", "EtcdBackup b does not exist"),
             ({"succeeded": None, "lastSuccessDate": ""}, "Progressing", "EtcdBackup b to succeed"),
             ({"location": "gcs://mybucket/x"}, "Blocked", "gcs://mybucket/x"),
         ],

@@ -472,7 +472,7 @@ class TestABackupByName:
     @pytest.mark.parametrize(
         ("found", "status", "words"),
         [
-            (None, "False", "EtcdBackup nightly-1 is not there"),
+            (None, "False", "EtcdBackup nightly-1 does not exist"),
             ({"succeeded": None}, "Unknown", "EtcdBackup nightly-1 to succeed"),
             ({"succeeded": False, "reason": "the store is full"}, "False", "the store is full"),
             ({"location": ""}, "False", "status.location"),
@@ -510,7 +510,7 @@ class TestABackupByName:
         world.kube.put(ETCD_BACKUPS, other)
         await world.settle()
 
-        assert "is not there" in world.condition()["message"]
+        assert "does not exist" in world.condition()["message"]
 
     async def test_a_job_that_says_no_store_is_no_record(self, world: World) -> None:
         """What the EtcdBackup says by now may be another backup."""
@@ -657,7 +657,9 @@ class TestInPlace:
         await world.settle()
 
         assert world.condition()["reason"] == "Restoring"
-        assert world.condition()["message"].startswith("EtcdCluster c is to be looked at")
+        assert world.condition()["message"].startswith(
+            "EtcdCluster c has not begun the restore yet"
+        )
 
     async def test_what_keeps_it_is_told_and_may_end(self, world: World) -> None:
         self.confirm(world)
@@ -696,7 +698,7 @@ class TestInPlace:
         assert await world.settle() is None
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
-        assert world.status["reason"].startswith("all 7 are used. It was so for a day")
+        assert world.status["reason"].startswith("all 7 are used. This has not changed for a day")
 
     @pytest.mark.parametrize("waits", ["Working", "unseen", "ClusterNotFound", "ClusterChanged"])
     async def test_one_that_waited_in_vain_replaced_months_later_what_was_written_since(
@@ -717,7 +719,10 @@ class TestInPlace:
         assert await world.settle() is None
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
-        assert "It was so for a day, and this EtcdRestore is given up" in world.status["reason"]
+        assert (
+            "This has not changed for a day, so this EtcdRestore is given up"
+            in world.status["reason"]
+        )
 
     async def test_one_that_waited_for_a_node_in_a_cluster_that_changes_waited_for_ever(
         self, world: World
@@ -747,7 +752,7 @@ class TestInPlace:
         assert await world.settle() is None
 
         assert replacing(world.kube.live(ETCD_RESTORES, "c")) is None
-        assert world.status["reason"].startswith("the spec has been edited")
+        assert world.status["reason"].startswith("the cluster has not seen the edited spec")
 
     async def test_one_that_waits_for_something_else_has_a_day_for_that(self, world: World) -> None:
         self.confirm(world, "00000000000000cd")
@@ -806,7 +811,7 @@ class TestInPlace:
         assert await world.settle() is None
 
         assert world.status["succeeded"] is False
-        assert "goes on with the data that it has" in world.status["reason"]
+        assert "keeps the data that it has" in world.status["reason"]
 
     async def test_a_failure_of_the_spec_before_does_not_end_it(self, world: World) -> None:
         self.confirm(world)

@@ -369,6 +369,6 @@ async def test_a_number_for_a_link_without_an_authority_is_told():
     await bench.run()
     said = bench.condition("Accepted")["message"]
     assert said == (
-        "spec.TLS.rotation.client: is for managed certificates, and TLS asks for others, or none, "
+        "spec.TLS.rotation.client: has no effect: spec.TLS does not ask for managed certificates "
         "on this link"
     )

@@ -17,7 +17,7 @@ from world_etcd import Conflict
 from world_rules import rule
 
 from etcd_stateful.api.tls import Trust
-from etcd_stateful.certificates import EARLIER, Need, managed, trust_of
+from etcd_stateful.certificates import BACKDATED, Need, managed, trust_of
 from etcd_stateful.membership import rotation
 from etcd_stateful.membership.observation import Observation
 from etcd_stateful.membership.rotation import KUBELET_SECONDS
@@ -121,7 +121,7 @@ class CertificateWorld(World):
         trust = trust_of(leaf.now.bundle)
         return Certificate(
             str(leaf.version),
-            begins=leaf.now.since - EARLIER,
+            begins=leaf.now.since - BACKDATED,
             ends=leaf.ends,
             authority=leaf.now.by,
             subject=need.subject,
@@ -145,7 +145,7 @@ class CertificateWorld(World):
             rule(not self.authorities.get(need.secret), "authority", "one is made beside another")
             name = f"{need.secret}-{self._next()}"
             self.authorities[need.secret] = Authority(
-                name, self.now - EARLIER, self.now + need.seconds, self._next(), step.generation
+                name, self.now - BACKDATED, self.now + need.seconds, self._next(), step.generation
             )
             return
         leaf, above = self.leaves.get(need.secret), self.authorities[need.signed_by]
@@ -177,7 +177,7 @@ class CertificateWorld(World):
                 one.successor = f"{step.need.secret}-{self._next()}"
             case "take over":
                 one.predecessor, one.signs, one.successor = one.signs, one.successor, ""
-                one.begins, one.ends = self.now - EARLIER, self.now + step.need.seconds
+                one.begins, one.ends = self.now - BACKDATED, self.now + step.need.seconds
                 one.generation = step.generation
             case "end":
                 one.predecessor = ""

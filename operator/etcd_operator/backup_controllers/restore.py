@@ -39,11 +39,11 @@ from etcd_stateful.api.source import BackupRef
 from etcd_stateful.backup import reference, restores, status
 from etcd_stateful.backup.plan import DeleteJob
 from etcd_stateful.backup.restores import (
-    Born,
     CreateCluster,
     CreateDescription,
     Say,
     Seen,
+    TargetCluster,
 )
 from etcd_stateful.manifests.backup_job import description_job
 
@@ -109,7 +109,9 @@ class Restores:
             secret = self._finder.known(
                 SECRETS, restore.namespace, naming.start_secret(restore.name)
             )
-            seen = Seen(restore, stored, _born(cluster, secret), waited=self._waited(stored))
+            seen = Seen(
+                restore, stored, _target_cluster(cluster, secret), waited=self._waited(stored)
+            )
             return await self._with_backup(seen)
         name = naming.backup_job(restore.name, restores.description(restore).id)
         job = await self._jobs.find(restore, name)
@@ -180,12 +182,12 @@ class Restores:
         return rfc3339(self._wall_clock())
 
 
-def _born(cluster: Json, secret: Json | None) -> Born:
+def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
     told: Json = cluster.get("status") or {}
     notes = cluster["metadata"].get("annotations") or {}
     conditions = {one["type"]: one for one in told.get("conditions") or ()}
     available, blocked = (conditions.get(kind) or {} for kind in ("Available", "Blocked"))
-    return Born(
+    return TargetCluster(
         of=str(notes.get(naming.RESTORED_BY, "")),
         serves=available.get("status") == "True",
         cluster_id=str(told.get("clusterID") or ""),

@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from etcd_operator.credentials import authorities
 from etcd_stateful.certificates import (
     AUTHORITY_FILES,
-    EARLIER,
+    BACKDATED,
     GENERATION_FILE,
     Need,
     pinned_file,
@@ -146,7 +146,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.fromtimestamp(begins, UTC) - timedelta(seconds=EARLIER))
+        .not_valid_before(datetime.fromtimestamp(begins, UTC) - timedelta(seconds=BACKDATED))
         .not_valid_after(datetime.fromtimestamp(ends, UTC))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )

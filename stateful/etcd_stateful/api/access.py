@@ -1,7 +1,7 @@
-"""`spec.networkPolicy`: who, beside those who must, may open connections to the members.
+"""`spec.networkPolicy`: who may connect to the members, beside those who need to.
 
-Peers are in the form of Kubernetes' NetworkPolicy. They are read here all the same: one without any
-selector would not narrow anything, and the API server would refuse the whole policy for it.
+Peers have the form of a Kubernetes NetworkPolicy. They are checked here as well, because the API
+server refuses a whole NetworkPolicy for one peer that has no selector.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _KEYS: Final = frozenset({*_SELECTORS, "ipBlock"})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """None: the spec does not say; none listed: nobody but those who must."""
+    """None where the spec does not list peers. An empty list admits only those who need to connect:
+    members, the operator and probes."""
 
     clients: tuple[Peer, ...] | None = None
     metrics: tuple[Peer, ...] | None = None
@@ -38,7 +39,7 @@ BY_DEFAULT: Final = Access()
 
 
 def read_access(reader: Reader) -> Access:
-    """`spec.networkPolicy`; what is wrong with it is among the reader's problems."""
+    """Reads `spec.networkPolicy`; what is wrong with it is added to the reader's problems."""
     return Access(_peers(reader, "clients"), _peers(reader, "metrics"))
 
 
@@ -49,21 +50,23 @@ def _peers(reader: Reader, key: str) -> tuple[Peer, ...] | None:
 
 
 def _peer(item: Reader) -> Peer:
-    """As the API server stores it, so that it is found unchanged."""
+    """The peer as the API server stores it, so that a comparison finds no drift."""
     for key in item.raw.keys() - _KEYS:
-        item.problem(str(key)[:60], "is no selector: use podSelector, namespaceSelector or ipBlock")
+        words = "is not a selector: use podSelector, namespaceSelector or ipBlock"
+        item.problem(str(key)[:60], words)
     peer: dict[str, Any] = {key: _selector(item.object(key)) for key in _SELECTORS if item.has(key)}
     if item.has("ipBlock"):
         if peer:
-            item.problem("ipBlock", "cannot be together with a selector: make it a peer of its own")
+            words = "cannot be combined with a selector: make it a separate peer"
+            item.problem("ipBlock", words)
         peer["ipBlock"] = _block(item.object("ipBlock"))
     if not peer:
-        item.problem("", "names nobody: say podSelector, namespaceSelector or ipBlock")
+        item.problem("", "selects nothing: set podSelector, namespaceSelector or ipBlock")
     return peer
 
 
 def _selector(reader: Reader) -> dict[str, Any]:
-    """An empty one selects all."""
+    """The selector without empty fields. An empty selector selects everything."""
     found: dict[str, Any] = {"matchLabels": reader.texts("matchLabels")}
     for key, value in found["matchLabels"].items():
         _check_label(reader, "matchLabels", key, [value])
@@ -79,10 +82,10 @@ def _selector(reader: Reader) -> dict[str, Any]:
 
 def _check_label(reader: Reader, field: str, key: str, values: Sequence[str]) -> None:
     if not _KEY.fullmatch(key):
-        reader.problem(field, f"{key[:60]!r} is not the key of a label")
+        reader.problem(field, f"{key[:60]!r} is not a valid label key")
     for value in values:
         if not _VALUE.fullmatch(value):
-            reader.problem(field, f"{value[:60]!r} is not a value that a label may have")
+            reader.problem(field, f"{value[:60]!r} is not a valid label value")
 
 
 def _block(reader: Reader) -> dict[str, Any]:
@@ -108,7 +111,8 @@ def _network(reader: Reader, key: str, text: str) -> Network | None:
 
 
 def _is_within(part: Network, whole: Network) -> bool:
-    """As Kubernetes asks it of exceptions: it refuses the whole policy for others."""
+    """Whether `part` is smaller than `whole` and lies in it. Kubernetes refuses the whole
+    NetworkPolicy for an `except` that is not."""
     if part.version != whole.version or part.prefixlen <= whole.prefixlen:
         return False
     return part.network_address in whole

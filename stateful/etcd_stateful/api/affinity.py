@@ -1,7 +1,7 @@
-"""Where pods may run: an affinity of Kubernetes' own type, handed on unless it looks elsewhere.
+"""`spec.pod.affinity`: passed on unchanged, unless it selects pods of other namespaces.
 
-A term about pods of other namespaces would tell where those run, and could keep nodes free of them:
-for anybody who may edit an EtcdCluster, and may not even list those pods.
+Such a term would reveal where pods of another namespace run, and could keep them off nodes, to
+anybody who may edit an EtcdCluster but may not even list those pods.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _ELSEWHERE: Final = ("namespaces", "namespaceSelector")
 
 
 def read_affinity(pod: Reader) -> Mapping[str, Any] | None:
-    """`affinity` as it is; None where the spec has none. One that looks at pods of other namespaces
-    is a problem."""
+    """`affinity` unchanged; None where the spec has none. A term that selects pods of other
+    namespaces is a problem."""
     if not pod.has("affinity"):
         return None
     affinity = pod.object("affinity")
     for term in _terms(affinity):
         for key in _ELSEWHERE:
             if term.has(key):
-                term.problem(key, "looks at pods of other namespaces; leave it out")
+                term.problem(key, "must not select pods of other namespaces; remove it")
     return dict(affinity.raw)
 
 

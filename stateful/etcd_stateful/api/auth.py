@@ -1,4 +1,4 @@
-"""`spec.auth`: etcd's own users and roles, and whose passwords are in which Secrets."""
+"""`spec.auth`: etcd's users and roles, and the Secrets with their passwords."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final, Literal, get_args
 from etcd_stateful.api.reading import Reader, is_object_name
 
 ROOT: Final = "root"
-"""etcd's name for the user and for the role that may do everything."""
+"""etcd's name for both the user and the role that may do everything."""
 
 DEFAULT_KEY: Final = "password"
 MOST: Final = 64
-"""The most users, roles, and permissions of one role: after an edit etcd is asked for each."""
+"""Limit on users, roles and permissions of a role: each costs a request to etcd after an edit."""
 
 Access = Literal["Read", "Write", "ReadWrite"]
 
@@ -26,17 +26,17 @@ _LAST: Final = 0xFF
 
 @dataclass(frozen=True, slots=True)
 class SecretKey:
-    """Where a password is: a Secret of the cluster's namespace, and a key of it."""
+    """Where a password is: a Secret in the cluster's namespace, and a key in it."""
 
     name: str
     key: str
     field: str
-    """Where the spec names it."""
+    """The field of the spec that names the Secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """For one key where `range_end` is empty, else for all from `key` to before it, as in etcd."""
+    """Access to one key if `range_end` is empty, else to the range [key, range_end), as in etcd."""
 
     access: Access
     key: bytes
@@ -45,7 +45,7 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role of etcd, and the ranges of keys that it may read or write."""
+    """An etcd role, and the key ranges that it may read or write."""
 
     name: str
     permissions: frozenset[Permission]
@@ -53,7 +53,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user of etcd, the key of a Secret that has the password, and the user's roles."""
+    """An etcd user: where its password is, and which roles it has."""
 
     name: str
     secret: SecretKey
@@ -62,14 +62,15 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Auth:
-    """`users` includes root, which every cluster with authentication has."""
+    """The declared users and roles. `users` includes root, without which etcd does not turn on
+    authentication."""
 
     users: tuple[User, ...]
     roles: tuple[Role, ...]
 
 
 def read_auth(spec: Reader) -> Auth | None:
-    """`spec.auth`; None where the spec has none."""
+    """Reads `spec.auth`; None where the spec has none."""
     if not spec.has("auth"):
         return None
     reader = spec.object("auth")
@@ -85,7 +86,7 @@ def read_auth(spec: Reader) -> Auth | None:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The first key after all that begin with it; where there is none, etcd's sign for no end."""
+    """The first key after all keys with this prefix; if there is none, etcd's `\\0` for no end."""
     kept = prefix.rstrip(bytes([_LAST]))
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else _EVERY
 
@@ -96,11 +97,12 @@ def _check_names(reader: Reader, key: str, names: list[str]) -> None:
     for index, name in enumerate(names):
         where = f"{key}[{index}].name"
         if name == ROOT:
-            reader.problem(where, "root is there by itself, its password is in rootSecret")
+            words = "must not be root, which every cluster has; rootSecret names its password"
+            reader.problem(where, words)
         elif not _NAME.fullmatch(name):
             reader.problem(
                 where,
-                "must be of at most 128 letters, digits, dots, dashes, underscores, slashes and "
+                "must have at most 128 letters, digits, dots, dashes, underscores, slashes and "
                 f"at-signs, and begin and end with a letter or digit, found {name[:60]!r}",
             )
         elif name in names[:index]:
@@ -112,7 +114,7 @@ def _user(item: Reader, declared: Iterable[str]) -> User:
         item.problem("secret", "is missing: name the Secret with the user's password")
     roles = frozenset(item.listed("roles", "names"))
     for role in sorted(roles - {ROOT, *declared}):
-        item.problem("roles", f"{role[:60]!r} is declared in no entry of auth.roles")
+        item.problem("roles", f"{role[:60]!r} is not declared in auth.roles")
     return User(item.text("name"), _secret(item, "secret"), roles)
 
 
@@ -120,9 +122,9 @@ def _secret(reader: Reader, field: str) -> SecretKey:
     item = reader.object(field)
     name, key = item.text("name"), item.text("key") or DEFAULT_KEY
     if reader.has(field) and not is_object_name(name):
-        item.problem("name", f"must be the name of a Secret of this namespace, found {name[:60]!r}")
+        item.problem("name", f"must be the name of a Secret in this namespace, found {name[:60]!r}")
     if not _KEY.fullmatch(key):
-        item.problem("key", f"must be a key of a Secret, found {key[:60]!r}")
+        item.problem("key", f"must be a valid key of a Secret, found {key[:60]!r}")
     return SecretKey(name, key, item.path)
 
 
@@ -132,7 +134,7 @@ def _role(item: Reader) -> Role:
         item.problem("permissions", f"lists {len(permissions)}; at most {MOST} can be declared")
     ranges = [(one.key, one.range_end) for one in permissions]
     if len(set(ranges)) < len(ranges):
-        item.problem("permissions", "says the same keys twice; say them once, with one access")
+        item.problem("permissions", "lists the same keys twice; list them once, with one access")
     return Role(item.text("name"), frozenset(permissions))
 
 
@@ -144,13 +146,13 @@ def _permission(item: Reader) -> Permission:
         )
     key, prefix = _bytes(item, "key"), _bytes(item, "prefix")
     if item.has("key") == item.has("prefix"):
-        item.problem("", "say either key, with or without rangeEnd, or prefix")
+        item.problem("", "set either key, with or without rangeEnd, or prefix")
     elif item.has("prefix"):
         if item.has("rangeEnd"):
-            item.problem("rangeEnd", "goes with key, not with prefix")
+            item.problem("rangeEnd", "cannot be combined with prefix, only with key")
         return Permission(access, prefix or _EVERY, prefix_end(prefix))  # type: ignore[arg-type]
     elif not key:
-        item.problem("key", 'is empty; for every key say prefix: ""')
+        item.problem("key", 'is empty; to grant all keys set prefix: ""')
     end = _bytes(item, "rangeEnd")
     if end and end <= key:
         item.problem("rangeEnd", "must come after key")

@@ -23,23 +23,23 @@ _ENDPOINT: Final = re.compile(
 
 
 class RefusedBackup(RefusedObject):
-    """A custom resource from which no backup can be made."""
+    """An EtcdBackup whose spec is not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """coreos's `backupPolicy`."""
+    """`spec.backupPolicy`, as the coreos operator has it."""
 
     timeout: int = DEFAULT_TIMEOUT
     interval: int = 0
-    """Seconds from one backup to the next; 0: once."""
+    """Seconds from one backup to the next; 0: back up once."""
     keep: int = 0
-    """How many are kept; 0: all."""
+    """How many backups are kept; 0: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobPod:
-    """What a pod that talks to a store is given, beside what it needs."""
+    """What the user sets for a pod that talks to a store."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class JobPod:
     resources: Mapping[str, Any] | None = None
 
     def or_else(self, other: JobPod) -> JobPod:
-        """With the other's nodes, pull secrets and resources where it says nothing of them."""
+        """This pod; where it sets no nodes, pull secrets or resources, with those of `other`."""
         return replace(
             self,
             node_selector=self.node_selector or other.node_selector,
@@ -61,7 +61,7 @@ class JobPod:
 
 @dataclass(frozen=True, slots=True)
 class EtcdBackup:
-    """What the user asked for, complete with defaults."""
+    """A parsed EtcdBackup, with defaults filled in."""
 
     namespace: str
     name: str
@@ -71,26 +71,27 @@ class EtcdBackup:
     policy: Policy
     endpoints: tuple[str, ...] = ()
     cluster: str = ""
-    """Name of an EtcdCluster in the same namespace; else `endpoints` are given."""
+    """Name of an EtcdCluster in the same namespace; empty where `endpoints` are given."""
     client_tls_secret: str = ""
     delete_stored: bool = False
-    """Whether what is stored goes with the object."""
+    """Whether deleting the object also deletes what it stored (`deletionPolicy: Delete`)."""
     verify: Proof = "None"
-    """What has to be seen before it counts: Hash, that it reads back as it was sent; Restore, that
-    what is restored from it is what the cluster held."""
+    """The proof that a backup needs before it counts. Hash: it reads back as it was sent. Restore:
+    a trial restore of it has the data of the cluster."""
     pod: JobPod = field(default_factory=JobPod)
     scheduled: bool = False
-    """Whether it is one of many, made by an EtcdBackupSchedule."""
+    """Whether an EtcdBackupSchedule made it."""
     let_go: bool = False
     """Whether its schedule is about to delete it."""
     begun_as: str = ""
-    """The UID that it had when it was first begun; empty before, and of one of many."""
+    """The UID that the object had when its first run began; empty before then, and always empty for
+    a backup with an interval."""
     kind: str = naming.BACKUP_KIND
-    """Of the custom resource: an EtcdRestore has a Job look into the store as well."""
+    """Kind of the custom resource: an EtcdRestore uses the same Job to read from the store."""
 
     @property
     def annotation(self) -> str:
-        """By which its Jobs and pods are known."""
+        """The annotation that its Jobs and pods carry."""
         return naming.RESTORE if self.kind == naming.RESTORE_KIND else naming.BACKUP
 
     @property
@@ -99,19 +100,19 @@ class EtcdBackup:
 
     @property
     def brought_back(self) -> bool:
-        """Whether it is the copy of an object that had begun: what that one may have stored is of
-        then, and this would be of now."""
+        """Whether the object was deleted and recreated after its run had begun. A new run would
+        replace a backup of that time by one of today."""
         return self.begun_as not in ("", self.uid)
 
 
 def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
-    """The backup that a custom resource asks for; raises RefusedBackup with every problem found."""
+    """Parses an EtcdBackup; raises RefusedBackup with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     notes: Mapping[str, Any] = metadata.get("annotations") or {}
     spec = Reader({"spec": body.get("spec")}, "").object("spec")
     endpoints, cluster = _endpoints(spec), spec.object("clusterRef").name("name", "an EtcdCluster")
     if bool(endpoints) == bool(cluster) and not spec.problems:
-        spec.problem("etcdEndpoints", "or clusterRef.name must say what to back up, one of them")
+        spec.problem("etcdEndpoints", "or clusterRef.name must be set, but not both")
     secret = spec.name("clientTLSSecret", "a Secret")
     deletion = spec.text("deletionPolicy", "Retain")
     if deletion not in ("Retain", "Delete"):
@@ -181,7 +182,7 @@ def _pod(reader: Reader) -> JobPod:
 
 
 def read_job_pod(reader: Reader) -> JobPod:
-    """What an EtcdBackup and an EtcdRestore say alike."""
+    """The fields of `spec.pod` that an EtcdBackup and an EtcdRestore have in common."""
     return JobPod(
         node_selector=reader.texts("nodeSelector"),
         tolerations=tuple(dict(item.raw) for item in reader.items("tolerations")),

@@ -41,13 +41,13 @@ _REPOSITORY: Final = re.compile(
 )
 
 MOST_SHOWN: Final = 20
-"""Problems in the text of a refusal; nobody reads more at once."""
+"""How many problems the message of a refusal lists."""
 
 RefusalReason = Literal["InvalidSpec", "UnsupportedVersion"]
 
 
 class RefusedCluster(ValueError):
-    """A custom resource from which no cluster can be made; `problems` names every field."""
+    """An EtcdCluster whose spec is not accepted; `problems` names every field."""
 
     def __init__(self, reason: RefusalReason, problems: tuple[Problem, ...]) -> None:
         shown = [str(problem) for problem in problems[:MOST_SHOWN]]
@@ -60,7 +60,7 @@ class RefusedCluster(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RetainedClaims:
-    """A human's word on the claims of a deleted cluster of the same name, by that cluster's UID."""
+    """What a human decided about the claims of a deleted cluster of this name, by its UID."""
 
     adopt: str = ""
     discard: str = ""
@@ -68,7 +68,7 @@ class RetainedClaims:
 
 @dataclass(frozen=True, slots=True)
 class EtcdCluster:
-    """What the user declared, complete with defaults."""
+    """A parsed EtcdCluster, with defaults filled in."""
 
     namespace: str
     name: str
@@ -84,25 +84,28 @@ class EtcdCluster:
     recovery: Recovery | None = None
     access: Access = BY_DEFAULT
     defragments: bool = True
-    """Whether the operator gives back the space that members keep."""
+    """Whether the operator defragments members to free space in their files."""
     auth: Auth | None = None
-    """etcd's own users and roles; None where it is not to ask for any."""
+    """etcd's users and roles; None turns authentication off."""
     restore: Source | None = None
-    """The backup that the cluster is born from, if any. Later it means nothing."""
+    """The backup that the cluster is bootstrapped from, if any. Ignored afterwards."""
     version_declared: bool = True
-    """False where the spec leaves it to the operator: then a running cluster stays as it is."""
+    """False where the spec names no version: a running cluster then keeps the version it has."""
     spec_hash: str = ""
-    """Of what the pods are made from, as declared: the same for every operator that renders it."""
+    """Hash of what the pods are made from, as declared. It is the same for every version of the
+    operator, however it renders the pods."""
     wished_links: Wishes = UNSAID
+    """The TLS that the spec asks for."""
     links: Links = DEFAULT
-    """How members and clients are talked to; of a cluster that has begun, those on record."""
+    """The TLS of peers and clients; once a cluster has begun, as recorded."""
     rotation: Rotation = BY_AGE
     trust: Trust = AS_MADE
-    """What its pods are to be started with; not declared, but found in the Secrets they mount."""
+    """The authorities that pods are started to trust. It is not declared, but found in the Secrets
+    that they mount."""
 
     deleting: bool = False
     ignored: tuple[Problem, ...] = ()
-    """coreos fields that are accepted and do nothing here, each with the reason."""
+    """Fields of the coreos operator that are accepted without effect, each with the reason."""
 
     @property
     def image(self) -> str:
@@ -110,7 +113,7 @@ class EtcdCluster:
 
     @property
     def durable(self) -> bool:
-        """False where data lives in an emptyDir and dies with its pod."""
+        """False if data is in an emptyDir, and so is lost with its pod."""
         return self.pod.empty_dir is None
 
     @property
@@ -126,9 +129,9 @@ class EtcdCluster:
 
     @property
     def template_hash(self) -> str:
-        """Of all that decides whether a pod is of this spec; pods carry it as an annotation.
+        """Hash of everything that decides whether a pod is up to date; an annotation of pods.
 
-        `versions.made_for` reads the version in it.
+        It contains the version, which `versions.made_for` reads.
         """
         made_of = f"{self.spec_hash}-{self.version}"
         if self.links.are_plaintext:
@@ -137,7 +140,7 @@ class EtcdCluster:
         return f"{made_of}-{self.links.digest}{trusted}"
 
     def host(self, ordinal: int) -> str:
-        """DNS name of a member's pod, as in its URLs."""
+        """DNS name of a member's pod, as in its peer and client URLs."""
         return naming.host(self.name, self.namespace, ordinal, self.pod.cluster_domain)
 
     def peer_url(self, ordinal: int) -> str:
@@ -145,13 +148,13 @@ class EtcdCluster:
 
 
 def is_paused(body: Mapping[str, Any]) -> bool:
-    """Whether the resource says `paused`, also when nothing else in it can be read."""
+    """Whether `spec.paused` is true, even if the rest of the spec is not accepted."""
     spec = body.get("spec")
     return isinstance(spec, Mapping) and spec.get("paused") is True
 
 
 def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
-    """The cluster that a custom resource declares; raises RefusedCluster with all its problems."""
+    """Parses an EtcdCluster; raises RefusedCluster with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     spec = Reader({"spec": body.get("spec")}, "").object("spec")
     pod = spec.object("pod")
@@ -163,7 +166,8 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
     policy = read_pod(pod, tuple(dict(item.raw) for item in environment))
     retained = _retained(spec.object("retainedClaims"))
     if retained.adopt and policy.empty_dir is not None:
-        spec.problem("retainedClaims.adopt", "a cluster with pod.emptyDir has no claims to adopt")
+        words = "cannot be set with pod.emptyDir: such a cluster has no claims"
+        spec.problem("retainedClaims.adopt", words)
     recovery = read_recovery(spec.object("recovery"), str(metadata.get("name", "")))
     access = read_access(spec.object("networkPolicy"))
     restore = _restore(spec.object("bootstrap"), policy)
@@ -204,15 +208,15 @@ def parse_cluster(body: Mapping[str, Any]) -> EtcdCluster:
 
 def _size(spec: Reader) -> int:
     if not spec.has("size"):
-        spec.problem("size", f"is missing: say how many members, 1 to {naming.MAX_SIZE}")
+        spec.problem("size", f"is missing: set the number of members, 1 to {naming.MAX_SIZE}")
     return spec.number("size", 0, 1, naming.MAX_SIZE)
 
 
 def namesake(body: Mapping[str, Any]) -> EtcdCluster | None:
-    """Stands in for a cluster whose spec is refused: its name, and of the spec only whether it is
-    paused. For a look at what is there; nothing may be decided by it.
+    """A stand-in for a cluster whose spec is not accepted, with its name and `paused` alone.
 
-    None for a name that no cluster can have.
+    It is only for observing what is there; nothing may be decided by it. None if the name itself is
+    not accepted.
     """
     try:
         return parse_cluster({**body, "spec": {"size": 1, "paused": is_paused(body)}})
@@ -224,13 +228,14 @@ def _restore(reader: Reader, pod: PodPolicy) -> Source | None:
     if not reader.has("restore"):
         return None
     if pod.empty_dir is not None:
-        reader.problem("restore", "needs claims: with pod.emptyDir the data would go with the pod")
+        words = "cannot be set with pod.emptyDir: the restored data would be lost with the pod"
+        reader.problem("restore", words)
     restore = reader.object("restore")
     return read_source(restore, "storageType", restore.object("pod"))
 
 
 def _spec_hash(spec: Mapping[str, Any]) -> str:
-    """A digest of what a pod is made from, without what can change nothing in it."""
+    """Hash of the fields that a pod is made from."""
     pod = {key: value for key, value in (spec.get("pod") or {}).items() if key not in _NOT_IN_PODS}
     made_of = {"pod": pod, "etcd": spec.get("etcd"), "repository": spec.get("repository")}
     said = _without_empties(made_of)
@@ -238,7 +243,7 @@ def _spec_hash(spec: Mapping[str, Any]) -> str:
 
 
 def _without_empties(value: Any) -> Any:
-    """What says nothing is left out, as in the manifests; an empty `emptyDir` says a lot."""
+    """The value without empty fields, which change nothing in a pod. An empty `emptyDir` does."""
     if not isinstance(value, Mapping):
         return value
     pruned = {key: _without_empties(inner) for key, inner in value.items()}
@@ -250,13 +255,14 @@ def _check_name(name: str, spec: Reader) -> None:
     problem = None
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         problem = (
-            f"{name[:70]!r} cannot name a cluster: its Services need at most {LONGEST_NAME} "
-            "lower-case letters, digits and dashes, the first a letter"
+            "must have at most "
+            f"{LONGEST_NAME} lower-case letters, digits and dashes, and begin with a letter, as "
+            f"names of Services do, found {name[:70]!r}"
         )
     elif name.endswith("-client"):
         problem = (
-            f"{name!r} is the name of the client Service of a cluster "
-            f"{name.removesuffix('-client')!r}; choose a name that does not end in -client"
+            "must not end in -client, as the client Service of a cluster named "
+            f"{name.removesuffix('-client')!r} does, found {name!r}"
         )
     if problem:
         spec.problems.append(Problem("metadata.name", problem))
@@ -294,7 +300,7 @@ def _check_supported(version: Version, spec: Reader) -> None:
 def _retained(reader: Reader) -> RetainedClaims:
     retained = RetainedClaims(adopt=reader.text("adopt"), discard=reader.text("discard"))
     if retained.adopt and retained.discard:
-        reader.problem("", "say either adopt or discard, not both")
+        reader.problem("", "set either adopt or discard, not both")
     for key, uid in (("adopt", retained.adopt), ("discard", retained.discard)):
         if uid and not _UID.fullmatch(uid):
             reader.problem(key, f"must be the UID of the deleted cluster, found {uid[:60]!r}")

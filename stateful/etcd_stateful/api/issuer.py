@@ -1,6 +1,6 @@
-"""`spec.TLS.issuerRef`: which issuer of cert-manager makes a cluster's certificates.
+"""`spec.TLS.issuerRef`: the cert-manager issuer that makes a cluster's certificates.
 
-The fields are cert-manager's own. An issuer is of the cluster's namespace or of none.
+The fields are cert-manager's own. The issuer is in the cluster's namespace or cluster-scoped.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from etcd_stateful.api.reading import Reader, is_object_name
 
 CERT_MANAGER: Final = "cert-manager.io"
 KINDS: Final = ("Issuer", "ClusterIssuer")
-"""cert-manager's own; those of other groups are called as they like."""
+"""The kinds in cert-manager's own group. External issuers in other groups have other kinds."""
 
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An Issuer or ClusterIssuer, or what another group has in their place."""
+    """An Issuer, a ClusterIssuer, or an external issuer of another API group."""
 
     name: str
     kind: str = "Issuer"
@@ -31,7 +31,7 @@ class Issuer:
 
 
 def read_issuer(tls: Reader) -> Issuer | None:
-    """`issuerRef`; None where the spec has none."""
+    """Reads `issuerRef`; None where the spec has none."""
     if not tls.has("issuerRef"):
         return None
     ref = tls.object("issuerRef")

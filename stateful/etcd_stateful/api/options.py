@@ -1,10 +1,10 @@
-"""Options of etcd: the typed ones everyone sets, and a checked map for the rest.
+"""Options of etcd: typed fields for the common ones, and a checked map for the rest.
 
-etcd ignores unknown keys of its configuration file without a word, keys that a newer minor has
-dropped included (`server/embed/config.go`). So what is not in the table below is refused here, by
-name. The operator's own keys (names, URLs, directories, bootstrap, TLS) are not in the table and
-cannot be set. coreos manifests set options through `pod.etcdEnv` (`ETCD_MAX_TXN_OPS`): those are
-read as options too, as etcd ignores its environment beside a configuration file.
+etcd silently ignores unknown keys of its configuration file, including keys that a newer minor has
+dropped (`server/embed/config.go`). So a key that is not in the table below is refused by name. The
+keys that the operator sets itself (names, URLs, directories, bootstrap, TLS) are not in the table.
+Manifests of the coreos operator set options through `pod.etcdEnv` (`ETCD_MAX_TXN_OPS`). These are
+read as options too, because etcd ignores its environment if it has a configuration file.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ DEFAULT_ELECTION: Final = 1000
 LONGEST_ELECTION: Final = 50_000
 MOST_SNAPSHOT_COUNT: Final = 10_000_000
 LARGEST_NUMBER: Final = 2**32 - 1
-"""etcd reads `max-concurrent-streams` into 32 bits, and nobody needs more of the others."""
+"""etcd reads `max-concurrent-streams` into 32 bits. The other numbers never need more."""
 
 LONGEST_DURATION: Final = 2**63 - 1
-"""Nanoseconds that fit Go's time.Duration: 292 years."""
+"""Nanoseconds that fit into Go's time.Duration: 292 years."""
 
 LOG_LEVELS: Final = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
 
@@ -49,7 +49,7 @@ _NANOSECONDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EtcdOptions:
-    """What the spec says of etcd's own settings, in etcd's units."""
+    """The options of etcd in a spec, in etcd's units."""
 
     quota_bytes: int = DEFAULT_QUOTA
     compaction_mode: str = "periodic"
@@ -62,7 +62,7 @@ class EtcdOptions:
 
 
 class _BadValue(ValueError):
-    """The value does not fit the option; the message says what does."""
+    """The value is not valid for the option; the message says what is."""
 
 
 def _number(text: str) -> int:
@@ -78,7 +78,7 @@ def _flag(text: str) -> OptionValue:
 
 
 def _duration(text: str) -> OptionValue:
-    """Nanoseconds, the form of Go's time.Duration in JSON."""
+    """Nanoseconds, as Go's time.Duration is written in JSON."""
     parts = _DURATION.findall(text[:100])
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise _BadValue('must be a duration such as "500ms" or "1h30m"')
@@ -141,7 +141,7 @@ _EXPERIMENTAL_IN_3_5: Final = {
     "warning-apply-duration": "experimental-warning-apply-duration",
     "watch-progress-notify-interval": "experimental-watch-progress-notify-interval",
 }
-"""Options that 3.5 knows under another name; 3.6 and 3.7 know the name without the prefix."""
+"""Names in 3.5 of options that have no `experimental-` prefix in 3.6 and 3.7."""
 
 _UNKNOWN_TO_3_5: Final = frozenset({"warning-unary-request-duration"})
 
@@ -161,9 +161,10 @@ ENVIRONMENT_PREFIX: Final = "ETCD_"
 def read_options(
     etcd: Reader, environment: Mapping[str, str], version: Version | None
 ) -> EtcdOptions:
-    """Options of `spec.etcd`, with those of `spec.pod.etcdEnv` beneath them.
+    """Reads the options of `spec.etcd`; those in `spec.pod.etcdEnv` apply where it sets none.
 
-    Problems are left in the reader. Without a version, names are not checked against one.
+    Problems are added to the reader. If the version is not known (None), names are not checked
+    against it.
     """
     from_environment = {
         name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-"): value
@@ -178,7 +179,7 @@ def read_options(
     if election < 5 * heartbeat:
         etcd.problem(
             "electionTimeoutMilliseconds",
-            f"is {election}; etcd wants at least five times the heartbeat interval ({heartbeat})",
+            f"must be at least five times the heartbeat interval ({heartbeat}), found {election}",
         )
     return EtcdOptions(
         quota_bytes=_quota(etcd, typed.get("quota-backend-bytes")),
@@ -200,7 +201,7 @@ def _milliseconds(etcd: Reader, key: str, typed: Mapping[str, str], default: int
 
 
 def _count(etcd: Reader, key: str, fallback: str | None, most: int) -> int | None:
-    """The number at `key`, else the one in the environment; None where neither says one."""
+    """The number at `key`, else the one in the environment; None if neither is set."""
     if etcd.has(key) or not fallback:
         return etcd.number(key, 0, 1, most) or None
     try:
@@ -234,7 +235,7 @@ def _retention(etcd: Reader, mode: str, fallback: str | None) -> str:
     text = etcd.text("autoCompactionRetention", fallback or "")
     if not text:
         return "1h" if mode == "periodic" else "1000"
-    # etcd takes a bare number for hours in mode periodic.
+    # In mode periodic etcd reads a bare number as hours.
     counts = re.fullmatch(r"[0-9]{1,12}" if mode == "revision" else r"[0-9]{1,6}", text)
     if counts or (mode == "periodic" and _is_duration(text)):
         return text
@@ -263,12 +264,12 @@ def _others(
         if name not in options:
             where = f"options[{name[:60]}] (from pod.etcdEnv)"
         if name in _TYPED:
-            etcd.problem(where, f"is set by the field {_TYPED[name]}; use that one")
+            etcd.problem(where, f"has a field of its own: set spec.etcd.{_TYPED[name]} instead")
         elif name not in _READERS or _is_unknown_to(version, name):
             etcd.problem(
                 where,
-                "is not an option that can be set here: the operator owns it or etcd does not "
-                f"know it. Known are: {', '.join(_known_to(version))}",
+                "is not an option that can be set here: the operator sets it itself, or etcd does "
+                f"not know it. Known are: {', '.join(_known_to(version))}",
             )
         else:
             try:
@@ -287,7 +288,7 @@ def _is_unknown_to(version: Version | None, name: str) -> bool:
 
 
 def configuration(options: EtcdOptions, version: Version) -> dict[str, OptionValue]:
-    """The part of etcd's configuration file that the spec decides, in the words of `version`."""
+    """The part of etcd's configuration file that the spec decides, with the names of `version`."""
     chosen: dict[str, OptionValue] = {
         "quota-backend-bytes": options.quota_bytes,
         "auto-compaction-mode": options.compaction_mode,
@@ -305,10 +306,11 @@ def configuration(options: EtcdOptions, version: Version) -> dict[str, OptionVal
 
 
 def _corruption_checks(version: Version) -> dict[str, OptionValue]:
-    """Off by default in etcd; cheap, and the only way to learn of silent corruption.
+    """Turns on CompactHashCheck, which is off by default, cheap, and the only way to find silent
+    corruption.
 
-    Not InitialCorruptCheck: it asks peers before it serves any, 7 seconds each, so members that
-    start together wait for one another; seen after all pods of three had died: 14 s for nothing.
+    InitialCorruptCheck stays off: a member asks its peers, for 7 seconds each, before it serves. So
+    members that start together wait for each other: 14 s after all three pods had died.
     """
     if version.minor == 5:
         return {"experimental-compact-hash-check-enabled": True}

@@ -1,6 +1,6 @@
-"""`spec.pod` of an EtcdCluster: what its pods are given beside etcd's options.
+"""`spec.pod` of an EtcdCluster: the settings of its pods, without etcd's options.
 
-Fields of Kubernetes' own types are handed on verbatim; the API server checks them when the
+Fields of Kubernetes' own types are passed on verbatim. The API server checks them when the
 StatefulSet is applied.
 """
 
@@ -21,7 +21,7 @@ _DOMAIN: Final = re.compile(r"(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+\.?")
 
 @dataclass(frozen=True, slots=True)
 class PodPolicy:
-    """coreos's `spec.pod`, and what we add to it."""
+    """The coreos operator's `spec.pod`, with additions."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -41,7 +41,7 @@ class PodPolicy:
 
 
 def options_in_environment(environment: tuple[Reader, ...]) -> dict[str, str]:
-    """The variables that coreos manifests set options of etcd with."""
+    """Variables of `etcdEnv` that set options of etcd (`ETCD_...`), as in coreos manifests."""
     options: dict[str, str] = {}
     for item in environment:
         name, value = item.text("name"), item.text("value")
@@ -50,19 +50,24 @@ def options_in_environment(environment: tuple[Reader, ...]) -> dict[str, str]:
         if not name.startswith(ENVIRONMENT_PREFIX):
             continue
         if item.has("valueFrom"):
-            item.problem("valueFrom", f"cannot give {name[:60]}, an option of etcd: say its value")
+            words = f"cannot be used for {name[:60]}, an option of etcd: set value instead"
+            item.problem("valueFrom", words)
         elif value:
             options[name] = value
     return options
 
 
 def read_pod(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodPolicy:
-    """`spec.pod`, with `etcdEnv` as it was read before."""
+    """Reads `spec.pod`.
+
+    Args:
+        environment: `etcdEnv`, which the caller has read.
+    """
     domain = pod.text("ClusterDomain")
     if domain and not _DOMAIN.fullmatch(domain):
         pod.problem("ClusterDomain", f"must be like .cluster.local, found {domain[:60]!r}")
     if pod.has("persistentVolumeClaimSpec") and pod.has("emptyDir"):
-        pod.problem("emptyDir", "excludes persistentVolumeClaimSpec; choose one of them")
+        pod.problem("emptyDir", "cannot be combined with persistentVolumeClaimSpec; remove one")
     _check_claim(pod.object("persistentVolumeClaimSpec"))
     labels, annotations = pod.texts("labels"), pod.texts("annotations")
     check_labels(pod, labels)
@@ -87,20 +92,22 @@ def read_pod(pod: Reader, environment: tuple[Mapping[str, Any], ...]) -> PodPoli
 
 
 def _check_claim(claim: Reader) -> None:
-    """What fills or names a volume: members start on empty ones of their own, of this namespace."""
+    """Refuses fields that fill a volume or name one: a member starts on an empty volume of its own,
+    in this namespace."""
     for key in ("dataSource", "dataSourceRef", "volumeName"):
         if claim.has(key):
-            claim.problem(key, "gives members another's volume or data; leave it out")
+            claim.problem(key, "cannot be set: members need empty volumes of their own; remove it")
 
 
 def _check_annotations(pod: Reader, annotations: Mapping[str, str]) -> None:
     for key in annotations:
         if key == "etcd.version" or key.startswith(naming.GROUP):
-            pod.problem(f"annotations[{key[:60]}]", "is the operator's own; choose another")
+            words = "is an annotation that the operator sets; choose another"
+            pod.problem(f"annotations[{key[:60]}]", words)
 
 
 def ignored_in_pod(pod: Reader) -> tuple[Problem, ...]:
-    """coreos's fields that are accepted and do nothing here, each with the reason."""
+    """Fields of the coreos operator that are accepted without effect, each with the reason."""
     notes: list[Problem] = []
     if pod.has("busyboxImage"):
         notes.append(

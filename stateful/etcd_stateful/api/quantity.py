@@ -1,4 +1,4 @@
-"""Kubernetes quantities, as far as comparing and converting sizes needs them."""
+"""Kubernetes quantities: parsed, to compare and convert sizes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ _FACTORS: Final[dict[str | None, Decimal]] = {
 
 
 def parse_quantity(text: str) -> Decimal | None:
-    """The value of a quantity such as `500m`, `2Gi` or `8589934592`; None if it is none."""
+    """The value of a quantity such as `500m`, `2Gi` or `8589934592`; None for other text."""
     match = _FORM.fullmatch(text)
     return Decimal(match[1] + (match[3] or "")) * _FACTORS[match[2]] if match else None
 
 
 def is_less(left: str, right: str) -> bool:
-    """False also where either is no quantity."""
+    """Whether `left` is less than `right`; False if either is not a quantity."""
     one, other = parse_quantity(left), parse_quantity(right)
     return one is not None and other is not None and one < other
 
 
 def same_quantity(left: object, right: object) -> bool:
-    """True for two spellings of one value: the API server stores `1000m` as `1`."""
+    """Whether both are the same value, however it is written: the API server stores `1000m` as
+    `1`."""
     if not isinstance(left, str | int) or not isinstance(right, str | int):
         return False
     one, other = parse_quantity(str(left)), parse_quantity(str(right))

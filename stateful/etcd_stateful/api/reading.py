@@ -1,7 +1,7 @@
 """Reads a custom resource's raw JSON and collects what is wrong with it, field by field.
 
-The schema of the CRD has seen most of it already. This is for what a schema cannot say, and for
-objects that were stored before the schema was.
+The schema of the CRD refuses most mistakes already. This covers what a schema cannot express, and
+objects that were stored under an older schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST_NAME: Final = 253
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where, and in words what was found and what to do."""
+    """One mistake in a custom resource: the path of the field, what was found and what to do."""
 
     path: str
     message: str
@@ -29,7 +29,7 @@ class Problem:
 
 
 class RefusedObject(ValueError):
-    """A custom resource of which nothing can be made; `problems` names every field."""
+    """A custom resource whose spec is not accepted; `problems` names every field."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
@@ -38,7 +38,8 @@ class RefusedObject(ValueError):
 
 @dataclass(slots=True)
 class Reader:
-    """A view of one JSON object at `path`. Wrong types read as absent and become problems."""
+    """A view of the JSON object at `path`. A value of the wrong type is reported as a problem and
+    reads as absent."""
 
     raw: Mapping[str, Any]
     path: str
@@ -60,15 +61,19 @@ class Reader:
         return value
 
     def name(self, key: str, kind: str) -> str:
-        """That of an object in the same namespace; `kind`: what it is, such as `a Secret`."""
+        """The name of an object in the same namespace.
+
+        Args:
+            kind: of the object, with its article, such as `a Secret`.
+        """
         name = self.text(key)
         if name and not is_object_name(name):
-            self.problem(key, f"must be the name of {kind} of this namespace, found {name[:60]!r}")
+            self.problem(key, f"must be the name of {kind} in this namespace, found {name[:60]!r}")
             return ""
         return name
 
     def choice(self, key: str, of: Sequence[str], default: str = "") -> str:
-        """One of these texts; the default where it is absent or something else."""
+        """One of the allowed texts; the default if it is absent, or is another text."""
         value = self.text(key) or default
         if value and value not in of:
             self.problem(key, f"must be one of {', '.join(of)}, found {value[:60]!r}")
@@ -92,7 +97,7 @@ class Reader:
         return value
 
     def object(self, key: str) -> Reader:
-        """The object at `key`; an empty one where it is absent."""
+        """The object at `key`; an empty one if it is absent."""
         value = self.raw.get(key)
         if value is not None and not isinstance(value, Mapping):
             self.problem(key, f"must be an object, found {_shown(value)}")
@@ -103,7 +108,7 @@ class Reader:
         return self.raw.get(key) is not None
 
     def verbatim(self, key: str) -> dict[str, Any] | None:
-        """An object of a Kubernetes type, handed on unread: the API server checks it."""
+        """An object of a Kubernetes type, passed on unread: the API server checks it."""
         return dict(self.object(key).raw) if self.has(key) else None
 
     def texts(self, key: str) -> dict[str, str]:
@@ -112,7 +117,11 @@ class Reader:
         return {name: inner.text(name) for name in inner.raw}
 
     def listed(self, key: str, of: str) -> tuple[str, ...]:
-        """The texts of a list; `of`: what they are, in words."""
+        """The texts of a list.
+
+        Args:
+            of: what the texts are, for messages.
+        """
         value = self.raw.get(key)
         if value is None:
             return ()
@@ -137,15 +146,15 @@ class Reader:
 
 
 def check_labels(reader: Reader, labels: Iterable[str]) -> None:
-    """Those that a user gives to pods must not be the operator's own, nor coreos's."""
+    """A user's labels of pods must not be labels that this operator or the coreos operator sets."""
     for key in labels:
         if key == "app" or key.startswith(("etcd_", "app.kubernetes.io/", naming.GROUP)):
-            words = "is a label of the operator's own; choose another"
+            words = "is a label that the operator sets; choose another"
             reader.problem(f"labels[{key[:60]}]", words)
 
 
 def is_object_name(text: str) -> bool:
-    """Whether most kinds of objects may have that name: a DNS subdomain (RFC 1123)."""
+    """Whether the text is a DNS subdomain (RFC 1123), the form of most kinds' names."""
     return len(text) <= _LONGEST_NAME and _OBJECT_NAME.fullmatch(text) is not None
 
 

@@ -1,7 +1,7 @@
-"""`spec.recovery`: a human's word that a cluster without a quorum goes on with one member's data.
+"""`spec.recovery`: a human's request to continue a cluster without quorum from one member's data.
 
-It names the cluster ID and the epoch that status shows, so that the same text does nothing to
-another cluster, and nothing once the recovery that it asked for has begun.
+It names the cluster ID and the epoch in status. So the same text does nothing to another cluster,
+and nothing once the recovery that it asked for has begun.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ LAST_EPOCH = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
+    """A recovery that the spec asks for."""
+
     survivor: str
-    """Name of the pod whose volume is gone on with."""
+    """Name of the pod whose volume the cluster continues from."""
     cluster_id: int
     epoch: int
     fenced: tuple[str, ...] = ()
-    """Pods that cannot confirm that they stopped, and that the human knows to be off for good."""
+    """Pods that cannot confirm that they have stopped, and of which the human knows that they are
+    off for good."""
 
 
 def read_recovery(reader: Reader, cluster: str) -> Recovery | None:
-    """The recovery asked for; None where there is none, or where problems were found."""
+    """Reads `spec.recovery`; None if it is absent or has problems."""
     if not reader.raw:
         return None
     found = len(reader.problems)

@@ -15,12 +15,12 @@ from etcd_stateful.naming import RESTORE_KIND
 
 
 class RefusedRestore(RefusedObject):
-    """A custom resource from which nothing can be restored."""
+    """An EtcdRestore whose spec is not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class EtcdRestore:
-    """What the user asked for. The cluster has the name of the restore, as with coreos."""
+    """A parsed EtcdRestore. The cluster has the name of the restore, as in the coreos operator."""
 
     namespace: str
     name: str
@@ -28,20 +28,20 @@ class EtcdRestore:
     generation: int
     source: Source
     replaces: int | None = None
-    """ID of the etcd cluster that is there and whose place the restored one may take."""
+    """ID of the existing etcd cluster that the restore may replace."""
     pod: JobPod = field(default_factory=JobPod)
-    """Of the Job that looks into the store. The one that fills a volume is the cluster's."""
+    """Pod of the Job that reads the manifest. The Job that fills a volume is the cluster's."""
 
     @property
     def kind(self) -> str:
         return RESTORE_KIND
 
     def as_backup(self, store: Store, pod: JobPod) -> EtcdBackup:
-        """The restore in the form of an EtcdBackup, which the Job that looks into the store takes.
+        """The restore as an EtcdBackup, from which the Job that reads the manifest is made.
 
         Args:
-            store: where it looks.
-            pod: of the EtcdBackup that it names, for what it does not say itself.
+            store: the store to read from.
+            pod: of the EtcdBackup in `spec.backupRef`; its settings apply where this sets none.
         """
         return EtcdBackup(
             namespace=self.namespace,
@@ -56,13 +56,13 @@ class EtcdRestore:
 
 
 def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
-    """The restore that a custom resource asks for; raises RefusedRestore with every problem."""
+    """Parses an EtcdRestore; raises RefusedRestore with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     spec = Reader({"spec": body.get("spec")}, "").object("spec")
     cluster = spec.object("etcdCluster")
     if cluster.text("name") != metadata.get("name"):
         found = cluster.text("name")
-        cluster.problem("name", f"must be the name of this object itself, found {found[:60]!r}")
+        cluster.problem("name", f"must be the name of this EtcdRestore, found {found[:60]!r}")
     pod = spec.object("pod")
     source = read_source(spec, "backupStorageType", pod)
     replaces, job_pod = _read_replace(spec), read_job_pod(pod)
@@ -80,7 +80,8 @@ def parse_restore(body: Mapping[str, Any]) -> EtcdRestore:
 
 
 def _read_replace(spec: Reader) -> int | None:
-    """The ID is the confirmation: it is that of one cluster, and of none once it is replaced."""
+    """Reads `spec.replace`. The ID confirms which cluster is meant: no cluster has it any more once
+    that one is replaced."""
     if not spec.has("replace"):
         return None
     asked = spec.object("replace")
@@ -90,7 +91,7 @@ def _read_replace(spec: Reader) -> int | None:
     except ValueError:
         asked.problem(
             "clusterID",
-            "must be the hexadecimal ID in status.clusterID of the EtcdCluster that is to be "
-            f"replaced, found {text[:60]!r}",
+            "must be the hexadecimal ID in status.clusterID of the EtcdCluster to replace, "
+            f"found {text[:60]!r}",
         )
         return None

@@ -1,4 +1,4 @@
-"""`spec.TLS.rotation`: a human's word on when managed authorities are replaced, and how gently."""
+"""`spec.TLS.rotation`: requests to rotate managed authorities, and how long clients have for it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ MOST_GENERATIONS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """`peer` and `client` are the least generation that the link's authority is to have. A cluster
-    that is created with one begins to count there."""
+    """`peer` and `client` are the lowest generation that the authority of that link should have. A
+    new cluster begins to count there."""
 
     peer: int = 0
     client: int = 0
     overlap: float = DEFAULT_OVERLAP
-    """Seconds that clients get for each of two things: to trust the successor before anyone shows
-    a certificate of it, and to show one themselves before the authority of before is dropped."""
+    """Seconds that clients have for each of two steps: to trust the new authority before members
+    use its certificates, and to use one of its certificates before the old authority is dropped."""
 
 
 BY_AGE: Final = Rotation()
 
 
 def read_rotation(rotation: Reader) -> Rotation:
-    """`spec.TLS.rotation`; without it authorities are replaced by their age."""
+    """Reads `spec.TLS.rotation`; without it authorities are rotated by their age alone."""
     return Rotation(
         rotation.number("peer", 0, 0, MOST_GENERATIONS),
         rotation.number("client", 0, 0, MOST_GENERATIONS),
@@ -38,9 +38,9 @@ def read_rotation(rotation: Reader) -> Rotation:
 
 
 def without_effect(rotation: Rotation, wishes: Wishes) -> tuple[Problem, ...]:
-    """What asks for the rotation of an authority that the spec does not want."""
+    """Rotations that are requested for links without a managed authority."""
     asked = (("peer", rotation.peer, wishes.peer), ("client", rotation.client, wishes.client))
-    words = "is for managed certificates, and TLS asks for others, or none, on this link"
+    words = "has no effect: spec.TLS does not ask for managed certificates on this link"
     return tuple(
         Problem(f"spec.TLS.rotation.{key}", words)
         for key, generation, wish in asked

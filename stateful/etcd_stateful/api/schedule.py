@@ -13,12 +13,12 @@ from etcd_stateful.api.reading import Problem, Reader, RefusedObject
 from etcd_stateful.api.stores import SECTIONS
 
 LONGEST_NAME: Final = 52
-"""As of a CronJob: with what is appended, its EtcdBackups' names still fit into a label."""
+"""As for a CronJob, so that the names of its EtcdBackups fit into a label."""
 
 LONGEST_JITTER: Final = 86400
 MOST_DAYS: Final = 36500
 SHORTEST_DEADLINE: Final = 10
-"""Less could be over before the operator has looked."""
+"""A shorter deadline could pass before the operator looks."""
 
 DEFAULT_VERIFY: Final = "Restore"
 
@@ -29,17 +29,17 @@ _EXAMPLE: Final = "1970-01-01T00:00:00Z"
 
 
 class RefusedSchedule(RefusedObject):
-    """A custom resource by which nothing can be backed up."""
+    """An EtcdBackupSchedule whose spec is not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which backups are let go."""
+    """Which backups are deleted."""
 
     count: int = 0
-    """How many are kept; 0: all."""
+    """How many backups are kept; 0: all."""
     days: int = 0
-    """How old they may become; 0: as old as they like."""
+    """Backups older than this are deleted; 0: at any age they are kept."""
 
     @property
     def limited(self) -> bool:
@@ -48,7 +48,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class EtcdBackupSchedule:
-    """What the user asked for. Cron and zone are read by the shell."""
+    """A parsed EtcdBackupSchedule. The shell interprets `cron` and `time_zone`."""
 
     namespace: str
     name: str
@@ -56,26 +56,29 @@ class EtcdBackupSchedule:
     generation: int
     cron: str
     template: Mapping[str, Any]
-    """The spec of each EtcdBackup, but for what is appended to its path."""
+    """The spec of each EtcdBackup, before the time is appended to its path."""
     time_zone: str = "UTC"
     deadline: int | None = None
-    """How late a run may begin, in seconds; None: as late as it comes."""
+    """How many seconds late a run may begin; None: at any time."""
     jitter: int | None = None
-    """Up to how many seconds later a run begins; None: by how often there is one
-    (`schedules.spread`)."""
+    """A run begins up to this many seconds late; None: `schedules.spread` chooses it by how often
+    runs are due."""
     suspend: bool = False
     retention: Retention = field(default_factory=Retention)
 
     @property
     def times(self) -> str:
-        """What decides when it runs: another one is another schedule."""
+        """Everything that decides when the schedule runs. If it changes, counting begins anew."""
         return f"{self.cron} {self.time_zone}"
 
     def spec_of(self, written: str) -> dict[str, Any]:
-        """The spec of the EtcdBackup of a moment, which is given as RFC 3339.
+        """The spec of the EtcdBackup for one run.
 
-        Its path ends in that moment and in digits of this object's UID, so that no two clusters
-        whose schedules were copied write over each other's backups.
+        Its path ends in the time of the run and in digits of this schedule's UID, so that copies of
+        a schedule in several clusters never overwrite each other's backups.
+
+        Args:
+            written: the scheduled time, RFC 3339.
         """
         minute = written[:16].replace("T", "-")
         spec = {"verify": DEFAULT_VERIFY} | dict(self.template)
@@ -88,7 +91,7 @@ class EtcdBackupSchedule:
 
 
 def parse_schedule(body: Mapping[str, Any]) -> EtcdBackupSchedule:
-    """The schedule that a custom resource asks for; raises RefusedSchedule with every problem."""
+    """Parses an EtcdBackupSchedule; raises RefusedSchedule with every problem found."""
     metadata: Mapping[str, Any] = body.get("metadata") or {}
     name = str(metadata["name"])
     spec = Reader({"spec": body.get("spec")}, "").object("spec")
@@ -153,21 +156,22 @@ def _template(spec: Reader) -> dict[str, Any]:
         if policy.has(key):
             policy.problem(
                 key,
-                "is for an EtcdBackup of its own: here spec.schedule says when, "
-                "and spec.retention how many are kept",
+                "cannot be set in the template: spec.schedule says when backups are made, and "
+                "spec.retention how many are kept",
             )
     kind = spec.text("storageType")
     if not (name := SECTIONS.get(kind, "")):
-        spec.problem("storageType", f"is missing, or no kind of store: found {kind[:60]!r}")
+        kinds = ", ".join(SECTIONS)
+        spec.problem("storageType", f"must be one of {kinds}, found {kind[:60]!r}")
         return {}
     section = spec.object(name)
     if not section.text("path"):
-        section.problem("path", "is missing: say there where the backups lie")
+        section.problem("path", "is missing: set where backups are stored")
     return dict(spec.raw)
 
 
 def _problems_of_a_run(schedule: EtcdBackupSchedule, body: Mapping[str, Any]) -> list[Problem]:
-    """What an EtcdBackup of it would be refused for, by the fields of the template."""
+    """Problems for which its EtcdBackups would be refused, with the paths of the template."""
     metadata = dict(body.get("metadata") or {}) | {
         "name": naming.scheduled_backup(schedule.name, 0)
     }

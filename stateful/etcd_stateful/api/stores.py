@@ -1,8 +1,8 @@
-"""Where backups lie, and with whose rights they are reached: the same words in EtcdBackup,
-EtcdRestore and the `bootstrap.restore` of an EtcdCluster.
+"""Where backups are stored, and with which credentials: the same fields in EtcdBackup, EtcdRestore
+and the `bootstrap.restore` of an EtcdCluster.
 
-`<bucket>/<key>`, as in coreos's resources. A key may only be one that every store lists just as it
-was written: no empty part, no `.` and no `..`, so that none leads out of the place it names.
+A path is `<bucket>/<key>`, as in the coreos operator. A key has no empty part, no `.` and no `..`.
+So every store lists it exactly as it was written, and it cannot lead out of its folder.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from etcd_stateful.api.reading import Reader
 
 VOLUME: Final = "Volume"
 LONGEST_KEY: Final = 900
-"""Of S3's 1024 bytes: what is appended to it must fit too."""
+"""Bytes. S3 allows 1024, and the rest is for what is appended."""
 
 _LONGEST_NAME: Final = 255
-"""Of a file, in bytes, on all that Linux mounts."""
+"""Bytes of a file name on any Linux file system."""
 _APPENDED_TO_ONE: Final = len("_01234567_0123.unfinished#1")
 _APPENDED_TO_MANY: Final = len("_v1_2026-01-01-00:00:00.manifest.json")
 _APPENDED_TO_A_RUNS: Final = len(".manifest.json")
-"""What is not finished has a shorter name than the file of a schedule's run, whose moment it
-leaves out."""
+"""The key of a schedule's run already ends in its time. Its unfinished file leaves the time out, so
+the name of the manifest is the longest."""
 
 RUN: Final = r"\d{4}-\d\d-\d\d-\d\d:\d\d_([^_/]{1,8})"
-"""How the path of a schedule's run ends: its moment, and digits of the schedule's UID."""
+"""How the path of a schedule's run ends: its time, and digits of the schedule's UID."""
 _OF_RUN: Final = re.compile(rf"{RUN}\Z")
 _NUMBERED: Final = re.compile(r"#\d+\Z", re.ASCII)
 
@@ -44,30 +44,30 @@ _ENDPOINT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One place for one backup, or for those of an interval."""
+    """Where one backup is stored, or the backups of one interval."""
 
     kind: str
     """S3, ABS, GCS, OSS or Volume."""
     bucket: str
-    """Bucket or container; the claim's name of a Volume."""
+    """Bucket or container; for a Volume the name of the PersistentVolumeClaim."""
     key: str
     secret: str = ""
-    """Name of the Secret with the credentials; empty: the pod's own identity."""
+    """Name of the Secret with the credentials; empty: the identity of the pod."""
     endpoint: str = ""
     path_style: bool = False
     storage_account: str = ""
-    """Azure's name of the account, where no Secret says it."""
+    """Azure's storage account, if no Secret names it."""
     checksum: str = ""
-    """Of `CHECKSUMS`: what each upload is sent with, for the store to compare; empty: none."""
+    """One of `CHECKSUMS`, sent with each upload for the store to verify; empty: none."""
     service_account: str = ""
-    """Service account of the Jobs' pods: whose identity that is, where there is no Secret."""
+    """ServiceAccount of the Jobs' pods. It gives them an identity if there is no Secret."""
     sha256: str = ""
-    """Of the one backup that is meant; empty: whatever lies there."""
+    """SHA-256 of the one backup that is meant; empty: whatever backup is there."""
     ca_secret: str = ""
-    """Name of the Secret with the authorities of the store's certificate; empty: public ones."""
+    """Name of the Secret with the store's certificate authorities; empty: public authorities."""
     revision: int = field(default=0, repr=False, compare=False)
-    """Of that one backup, as its EtcdBackup says; 0 where that is not known. No part of the place,
-    and not on record with it."""
+    """Revision of the one backup that is meant, from its EtcdBackup; 0 if it is not known. It is
+    not part of the location and is not recorded with it."""
 
     @property
     def section(self) -> str:
@@ -90,7 +90,7 @@ class Store:
         return f"{self.section}://{self.bucket}/{key}"
 
     def key_at(self, location: str) -> str:
-        """Empty for what is not in this store, or leads out of it."""
+        """The key at a location; empty if the location is not in this store or leads out of it."""
         root = self.location("")
         key = location.removeprefix(root) if location.startswith(root) else ""
         return "" if key_problem(key) else key
@@ -99,12 +99,12 @@ class Store:
 def read_store(
     spec: Reader, kind_field: str, pod: Reader, *, stamped: bool = False
 ) -> Store | None:
-    """The store that a spec names; None where problems were found.
+    """Reads the store in a spec; None if problems were found.
 
     Args:
         kind_field: `storageType`, or `backupStorageType` in an EtcdRestore.
-        pod: what the spec says of the pods that talk to the store.
-        stamped: whether something is appended to the key, which may then end in a slash.
+        pod: the spec's settings for the pods that talk to the store.
+        stamped: whether revision and time are appended to the key, which may then end in a slash.
     """
     found = len(spec.problems)
     kind = spec.text(kind_field)
@@ -113,7 +113,8 @@ def read_store(
         return None
     inner = spec.object(SECTIONS[kind])
     if not inner.raw:
-        spec.problem(SECTIONS[kind], f"is missing: say there where the backup lies, for {kind}")
+        words = f"is missing: with {kind_field} {kind} it says where the backup is stored"
+        spec.problem(SECTIONS[kind], words)
         return None
     bucket, key = _place(inner, kind, stamped=stamped)
     checksum = inner.choice("checksum", CHECKSUMS) if kind == "S3" else ""
@@ -131,15 +132,16 @@ def read_store(
         ca_secret=_ca(inner, endpoint) if kind == "S3" else "",
     )
     if kind == "OSS" and not store.secret:
-        inner.problem("ossSecret", "is missing: name the Secret with accessKeyID, accessKeySecret")
+        words = "is missing: name the Secret with accessKeyID and accessKeySecret"
+        inner.problem("ossSecret", words)
     return store if len(spec.problems) == found else None
 
 
 def _azure_account(inner: Reader) -> str:
-    """It becomes a part of the host that is asked, hence nothing but a name."""
+    """The storage account. It becomes a part of the host name, so only its own characters pass."""
     found = inner.text("storageAccount")
     if bool(found) == bool(inner.raw.get("absSecret")):
-        inner.problem("absSecret", "or storageAccount must say whose container it is, one of them")
+        inner.problem("absSecret", "or storageAccount must be set, but not both")
     elif found and not _AZURE_ACCOUNT.fullmatch(found):
         wanted = "must be 3 to 24 lower-case letters and digits"
         inner.problem("storageAccount", f"{wanted}, found {found[:60]!r}")
@@ -182,20 +184,20 @@ def _place(inner: Reader, kind: str, *, stamped: bool) -> tuple[str, str]:
 
 
 def key_problem(key: str) -> str:
-    """What is wrong with a key; empty for a good one."""
+    """What is wrong with a key; empty if it is good."""
     if not key:
         return "names no key: write it after the bucket and a slash"
     if len(key.encode()) > LONGEST_KEY:
         return f"has a key of more than {LONGEST_KEY} bytes"
     if not key.isprintable():
-        return "holds a control character"
+        return "has a control character"
     if any(part in ("", ".", "..") for part in key.split("/")):
-        return "holds an empty part, '.' or '..', and would lead elsewhere; leave it out"
+        return "must not have an empty part, '.' or '..'; remove it"
     return ""
 
 
 def unwritable(key: str, *, stamped: bool) -> str:
-    """Why no volume can hold a backup of that name; empty where one can.
+    """Why a volume cannot store a backup under this key; empty if it can.
 
     Args:
         stamped: whether revision and time are appended to it.
@@ -205,27 +207,31 @@ def unwritable(key: str, *, stamped: bool) -> str:
     lengths[-1] += _APPENDED_TO_MANY if stamped else of_one
     if max(lengths) > _LONGEST_NAME:
         return (
-            f"has a part of {max(lengths)} bytes with what is appended to it, and the name of a "
-            f"file may have {_LONGEST_NAME}"
+            f"has a part of {max(lengths)} bytes with what is appended to it; the name of a file "
+            f"may have at most {_LONGEST_NAME}"
         )
     if not stamped and _NUMBERED.search(key):
-        return "ends in '#' and digits, as only files do that are being written"
+        return "must not end in '#' and digits, which marks files that are being written"
     return ""
 
 
 def not_meant(store: Store, sha256: str) -> str:
-    """Why it is not the backup that was named: another one has taken its place since."""
+    """Why a file is not the backup that is meant; empty if it is.
+
+    Args:
+        sha256: of the file in the store.
+    """
     if store.sha256 in ("", sha256):
         return ""
     return (
-        f"what lies at {store.location(store.key)} has SHA-256 {sha256}, and the EtcdBackup that "
-        f"is named has stored {store.sha256} there, so another one has taken its place. To restore "
-        "what is there now, name the store and the path instead"
+        f"the backup at {store.location(store.key)} has SHA-256 {sha256}, but the EtcdBackup has "
+        f"stored {store.sha256} there, so another backup has taken its place. To restore what is "
+        "there now, name the store and the path instead of the EtcdBackup"
     )
 
 
 def to_spec(store: Store) -> dict[str, object]:
-    """As a spec says it, with `storageType`; read back by `read_store`."""
+    """The store as fields of a spec, with `storageType`; `read_store` reads it back."""
     said: dict[str, object] = {"storageType": store.kind, store.section: _section(store)}
     if store.service_account:
         said["pod"] = {"serviceAccountName": store.service_account}

@@ -1,7 +1,7 @@
-"""`spec.TLS`: how members talk to each other, and how clients talk to them.
+"""`spec.TLS`: TLS of the two links of a cluster, between peers and with clients.
 
-Two links, each in one of four modes. What the spec says is a wish: once a cluster has begun, its
-links are those on record, whatever the spec or another version of the operator would choose.
+Each link is in one of four modes. Once a cluster has begun, its links are those on record, whatever
+the spec or another version of the operator would choose. The spec is only what the user wants.
 """
 
 from __future__ import annotations
@@ -24,60 +24,60 @@ _MODES: Final[Mapping[str, Mode]] = {mode: mode for mode in get_args(Mode)}
 
 _CHOICES: Final = ("Managed", "Plaintext")
 _BETWEEN: Final = "AndPlaintext"
-"""Ends a mode on record that TLS is only half of. A version of the operator that knows nothing of
-such links cannot read it, and holds the cluster rather than taking it for one or the other."""
+"""Suffix of the recorded mode of a link that is half-way to TLS. An older operator cannot read such
+a mode, and so it holds the cluster instead of treating it as plaintext or as TLS."""
 
 
 class Level(IntEnum):
-    """How far a link has come from plaintext to TLS. A change goes through all three."""
+    """How far a link has come from plaintext to TLS. A change goes through all three levels."""
 
     PLAINTEXT = 0
     BETWEEN = 1
-    """Members have their certificates, and listen for each other in plaintext; clients are served
-    with TLS and without it."""
+    """Members have certificates, but listen for peers in plaintext. They serve clients both with
+    TLS and without it."""
 
     TLS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """How far each of the two links is from plaintext to TLS."""
+    """The level of each of the two links."""
 
     peer: Level
     client: Level
 
     @property
     def peer_scheme(self) -> str:
-        """Of the URLs that members listen for each other on."""
+        """Scheme of the URLs on which members listen for peers."""
         return "https" if self.peer is Level.TLS else "http"
 
     @property
     def client_schemes(self) -> frozenset[str]:
-        """That clients are served with."""
+        """Schemes with which members serve clients."""
         plain = {"http"} if self.client is not Level.TLS else set()
         return frozenset(plain | ({"https"} if self.client is not Level.PLAINTEXT else set()))
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link. The Secrets are named for `Static` alone; others have names of ours."""
+    """One link. Secrets are named in mode `Static` only; in other modes the operator names them."""
 
     mode: Mode = "Plaintext"
     secret: str = ""
-    """With the members' certificate."""
+    """The Secret with the members' certificate."""
 
     operator: str = ""
-    """With the certificate that the operator shows as a client."""
+    """The Secret with the operator's client certificate."""
 
     issuer: Issuer | None = None
-    """Of cert-manager, who makes the certificates of an `Issued` link, and of no other."""
+    """The cert-manager issuer, in mode `Issued` only."""
 
     between: bool = False
-    """It is half-way from plaintext to TLS, or back (`Level.BETWEEN`)."""
+    """Whether the link is half-way between plaintext and TLS (`Level.BETWEEN`)."""
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it has certificates."""
+        """Whether the link has certificates."""
         return self.mode != "Plaintext"
 
     @property
@@ -87,8 +87,8 @@ class Link:
         return Level.BETWEEN if self.between else Level.TLS
 
     def towards(self, wished: Link) -> Link | None:
-        """The link that comes next on the way; None at its end, and where there is no way: from
-        certificates to others, and to those of an issuer or from them."""
+        """The next link on the way to the wished one. None at the end of the way, and where there
+        is none: between two sets of certificates, and to or from an issuer's certificates."""
         if "Issued" in (self.mode, wished.mode):
             return None
         if self.is_encrypted and wished.is_encrypted:
@@ -105,7 +105,7 @@ MANAGED: Final = Link("Managed")
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """How members talk to each other, and how clients talk to them."""
+    """The two links of a cluster: between peers, and with clients."""
 
     peer: Link = PLAINTEXT
     client: Link = PLAINTEXT
@@ -131,9 +131,9 @@ NO_TLS: Final = Links()
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Which managed authorities members are started to trust: a digest of them all for each link.
+    """The managed authorities that members are started to trust: a digest of them for each link.
 
-    Empty for a link none of whose authorities was ever rotated: its pods mount what there is.
+    Empty for a link whose authority was never rotated: its pods mount the bundle as it is.
     """
 
     peer: str = ""
@@ -158,19 +158,19 @@ class Trust:
 AS_MADE: Final = Trust()
 
 DEFAULT: Final = Links(MANAGED, MANAGED)
-"""What a new cluster gets for a link that its spec does not speak of. The one place to change it:
-a cluster that has begun keeps the links that are on record."""
+"""Links of a new cluster, where its spec does not set them. A later change of this default affects
+new clusters only: a cluster that has begun keeps its recorded links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the spec says; None for a link that it does not speak of."""
+    """The links that the spec asks for; None for a link that it does not set."""
 
     peer: Link | None = None
     client: Link | None = None
 
     def over(self, links: Links) -> Links:
-        """The links with what is wished for in place of what is there."""
+        """The given links, replaced by those that the spec sets."""
         return Links(self.peer or links.peer, self.client or links.client)
 
 
@@ -178,7 +178,7 @@ UNSAID: Final = Wishes()
 
 
 def read_tls(tls: Reader) -> Wishes:
-    """`spec.TLS`, as far as it says anything."""
+    """Reads `spec.TLS`."""
     static = tls.object("static")
     member = static.object("member")
     peer_secret = member.name("peerSecret", "a Secret")
@@ -187,20 +187,21 @@ def read_tls(tls: Reader) -> Wishes:
     if bool(server_secret) != bool(operator_secret):
         static.problem(
             "",
-            "member.serverSecret and operatorSecret come together: with one of them alone the "
-            "operator could not talk to the members; set both or neither",
+            "must set both member.serverSecret and operatorSecret, or neither: with one alone the "
+            "operator cannot connect to the members",
         )
     if tls.has("static") and not (peer_secret or server_secret or operator_secret):
         static.problem(
             "",
             "names no Secret; set member.peerSecret, or member.serverSecret and "
-            "operatorSecret, or leave it out",
+            "operatorSecret, or remove it",
         )
     peer, client = _choice(tls, "peer"), _choice(tls, "client")
     both = tls.flag("allowPlaintextClients")
     for key, chosen, secret in (("peer", peer, peer_secret), ("client", client, server_secret)):
         if chosen and secret:
-            tls.problem(key, f"TLS.static names Secret {secret} for this link; say one of the two")
+            words = f"is also set by TLS.static, with Secret {secret}; remove one of the two"
+            tls.problem(key, words)
     if peer_secret:
         peer = Link("Static", peer_secret)
     if server_secret:
@@ -208,22 +209,22 @@ def read_tls(tls: Reader) -> Wishes:
     if both and (client is None or not client.is_encrypted):
         tls.problem(
             "allowPlaintextClients",
-            "serves clients without TLS beside those with it: set TLS.client to Managed, or "
-            "TLS.static.member.serverSecret, or leave it out",
+            "has no effect unless clients are served with TLS: set TLS.client to Managed, or set "
+            "TLS.static.member.serverSecret, or remove it",
         )
     return _with_issuer(tls, Wishes(peer, replace(client, between=both) if client else None))
 
 
 def _with_issuer(tls: Reader, said: Wishes) -> Wishes:
-    """An issuer is for each link that nothing else is said of."""
+    """The wishes, with the issuer for each link that the spec sets in no other way."""
     issuer = read_issuer(tls)
     if issuer is None:
         return said
     if said.peer and said.client:
         tls.problem(
             "issuerRef",
-            "is for the links that TLS says nothing else of, and it does of both; leave out "
-            "issuerRef, or what is said of the link that the issuer is meant for",
+            "has no effect, as spec.TLS sets both links in other ways; remove issuerRef, or the "
+            "setting of the link that the issuer is meant for",
         )
     link = Link("Issued", issuer=issuer)
     return Wishes(said.peer or link, said.client or link)
@@ -237,7 +238,7 @@ def _choice(tls: Reader, key: str) -> Link | None:
 
 
 def dump_links(links: Links) -> str:
-    """JSON, read back by `load_links`."""
+    """The links as JSON, which `load_links` reads."""
     return json.dumps(links_as_json(links), sort_keys=True)
 
 
@@ -254,8 +255,8 @@ def _link_as_json(link: Link) -> dict[str, str]:
 
 
 def load_links(raw: Mapping[str, Any]) -> Links:
-    """Raises ValueError, KeyError or TypeError: a link that cannot be read must not pass for
-    plaintext."""
+    """The links in parsed JSON. Raises ValueError, KeyError or TypeError: a link that cannot be
+    read must not pass for plaintext."""
     return Links(_load_link(raw["peer"]), _load_link(raw["client"]))
 
 
@@ -264,7 +265,7 @@ def _load_link(raw: Mapping[str, Any]) -> Link:
     between = said.endswith(_BETWEEN)
     mode = _MODES.get(said.removesuffix(_BETWEEN))
     if mode is None or (between and mode not in ("Managed", "Static")):
-        raise ValueError(f"{said!r:.60} is no mode of a link")
+        raise ValueError(f"{said!r:.60} is not a mode of a link")
     if mode == "Issued":
         names = (str(raw[key]) for key in ("issuer", "issuerKind", "issuerGroup"))
         return Link(mode, issuer=Issuer(*names))

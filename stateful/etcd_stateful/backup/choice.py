@@ -1,4 +1,4 @@
-"""Which member a snapshot is taken from."""
+"""Chooses the member to take a snapshot from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from etcd_stateful.identity import to_hex
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one endpoint said of the member behind it."""
+    """The status of the member behind one endpoint."""
 
     endpoint: str
     cluster_id: int
@@ -24,26 +24,26 @@ class Answer:
 
 
 class NoChoice(Exception):
-    """No member that answered can be taken. The message says why, without the field of the spec."""
+    """None of the members that answered can be used. The message says why, but names no field."""
 
 
 def candidates(answers: Iterable[Answer], cluster_id: int = 0) -> list[Answer]:
-    """Whom to try, best first: the follower that is furthest on, the leader last.
+    """The members to try in turn: followers by their revision, and the leader last.
 
-    The leader has the most to do already. Whoever it is, it is asked to catch up before its
-    snapshot is taken, so the order is no matter of what the backup holds.
+    The leader has the most to do already. The order does not affect what the backup contains,
+    because any member catches up with the leader before its snapshot is taken.
 
     Args:
-        cluster_id: the etcd cluster that is meant; 0 where any will do.
+        cluster_id: the etcd cluster to back up; 0 accepts any.
     """
     found = list(answers)
     clusters = {one.cluster_id for one in found}
     if cluster_id and cluster_id not in clusters:
         raise NoChoice(
-            f"they answer for {_ids(clusters)}, and {to_hex(cluster_id)} is to be backed up"
+            f"they answer for {_ids(clusters)}, but {to_hex(cluster_id)} is to be backed up"
         )
     if not cluster_id and len(clusters) > 1:
-        raise NoChoice(f"they are of different clusters: {_ids(clusters)}")
+        raise NoChoice(f"they belong to different clusters: {_ids(clusters)}")
     own = [one for one in found if not cluster_id or one.cluster_id == cluster_id]
     voters = [one for one in own if not one.learner]
     if not voters:

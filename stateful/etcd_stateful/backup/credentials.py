@@ -1,6 +1,6 @@
-"""Credentials in the formats of coreos's Secrets, turned into what the store's client is given.
+"""Turns Secrets in the coreos operator's formats into the configuration of the store's client.
 
-A pure function of the Secret's files: names of keys and formats are told to people, contents never.
+Messages name the keys and formats of a Secret, but never contain its values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _CLOUDS: Final = {
 
 
 class BadSecret(ValueError):
-    """Which key of the Secret is missing or cannot be read; without the field and the name."""
+    """A key of the Secret is missing or cannot be read. The message names neither the Secret nor
+    the field of the spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,14 @@ class Access:
 
     config: Mapping[str, Any] = field(repr=False)
     token: str = field(default="", repr=False)
-    """A bearer token, where that is all there is (GCS)."""
+    """A bearer token, if there is nothing else (GCS)."""
 
 
 def access(store: Store, files: Mapping[str, str] | None) -> Access:
-    """Raises BadSecret.
+    """The configuration of the store's client. Raises BadSecret.
 
     Args:
-        files: contents of the Secret by key; None where the store is to be asked as the pod itself.
+        files: contents of the Secret by key; None to use the identity of the pod.
     """
     if files is not None and not files:
         raise BadSecret("there is no such Secret in this namespace, or it is empty")
@@ -65,7 +66,7 @@ def access(store: Store, files: Mapping[str, str] | None) -> Access:
 
 
 def authorities(files: Mapping[str, str]) -> str:
-    """The certificates of a `caSecret`, in PEM and nothing beside them; raises BadSecret."""
+    """The certificates of a `caSecret`, in PEM and without anything else. Raises BadSecret."""
     if not files.get(CA_FILE, "").strip():
         raise BadSecret(f"it has no key {CA_FILE}, or there is no such Secret in this namespace")
     if not (found := _CERTIFICATE.findall(files[CA_FILE])):
@@ -85,8 +86,8 @@ def _s3(store: Store, files: Mapping[str, str] | None) -> Access:
     for refused in ("role_arn", "credential_process", "sso_session", "sso_start_url"):
         if refused in settings:
             raise BadSecret(
-                f"profile default says {refused}, which is not supported: give "
-                "aws_access_key_id and aws_secret_access_key, or the pod a service account"
+                f"profile default sets {refused}, which is not supported: set aws_access_key_id "
+                "and aws_secret_access_key, or use a ServiceAccount instead of the Secret"
             )
     for name in ("aws_access_key_id", "aws_secret_access_key"):
         if not secrets.get(name):
@@ -102,7 +103,7 @@ def _s3(store: Store, files: Mapping[str, str] | None) -> Access:
 
 
 def _s3_place(store: Store) -> dict[str, Any]:
-    """A client that is given an endpoint and a bucket in the host's name wants them as one."""
+    """With the bucket in the host name, the client expects it as a part of the endpoint."""
     if not store.endpoint:
         return {"virtual_hosted_style_request": not store.path_style}
     endpoint = store.endpoint.rstrip("/")
@@ -113,14 +114,14 @@ def _s3_place(store: Store) -> dict[str, Any]:
 
 
 def _is_address(host: str) -> bool:
-    """Before an address no bucket can be written: the client panics over such a host."""
+    """Whether the host is an IP address. It cannot have a bucket as a prefix: the client panics."""
     name = _PORT.sub("", host.partition("/")[0])
     return name.startswith("[") or name.rpartition(".")[2].isdigit()
 
 
 def _oss(store: Store, files: Mapping[str, str]) -> Access:
-    """Through OSS's S3 interface: the bucket is in the host's name alone, regions are named without
-    `oss-`, and to delete several keys in one request is another matter there (Content-MD5).
+    """OSS by its S3 interface: the bucket is always in the host name, region names have no `oss-`,
+    and deleting several keys in one request is not compatible (it needs Content-MD5).
     """
     host = store.endpoint.partition("://")[2].partition("/")[0]
     region = next((part for part in host.split(".") if part.startswith("oss-")), "oss")
@@ -160,23 +161,23 @@ def _gcs(files: Mapping[str, str] | None) -> Access:
         return Access({}, token=token)
     text = files.get("credentials.json", "")
     if not text:
-        raise BadSecret("neither key access-token nor key credentials.json is in it")
+        raise BadSecret("it has neither key access-token nor key credentials.json")
     try:
         given = loads(text)
     except ValueError:
-        raise BadSecret("key credentials.json is no JSON") from None
+        raise BadSecret("key credentials.json is not JSON") from None
     kind = given.get("type") if isinstance(given, Mapping) else None
     if kind == "service_account":
         return Access({"service_account_key": text})
     raise BadSecret(
-        f"key credentials.json is of type {str(kind)[:40]!r}; a service_account's is needed"
+        f"key credentials.json has type {str(kind)[:40]!r}, but must have type 'service_account'"
     )
 
 
 def _required(files: Mapping[str, str], key: str) -> str:
     if not files.get(key, "").strip():
         there = ", ".join(sorted(files)) or "none"
-        raise BadSecret(f"key {key} is missing in it or empty; its keys are: {there[:200]}")
+        raise BadSecret(f"key {key} is missing or empty; its keys are: {there[:200]}")
     return files[key]
 
 
@@ -185,7 +186,7 @@ def _profile(text: str, key: str) -> dict[str, str]:
     try:
         parser.read_string(text)
     except (configparser.Error, ValueError):
-        # What the parser says quotes the line, and the line may be the secret.
+        # The parser's own message quotes the line, which may be a secret.
         raise BadSecret(
             f"key {key} is not in the format of the AWS command line: [default], then "
             "lines like name = value"

@@ -1,10 +1,10 @@
-"""What becomes of the stored backup when its object is deleted.
+"""Deletes the stored backup when its EtcdBackup is deleted.
 
-Only `deletionPolicy: Delete` holds an object back, by a finalizer, until a Job has deleted what it
-had stored. Nobody is held by what cannot be done: `Retain` lets go at any time, also of an object
-that is being deleted already, and so does a namespace that ends. A deletion that has failed is
-tried again after a while, for who mends a Secret or a bucket edits nothing here, and at once after
-an edit: each generation has a Job of its own.
+With `deletionPolicy: Delete` a finalizer keeps the object until a Job has deleted what it stored.
+The finalizer never blocks for good: it is removed if the policy is changed to `Retain`, even during
+the deletion, and if the namespace is deleted. A failed deletion is tried again after a while,
+because whoever repairs a Secret or a bucket does not edit the EtcdBackup. After an edit it is tried
+at once: each generation has its own Job.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from etcd_stateful.backup.plan import DeleteJob, Job, Run, Tell
 
 FINALIZER: Final = f"{naming.GROUP}/stored-backup"
 AGAIN_SECONDS: Final = 600.0
-"""From one deletion that fails to the next."""
+"""Time from one failed deletion to the next try."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateDeletion:
-    """Make the Job that deletes what is stored."""
+    """Create the Job that deletes what is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetFinalizers:
+    """Replace the finalizers of the EtcdBackup."""
+
     finalizers: tuple[str, ...]
 
 
@@ -37,11 +39,12 @@ Step = CreateDeletion | DeleteJob | SetFinalizers | Tell
 
 
 def deletion_of(backup: EtcdBackup) -> Run:
+    """The deletion as a run, which names its Job."""
     return Run(f"delete-g{backup.generation}", 0.0)
 
 
 def elsewhere(backup: EtcdBackup, stored: Mapping[str, Any]) -> tuple[str, ...]:
-    """Locations of what it has stored, by its status, to which its spec no longer leads.
+    """Locations in the status that the spec no longer leads to.
 
     Args:
         stored: the status.
@@ -57,7 +60,7 @@ def _is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
 
 
 def guard(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
-    """Puts the finalizer on before anything is stored, and takes it off where it is not wanted."""
+    """Adds the finalizer if it is wanted, and removes it if not; None if nothing has to change."""
     if (FINALIZER in finalizers) == wanted:
         return None
     if wanted:
@@ -68,11 +71,11 @@ def guard(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
 def decide(
     finalizers: Sequence[str], *, wanted: bool, running: Job | None, job: Job | None, now: float
 ) -> Step | None:
-    """Of an object that is being deleted; None where it is held by nothing of ours.
+    """The next step for an EtcdBackup that is being deleted; None if our finalizer is gone.
 
     Args:
-        running: the Job of the last backup, where it `may_store`.
-        job: the Job that deletes.
+        running: the Job of the last backup, if it `may_store`.
+        job: the Job that deletes what is stored.
     """
     if FINALIZER not in finalizers:
         return None
@@ -87,14 +90,14 @@ def decide(
 
 
 def may_store(job: Job) -> bool:
-    """Whether a pod of it may still run. One that is being deleted is there until its pod is
-    not."""
+    """Whether a pod of the Job may still run. A Job that is being deleted exists until its pod is
+    gone."""
     return not job.stranger and (job.state == "running" or job.deleting)
 
 
 def _stop(running: Job) -> Step:
     if running.deleting:
-        words = f"the pod of Job {running.name} is to end first, or it could store it once more"
+        words = f"the pod of Job {running.name} has to end first, as it could store a backup again"
         words += plan.held_by(running)
         return Tell("Deleting", words, after=plan.PROGRESS_SECONDS)
     why = "its EtcdBackup is being deleted"
@@ -107,7 +110,7 @@ def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
     if job.state == "complete":
         return off
     if job.state == "failed" and now - job.created >= AGAIN_SECONDS:
-        why = "it could not delete what is stored, and is tried again"
+        why = "it could not delete the stored backup, which is tried again"
         return DeleteJob.of(job, why)
     return plan.with_present_image(job) or _held(job)
 
@@ -116,7 +119,7 @@ def _held(job: Job) -> Tell:
     failure = job.said.failure
     why = failure.message if failure else job.trouble or job.why
     if not why:
-        return Tell("Deleting", "what is stored is being deleted", after=plan.PROGRESS_SECONDS)
-    words = f"what is stored cannot be deleted: {why}. It is tried again every ten minutes and "
-    words += "after an edit; set deletionPolicy to Retain to let go of it"
+        return Tell("Deleting", "the stored backup is being deleted", after=plan.PROGRESS_SECONDS)
+    words = f"the stored backup cannot be deleted: {why}. It is tried again every ten minutes and "
+    words += "after an edit; set deletionPolicy to Retain to keep it and delete the object"
     return Tell("DeletionFailed", words, after=plan.SLOW_SECONDS)

@@ -1,8 +1,8 @@
-"""What lies in the store below a schedule's path and is no backup of its own.
+"""Files in the store below a schedule's path that are not the schedule's own backups.
 
-It may be of a schedule of that name that was deleted and made anew, of another cluster's, of the
-coreos operator, or made by hand; or a run of its own has left it unfinished, without a manifest
-that says who made it. It is told and never touched.
+They may come from an earlier schedule of the same name, from another cluster, from the coreos
+operator or from a person; or a run of this schedule left one unfinished, without the manifest that
+says who made it. They are reported in status and never touched.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from etcd_stateful.untrusted import whole
 
 MOST_LISTED: Final = 20
 MOST_LOOKED_AT: Final = 20_000
-"""Names in the store, so that a bucket of any size costs a Job neither its time nor its memory."""
+"""Keys that a Job lists at most, so that a large bucket costs it neither time nor memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +30,35 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """One of these files."""
+
     rest: str
     """Its key, without the schedule's path."""
     size: int
     modified: str
     manifest: bool
-    """Whether a manifest lies beside it, as this operator writes them."""
+    """Whether there is a manifest beside it, as this operator writes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
+    """How many of these files there are, and the newest of them."""
+
     count: int
     newest: tuple[Found, ...] = ()
     partial: bool = False
-    """The looking came to its end before the store's list did."""
+    """Whether the store has more keys than were listed."""
 
 
 def others(key: str, files: Iterable[File], *, partial: bool = False) -> Others | None:
-    """Seen from the backup `key`; None where no schedule has made that."""
+    """Files that do not belong to the schedule of backup `key`; None if no schedule made it."""
     mine = names.of_schedule(key)
     if mine is None:
         return None
     path = mine[0]
     by_key = {one.key: one for one in files}
     complete = {one for one in by_key if _is_whole(by_key.get(names.manifest_of(one)))}
-    # Of a list that was cut off, a manifest may be what is missing.
+    # In a partial list the manifest of a backup may be missing.
     own = {one for one in by_key if names.of_schedule(one) == mine and (one in complete or partial)}
     found = [
         Found(one.key[len(path) :], one.size, one.modified, one.key in complete)
@@ -72,7 +76,7 @@ def _is_whole(manifest: File | None) -> bool:
 
 
 def to_json(told: Others) -> dict[str, Any]:
-    """As short as it can be: all that a Job says has to fit into 4 KiB."""
+    """A short form: the whole termination message of a Job has to fit into 4 KiB."""
     files = [[one.rest, one.size, one.modified, int(one.manifest)] for one in told.newest]
     return {"count": told.count, "files": files, "partial": told.partial}
 

@@ -1,7 +1,7 @@
-"""etcd's own integrity hash, checked while a snapshot goes by.
+"""Checks etcd's own integrity hash while a snapshot streams by.
 
-etcd ends a snapshot with the SHA-256 of all that came before. What is stored is the same bytes that
-`etcdctl snapshot save` writes, that hash included, and `etcdutl snapshot restore` checks it again.
+etcd ends a snapshot with the SHA-256 of everything before it. A stored backup has the same bytes
+that `etcdctl snapshot save` writes, including that hash, and `etcdutl snapshot restore` checks it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final
 
 TAIL: Final = hashlib.sha256().digest_size
 SECTOR: Final = 512
-"""A database is a whole number of these: what is more is the hash."""
+"""The size of a database is a multiple of this. The remainder is the hash."""
 
 
 class Damaged(Exception):
-    """These bytes are no whole snapshot."""
+    """The bytes are not a complete snapshot."""
 
 
 class Checked:
-    """Sees every byte once, and never holds more than the last few."""
+    """Hashes a stream, and keeps only its last bytes."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -39,15 +39,15 @@ class Checked:
 
     @property
     def tail(self) -> bytes:
-        """Of what has gone by, the end: etcd's hash, once all has."""
+        """The last bytes so far; at the end of the stream this is etcd's hash."""
         return self._tail
 
     def finish(self) -> str:
         """The SHA-256 of the whole file, in hexadecimal; raises Damaged."""
         if self.size % SECTOR != TAIL or self.size <= TAIL:
-            raise Damaged(f"{self.size} bytes are no snapshot with its hash: it is cut short")
+            raise Damaged(f"a complete snapshot cannot have {self.size} bytes: it is cut short")
         if self._hash.digest() != self._tail:
-            raise Damaged("etcd's hash at its end is not that of the bytes before it")
+            raise Damaged("etcd's hash at its end does not match the bytes before it")
         whole = self._hash.copy()
         whole.update(self._tail)
         return whole.hexdigest()

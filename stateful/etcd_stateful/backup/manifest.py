@@ -1,10 +1,11 @@
-"""The manifest beside a backup: what it is, for a restore and for people.
+"""The manifest beside a backup describes it, for a restore and for people.
 
-Written after the backup has its final name, so a manifest speaks of a whole one. Where a backup
-takes the place of another, the old manifest is made an undecided one before: it speaks of neither,
-and a reader goes by etcd's own hash at the end of either. So no file is ever taken for another. An
-undecided one names an owner where either file is of that one, who may delete it; and so with the
-etcd cluster, whose last backup gives way to none of another.
+It is written after the backup has its final name, so it always describes a complete backup. Before
+a backup replaces another one, the old manifest is replaced by an undecided one, which describes
+neither: a reader then relies on etcd's own hash at the end of the file. So no manifest ever
+describes the wrong file. An undecided manifest names the owner if both files have the same owner,
+who may delete either. It names the etcd cluster in the same way, so that the last backup of a
+cluster is never replaced by a backup of another.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from etcd_stateful.untrusted import loads, whole
 
 FORMAT: Final = 1
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""It keeps the spec of the EtcdCluster, which may have 1.5 MiB and more once it is written here."""
+"""A manifest contains the spec of the EtcdCluster, which may have 1.5 MiB and more in this form."""
 
 SHORTEST: Final = 200
-"""Of a whole one: what is undecided has fewer bytes."""
+"""Bytes. Every real manifest has more, and an undecided one has fewer."""
 
 
 def undecided(owner_uid: str = "", cluster_id: str = "") -> bytes:
-    """Each is empty where it is not known to be so of either file."""
+    """An undecided manifest. An argument is empty unless it is known to hold for both files."""
     known = {"ownerUID": owner_uid, "clusterID": cluster_id}
     told = {key: value for key, value in known.items() if value}
     return json.dumps({"format": FORMAT, "undecided": True} | told).encode() + b"\n"
@@ -38,39 +39,41 @@ class BadManifest(ValueError):
 
 
 class Undecided(BadManifest):
-    """What lies beside it is not decided: a backup did not come to its end."""
+    """The manifest is undecided: a backup was interrupted while it replaced another."""
 
     def __init__(self, owner_uid: str, cluster_id: str = "") -> None:
-        super().__init__("the backup that it was to be of did not come to its end")
+        super().__init__("the manifest is undecided, as a backup did not come to its end")
         self.owner_uid = owner_uid
-        """Of the file in any case; empty where that is not known."""
+        """Owner of the file, whichever backup it is; empty if that is not known."""
         self.cluster_id = cluster_id
-        """As with the owner."""
+        """etcd cluster of the file, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """What is known about a stored backup."""
+
     cluster_id: str
-    """etcd's ID of the cluster, 16 hexadecimal digits."""
+    """etcd's cluster ID, 16 hexadecimal digits."""
     revision: int
-    """Every write up to here is in it; one under load may hold some more."""
+    """The backup has every write up to this revision. Under load it may have later ones too."""
     version: str
-    """Version of the etcd that it was taken from."""
+    """Version of the member that the snapshot was taken from."""
     size: int
     sha256: str
     made_at: str
     """RFC 3339."""
     owner: str
-    """Namespace and name of what asked for it."""
+    """Namespace and name of the EtcdBackup."""
     owner_uid: str
     measured: Measured | None = None
-    """Of the member at that revision, for a trial restore to be compared with."""
+    """Measured of the member at that revision; a trial restore is compared with it."""
     cluster: Mapping[str, Any] | None = None
-    """Name and spec of the EtcdCluster, where it is of one."""
+    """Name and spec of the EtcdCluster, if the backup is of one."""
     left_out: bool = False
-    """It is of one, whose spec was too long to be handed to the Job."""
+    """Whether the spec of the EtcdCluster was too long to be passed to the Job."""
     run: str = ""
-    """Of a single backup, which of its object's runs has made it."""
+    """Which run of a single EtcdBackup made it."""
 
 
 def serialise(manifest: Manifest) -> bytes:
@@ -100,15 +103,15 @@ def serialise(manifest: Manifest) -> bytes:
 
 
 def parse(data: bytes) -> Manifest:
-    """Raises BadManifest."""
+    """The manifest in the content of a file. Raises BadManifest."""
     try:
         given: dict[str, Any] = loads(data)
         if given["format"] == FORMAT and given.get("undecided") is True:
             raise Undecided(str(given.get("ownerUID", "")), str(given.get("clusterID", "")))
         if given["format"] != FORMAT or given["compression"] != "none":
             raise BadManifest(
-                f"the manifest is of format {given['format']!r} with compression "
-                f"{given['compression']!r}, which this version cannot read"
+                f"the manifest has format {given['format']!r} and compression "
+                f"{given['compression']!r}, which this version of the operator cannot read"
             )
         return Manifest(
             cluster_id=str(given["clusterID"]),
@@ -125,16 +128,16 @@ def parse(data: bytes) -> Manifest:
             run=str(given.get("run", "")),
         )
     except (KeyError, TypeError) as error:
-        raise BadManifest(f"the manifest lacks what it must say: {error!r}") from error
+        raise BadManifest(f"the manifest lacks a field: {error!r}") from error
     except ValueError as error:
         if isinstance(error, BadManifest):
             raise
-        raise BadManifest(f"the manifest is no JSON of ours: {error}") from error
+        raise BadManifest(f"the manifest is not valid JSON: {error}") from error
 
 
 def _cluster(given: Any) -> dict[str, Any] | None:
     if given is None:
         return None
     if not isinstance(given["spec"], Mapping):
-        raise TypeError("the cluster's spec is no object")
+        raise TypeError("the cluster's spec is not an object")
     return {"name": str(given["name"]), "spec": dict(given["spec"])}

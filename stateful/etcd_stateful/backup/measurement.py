@@ -1,9 +1,10 @@
-"""What is measured of the cluster when it is backed up, and of what a trial restore brings back.
+"""Compares what a trial restore brings back with the cluster at the time of the backup.
 
-Both at the revision that the backup is of: writes that came while the snapshot streamed are beyond
-it. etcd's hash of that revision depends on how far it was compacted, so it is taken before and
-after the snapshot, and two are compared only where that is the same. The number of keys does not,
-and is always compared: what nobody has counted is not verified.
+Both are measured at the revision of the backup, so that writes that came while the snapshot
+streamed do not matter. etcd's hash of a revision depends on how far the keyspace was compacted. So
+it is taken before and after the snapshot, and two hashes are compared only if the compaction is the
+same. The number of keys does not depend on it and is always compared: a backup whose keys nobody
+has counted is not verified.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 from etcd_stateful.untrusted import whole
 
 NEVER: Final = -1
-"""What etcd says of a keyspace that was never compacted."""
+"""etcd's compact revision of a keyspace that was never compacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,13 @@ class Hash:
     """etcd's hash of all keys at a revision (HashKV)."""
 
     compacted: int
-    """The revision up to which it was compacted; NEVER before the first time."""
+    """The compact revision; NEVER before the first compaction."""
     value: int
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What could be measured of a member at one revision."""
+    """What was measured of a member at one revision."""
 
     keys: int | None = None
     hashes: tuple[Hash, ...] = ()
@@ -41,22 +42,24 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """The result of a comparison."""
+
     wrong: tuple[str, ...] = ()
-    """What differs, or had to be compared and could not be, in words that go on after `it was
+    """What differs, or must be compared and could not be; each continues the sentence `it was
     restored, and`."""
     same: tuple[str, ...] = ()
-    """What was compared."""
+    """What was compared and is the same."""
     unknown: tuple[str, ...] = ()
-    """What could not be, and why."""
+    """What could not be compared, and why."""
 
 
 def compare(revision: int, cluster: Measured | None, now: int, restored: Measured) -> Verdict:
-    """Whether what was restored is what the cluster held.
+    """Whether the restored data is the data of the cluster.
 
     Args:
         revision: of the backup.
-        cluster: as the manifest has it; None where it was not measured.
-        now: the revision that what was restored is at.
+        cluster: from the manifest; None if it was not measured.
+        now: the revision of the restored etcd.
     """
     if now < revision:
         return Verdict(wrong=(f"it is at revision {now}, and the backup is of {revision}",))

@@ -1,8 +1,8 @@
-"""Names of what is stored, and which of it is old.
+"""Keys of stored backups, and which of them are old.
 
-coreos's names, `<path>_v<revision>_<YYYY-MM-DD-HH:MM:SS>`, ordered by what they say: by their text
-the revision 100 would come before 99, and the newest backup be deleted. Neighbours in the store
-whose names only begin alike are nobody's business.
+The names are those of the coreos operator, `<path>_v<revision>_<YYYY-MM-DD-HH:MM:SS>`. They are
+ordered by their parsed time and revision: as text, revision 100 comes before 99, and the newest
+backup would be deleted. Keys that only share a prefix with the path are never touched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOMENT: Final = "%Y-%m-%d-%H:%M:%S"
 
 _UID_DIGITS: Final = 8
 _LEFT: Final = re.compile(rf"[0-9a-f]{{4}}{re.escape(UNFINISHED)}(#\d+)?")
-"""The stores' client numbers what it writes, and never takes a name that is there."""
+"""The store's client appends a number to files while it writes them, to avoid existing names."""
 
 _STAMP: Final = re.compile(r"_v(\d{1,19})_(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d)")
 _OF_INTERVAL: Final = re.compile(rf"(.*){_STAMP.pattern}", re.DOTALL)
@@ -28,7 +28,7 @@ _OF_SCHEDULE: Final = re.compile(rf"(.*?)_?{RUN}", re.DOTALL)
 
 
 def stamped(path: str, revision: int, moment: str) -> str:
-    """Name of a backup of an interval; `moment` as `2026-01-31-23:59:59`, UTC."""
+    """Key of a backup made at an interval; `moment` as `2026-01-31-23:59:59`, UTC."""
     return f"{path}_v{revision}_{moment}"
 
 
@@ -37,14 +37,14 @@ def manifest_of(key: str) -> str:
 
 
 def unfinished(path: str, owner_uid: str, token: str) -> str:
-    """Name in a volume of what is not whole yet: another for each process, or one could give the
-    other's half its final name."""
+    """Key of an unfinished file in a volume. Each process has its own, or one process could rename
+    the half-written file of another to its final name."""
     return f"{_unfinished(path, owner_uid)}{token}{UNFINISHED}"
 
 
 def is_left(path: str, owner_uid: str, name: str) -> bool:
-    """Whether it is what a try of this object, or a run of this schedule, has not finished.
-    Neither has two at once, so it is of one that was killed, and the next may delete it."""
+    """Whether it is an unfinished file of this EtcdBackup, or of this schedule. Neither has two
+    runs at once, so the file is left from a run that was killed, and the next may delete it."""
     start = _unfinished(path, owner_uid)
     return name.startswith(start) and bool(_LEFT.fullmatch(name.removeprefix(start)))
 
@@ -55,32 +55,32 @@ def _unfinished(path: str, owner_uid: str) -> str:
 
 
 def newest_first(path: str, keys: Iterable[str]) -> list[str]:
-    """Backups of an interval of this path, whoever made them; by their time, then their revision:
-    a cluster that was made anew begins at revision 1 again."""
+    """The backups made at an interval to this path, whoever made them. The order is by time before
+    revision, because a recreated cluster begins at revision 1 again."""
     found = ((of, key) for key in set(keys) if (of := _parse(path, key)))
     return [key for _, key in sorted(found, reverse=True)]
 
 
 def moment_of(path: str, key: str) -> str:
-    """When a backup of an interval of this path began, as its name has it; empty for others."""
+    """The time in the key of a backup made at an interval to this path; empty for other keys."""
     found = _parse(path, key)
     return found[0] if found else ""
 
 
 def path_of(key: str) -> str:
-    """The path of the interval that has made it; itself, where none has."""
+    """The key without revision and time, if it has them."""
     found = _OF_INTERVAL.fullmatch(key)
     return found[1] if found else key
 
 
 def of_schedule(key: str) -> tuple[str, str] | None:
-    """The path of the schedule that has made it, and the digits of that one's UID."""
+    """Path and digits of the UID of the schedule that made it; None if no schedule did."""
     found = _OF_SCHEDULE.fullmatch(key)
     return (found[1], found[2]) if found else None
 
 
 def is_below(path: str, key: str) -> bool:
-    """Whether it is in the folder of a path, or has the form of a backup of it."""
+    """Whether a key is in the folder of a path, or has the form of a backup to that path."""
     if not key.startswith(path):
         return False
     rest = key.removeprefix(path)

@@ -1,8 +1,8 @@
-"""What the Job's pod is told, in its environment: one JSON text without any secret in it.
+"""The order: what a Job's pod has to do, as JSON without any secrets in its environment.
 
-Linux runs nothing with a variable of more than 128 KiB, and the spec of a cluster with many roles
-is longer. So a long text is packed, as `base64 --decode | gunzip` unpacks it. A spec that is still
-too long, as nobody writes one by hand, is left out and said to be.
+Linux starts no process with a variable of more than 128 KiB, and the spec of a cluster with many
+roles may be longer. So a long text is compressed; `base64 --decode | gunzip` shows it. A spec that
+is too long even then is left out, and the order says so.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ STORE_FOLDER: Final = "/etc/etcd-backup/store"
 CA_FOLDER: Final = "/etc/etcd-backup/ca"
 CLIENT_FOLDER: Final = "/etc/etcd-backup/client"
 VOLUME: Final = "/var/etcd-backup"
-"""Where the pod finds the Secrets, and the claim of a store of the kind Volume."""
+"""Mount paths of the Secrets, and of the claim of a store of kind Volume."""
 
 CA_FILE: Final = "ca.crt"
-"""The one key of a store's `caSecret` that its pods get."""
+"""The only key of a store's `caSecret` that pods mount."""
 
 ENDPOINTS_FIELD: Final = "spec.etcdEndpoints"
 CLUSTER_FIELD: Final = "spec.clusterRef.name"
@@ -44,58 +44,61 @@ _ACTIONS: Final[Mapping[str, Action]] = {
 PROGRESS_PORT: Final = 2377
 
 _MOST_PLAIN: Final = 20_000
-"""Of characters that may all become six, where the kubelet is kept from expanding them."""
+"""Characters. Each may become six, as the text is escaped so that the kubelet expands no `$`."""
 
 _MOST_PACKED: Final = 100_000
 
 
 class BadOrder(ValueError):
-    """Not an order that the operator wrote."""
+    """Not an order of this version of the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
+    """What a Job's pod has to do."""
+
     owner: str
     """Namespace and name of the EtcdBackup, as `namespace/name`."""
     owner_uid: str
     endpoints: tuple[str, ...]
     endpoints_field: str
-    """The field that named them, for messages."""
+    """The field of the spec that names the endpoints, for messages."""
     store: Store
     cluster_id: int = 0
-    """The etcd cluster that is meant; 0 where any will do."""
+    """The etcd cluster to back up; 0 accepts any."""
     client_secret: str = ""
     client_secret_field: str = CERTIFICATE_FIELD
-    """What it follows from, for messages."""
+    """The field of the spec that leads to this Secret, for messages."""
     stamped: bool = False
     """Whether revision and time are appended to the key."""
     keep: int = 0
+    """How many backups of an interval are kept; 0: all."""
     spare: str = ""
-    """Key of the last backup that has succeeded, which is not to be deleted as an old one."""
+    """Key of the last successful backup, which must not be deleted as an old one."""
     also: tuple[str, ...] = ()
-    """Locations of what else this owner has stored, for its deletion."""
+    """Further locations in which the owner has stored backups, for its deletion."""
     timeout: int = 60
     run: str = ""
-    """Of a single backup, which of its runs: another try of one that has stored takes that."""
+    """Which run of a single EtcdBackup: a retry takes what an earlier try of the same run stored."""
     action: Action = "store"
-    """Store a backup; delete what this owner has stored; describe the cluster of what is there;
-    bring a backup for its trial restore, and prove what came of it."""
+    """`store` a backup; `delete` the owner's backups; `describe` the cluster by the manifest;
+    `bring` a backup to its trial restore; `prove` the result of that trial restore."""
     verify: bool = False
-    """Read it back once it is stored, and compare."""
+    """Read the backup back from the store, and compare."""
     scheduled: bool = False
-    """Made by a schedule: it says what else lies below that one's path."""
+    """A schedule made the backup: the Job also reports foreign files below the schedule's path."""
     brought_back: bool = False
-    """It is the copy of an object that had begun before: what that one has stored stays."""
+    """The EtcdBackup was recreated after its run had begun: the backup that it has stored stays."""
     measure: bool = False
-    """Count the keys and take etcd's hash, for a trial restore to be compared with."""
+    """Count the keys and take etcd's hash, so that a trial restore can be compared."""
     expected: str = ""
-    """SHA-256 of the backup that is to be tried."""
+    """SHA-256 of the backup that is to be restored on trial."""
     size: int = 0
-    """Its bytes; 0 where they are not known."""
+    """Its size in bytes; 0 if unknown."""
     cluster: Mapping[str, Any] | None = None
     """Name and spec of the EtcdCluster that is backed up, for the manifest."""
     left_out: bool = False
-    """That cluster is known, and its spec too long to be handed over."""
+    """The EtcdCluster is known, but its spec is too long for the order."""
 
     @property
     def tls(self) -> bool:
@@ -151,7 +154,7 @@ def _content(order: Order) -> dict[str, Any]:
 
 
 def parse(text: str) -> Order:
-    """Raises BadOrder."""
+    """The order in the text of the variable. Raises BadOrder."""
     try:
         given = loads(packing.unpack(text) if packing.is_packed(text) else text)
         return Order(

@@ -1,4 +1,4 @@
-"""What a Job's pod says when it ends: in its termination message, which the kubelet keeps."""
+"""The outcome of a Job's pod, in its termination message, which the kubelet keeps."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Reason = Literal[
 ]
 
 FINAL_EXIT: Final = 3
-"""Exit code of a failure that another try would only meet again."""
+"""Exit code of a failure that would repeat at every further try."""
 
 _LONGEST: Final = 900
-"""The kubelet keeps 4 KiB of a message, and a character may take four bytes."""
+"""Characters. The kubelet keeps 4 KiB of a message, and a character may take four bytes."""
 
 MOST_BYTES: Final = 4000
 
 _MOST_UNPACKED: Final = 256 * 1024
-"""Of a spec, which others may have written: an operator that reads it does nothing else."""
+"""Bytes of a spec, which others may have written: the operator does nothing else while it reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A backup that is in the store under its final name."""
+    """A backup is in the store under its final name."""
 
     location: str
     cluster_id: str
@@ -47,33 +47,33 @@ class Stored:
     sha256: str
     seconds: float
     key: str = ""
-    """Its final name in the store."""
+    """Its final key in the store."""
     verified: bool = False
     """It was read back from the store, and is what was sent."""
     pruned: int = 0
-    """Old backups that were deleted."""
+    """How many old backups were deleted."""
     notes: tuple[str, ...] = ()
-    """What did not go as it should, without being in the way of this backup."""
+    """Problems that did not prevent this backup."""
     others: Others | None = None
-    """What else is there, for a schedule; None where that is not known."""
+    """Foreign files below the path of the schedule; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A backup is where it can be restored from."""
+    """A backup was downloaded for its trial restore."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """A backup was restored, and what came back is what the cluster held."""
+    """A trial restore of a backup has the data of the cluster."""
 
     version: str
     same: tuple[str, ...]
     """What was compared."""
     unknown: tuple[str, ...] = ()
-    """What could not be."""
+    """What could not be compared, and why."""
 
     @property
     def words(self) -> str:
@@ -83,14 +83,14 @@ class Proven:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What was stored is gone."""
+    """The stored backups were deleted."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The EtcdCluster that a backup is of."""
+    """The EtcdCluster that a backup was made of."""
 
     spec: Mapping[str, Any]
     version: str
@@ -99,15 +99,17 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """Why the Job failed."""
+
     reason: str
     message: str
     """Which field, what was found, what to do."""
     final: bool = False
-    """Whether another try would only meet it again."""
+    """Whether it would repeat at every further try."""
 
 
 class Failed(Exception):
-    """What ends a try, or a part of one; `failure` is what is told of it."""
+    """Ends a try, or a part of one; `failure` describes it."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -116,7 +118,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is; the size is what etcd announced."""
+    """How many bytes are stored. `size` is what etcd announced."""
 
     stored: int = 0
     size: int = 0
@@ -125,7 +127,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a pod said: one of these, or none of them where it could not say."""
+    """What a pod reported: at most one of these; none if it ended without a message."""
 
     stored: Stored | None = None
     failure: Failure | None = None
@@ -148,7 +150,8 @@ def serialise(outcome: Stored | Brought | Proven | Removed | Described | Failure
 
 
 def _serialise_described(described: Described) -> str:
-    """Packed where there is no room for it as it is; longer than the room where it needs to be."""
+    """The spec is compressed if the message is too long. It may be too long even then, which the
+    caller has to handle."""
     spec = dict(described.spec)
     told = {"version": described.version, "revision": described.revision}
     text = json.dumps({"described": told | {"spec": spec}}, ensure_ascii=False)
@@ -159,7 +162,7 @@ def _serialise_described(described: Described) -> str:
 
 
 def _serialise_failure(failure: Failure, words: str) -> str:
-    """Of its words as many as there is room for: in JSON a character may take six bytes."""
+    """Shortens the message until it fits: in JSON a character may take six bytes."""
     content = asdict(failure) | {"message": words}
     text = json.dumps({"failure": content}, ensure_ascii=False)
     if _fits(text):
@@ -168,7 +171,7 @@ def _serialise_failure(failure: Failure, words: str) -> str:
 
 
 def _serialise_stored(stored: Stored) -> str:
-    """Of the list of others, and then of the notes, as much as there is room for."""
+    """Drops foreign files, and then notes, until the message fits."""
     content = asdict(replace(stored, others=None))
     content["location"] = stored.location.removesuffix(stored.key)
     content["notes"] = [one[:200] for one in stored.notes[:2]]
@@ -190,7 +193,7 @@ def _fits(text: str) -> bool:
 
 
 def parse(text: str) -> Said:
-    """Of anything else than `serialise` wrote, nothing is known."""
+    """What `serialise` wrote; an empty report for any other text."""
     try:
         content = loads(text)
         if "stored" in content:
@@ -209,7 +212,7 @@ def parse(text: str) -> Said:
 def _stored(given: Mapping[str, Any]) -> Stored:
     key, place = str(given["key"]), str(given["location"])
     return Stored(
-        # The last version's Jobs say all of it.
+        # Jobs of the previous version of the operator report the whole location.
         location=place + key if place.endswith("/") else place,
         cluster_id=str(given["cluster_id"]),
         revision=whole(given["revision"]),
@@ -234,7 +237,7 @@ def _described(given: Mapping[str, Any]) -> Described:
     packed = "packed" in given
     spec = loads(packing.unpack(given["packed"], _MOST_UNPACKED)) if packed else given["spec"]
     if not isinstance(spec, Mapping):
-        raise TypeError("the spec is no object")
+        raise TypeError("the spec is not an object")
     return Described(dict(spec), str(given["version"]), whole(given["revision"]))
 
 

@@ -1,4 +1,4 @@
-"""A long text where there is little room for it, as `base64 --decode | gunzip` unpacks it."""
+"""Compresses a long text; `base64 --decode | gunzip` shows it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import zlib
 from typing import Final
 
 LONGEST: Final = 3 * 1024 * 1024
-"""Of what is unpacked, in bytes. The manifest has to be larger: it keeps the same spec."""
+"""Bytes after unpacking. `manifest.MAX_BYTES` has to be larger, as a manifest has the same spec."""
 
 _GZIP: Final = 31
 _BEGINS: Final = "H4sI"
-"""How each gzip begins in base64."""
+"""The first bytes of any gzip file, in base64."""
 
 
 def pack(text: str) -> str:
@@ -23,7 +23,7 @@ def is_packed(text: str) -> bool:
 
 
 def unpack(text: str, most: int = LONGEST) -> str:
-    """All of it, or ValueError: where it has more bytes than that, too."""
+    """The unpacked text. Raises ValueError if it cannot be unpacked or exceeds `most` bytes."""
     packed, unpacking = base64.b64decode(text, validate=True), zlib.decompressobj(_GZIP)
     try:
         unpacked = unpacking.decompress(packed, most + 1)

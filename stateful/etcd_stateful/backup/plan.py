@@ -1,8 +1,8 @@
-"""What is to be done for one EtcdBackup, from what is seen of it alone.
+"""Decides the next step for one EtcdBackup, from what is observed.
 
-Each run is one Job, whose name says which: an operator that is killed between any two calls finds
-the Job of the run that is due, or finds none and makes it. The status says which run it tells of,
-and only that makes a run be over.
+Each run is one Job, and the Job's name identifies the run. So an operator that was killed between
+any two calls finds the Job of the run that is due, or finds none and creates it. A run is over only
+once the status names it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from etcd_stateful.backup.outcome import Failure, Progress, Proven, Said, Stored
 PROGRESS_SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 10.0
 CLOCKS_DIFFER: Final = 300.0
-"""By so many seconds at most: those of two operators in whose turn one comes after the other, and
-the API server's."""
+"""The largest difference that is tolerated between the clocks of two successive operators, and of
+the API server."""
 IMAGE_UNPULLABLE: Final = (
     "its operator image cannot be pulled, and the operator runs another by now"
 )
 """Why a Job is recreated whose pod waits for an operator image that no registry has any more."""
-
 LONGEST_WAIT: Final = 600.0
-"""Timers run by another clock than the calendar, and a clock may be set, or stand while its machine
-sleeps."""
+"""Timers use a monotonic clock. The wall clock may be set, and timers may stand still while the
+machine sleeps, so no timer waits for longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of an EtcdBackup: a generation of a single one, a due time of one at an interval."""
+    """One run of an EtcdBackup: of a generation, or with an interval of a due time."""
 
     id: str
     due: float
@@ -48,12 +47,12 @@ class Target:
     endpoints: tuple[str, ...]
     cluster_id: int
     client_secret: str = ""
-    """With the certificate that its members ask clients for; none where they speak plaintext."""
+    """The Secret with a client certificate; empty if clients use plaintext."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run's Job and what its newest pod tells."""
+    """A run's Job and the report of its newest pod."""
 
     name: str
     uid: str
@@ -62,48 +61,52 @@ class Job:
     state: Literal["running", "complete", "failed"]
     said: Said = field(default_factory=Said)
     why: str = ""
-    """Why it failed, as Kubernetes has it."""
+    """Why it failed, according to Kubernetes."""
     trouble: str = ""
-    """What keeps its pod from running; of one that is being deleted, from being gone."""
+    """Why its pod does not run or, if the Job is being deleted, why its pod is not gone."""
     progress: Progress | None = None
     stranger: str = ""
-    """Whose it is, if it is not this backup's."""
+    """The owner of the Job, if that is not this EtcdBackup."""
     deleting: bool = False
     store: Store | None = None
-    """Where its order says to look; None where that cannot be read."""
+    """The store in its order; None if the order cannot be read."""
     unpullable: bool = False
     """It runs, but its pod cannot pull the operator image, and the operator runs another by now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
+    """What is observed of one EtcdBackup."""
+
     backup: EtcdBackup
     stored: Mapping[str, Any]
     """The status as it is."""
     run: Run | None
-    """Which run is due; None where none is."""
+    """The run that is due or comes next; None if there is none."""
     now: float
     job: Job | None = None
     trial: Job | None = None
     """The Job of the trial restore of this run."""
     before: Job | None = None
-    """The Job of another run that the status still names."""
+    """The Job of an earlier run that the status still names."""
     target: Target | None = None
-    """None also where `clusterRef` names no cluster that is there."""
+    """None also if `clusterRef` names a cluster that does not exist."""
     claim: bool = True
-    """False where the store's claim is not there."""
+    """Whether the PersistentVolumeClaim of the store exists."""
     members: bool = False
     """Whether that claim has the data of a member of an EtcdCluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateJob:
+    """Create the Job of a run."""
+
     run: Run
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTrial:
-    """Make the Job that restores what was stored, and compares."""
+    """Create the Job that restores what was stored, and compares it."""
 
     run: Run
     stored: Stored
@@ -111,6 +114,8 @@ class CreateTrial:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
+    """Delete a Job, if it is still the one that was observed."""
+
     name: str
     uid: str
     resource_version: str
@@ -123,7 +128,7 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Nothing to do but to say so; `after` seconds later it may be otherwise."""
+    """Nothing to do but to write the status. Look again `after` seconds later."""
 
     reason: str
     message: str
@@ -132,11 +137,11 @@ class Tell:
     stored: Stored | None = None
     proven: Proven | None = None
     unproven: Stored | None = None
-    """What a run that has failed left in the store."""
+    """A backup that a failed run left in the store."""
     failure: Failure | None = None
     progress: Progress | None = None
     began: float | None = None
-    """When the run that this speaks of began; set where it is over."""
+    """When the run began; set only if the run is over."""
 
     @property
     def over(self) -> bool:
@@ -149,29 +154,29 @@ Step = CreateJob | CreateTrial | DeleteJob | Tell
 def due_run(
     backup: EtcdBackup, stored: Mapping[str, Any], last: float | None, created: float, now: float
 ) -> Run | None:
-    """The run that comes next; None where there will be none.
+    """The next run; None if there will be none.
 
-    However many intervals have passed meanwhile, one backup makes up for all of them.
+    One backup makes up for all intervals that have passed in the meantime.
 
     Args:
-        last: when the last run that is over began.
-        created: when the resource was made.
+        last: when the last finished run began.
+        created: creation timestamp of the EtcdBackup.
     """
     if backup.periodic:
         due = (created if last is None else last) + backup.policy.interval
-        # More than one interval from now only a clock has written it that was ahead; no backup
-        # would come, without a word, until it is right.
+        # A due time more than one interval ahead was written by a clock that was ahead. Without
+        # this, no backup would be made until that time, and nothing would say so.
         ahead = due - now > backup.policy.interval + CLOCKS_DIFFER
         return Run(str(int(due)), now if ahead else due)
     run = Run(f"g{backup.generation}", created)
     if stored.get("succeeded") is True or stored.get("run") == run.id:
         return None
-    # Letting it go, with what it has stored, edits the spec too, and is no wish to try again.
+    # A schedule edits the spec before it deletes the object: that is no request for another run.
     return None if backup.let_go else run
 
 
 def decide(seen: Seen) -> Step:
-    """The next step. A run that the spec has left behind is ended before anything else."""
+    """The next step. A running Job of an older spec is stopped before anything else."""
     run, job = seen.run, seen.job
     if seen.before and seen.before.state == "running" and not seen.before.stranger:
         return _end(seen.before)
@@ -183,7 +188,7 @@ def decide(seen: Seen) -> Step:
 
 
 def trial_of(run: Run) -> Run:
-    """A run's trial restore, as another run beside it."""
+    """The trial restore of a run, as a run of its own."""
     return Run(f"v{run.id}", run.due)
 
 
@@ -203,15 +208,15 @@ def not_ours(job: Job) -> Tell:
     if job.stranger:
         return Tell(
             "JobOfAnother",
-            f"Job {job.name} belongs to {job.stranger}; delete it, or give this another name",
+            f"Job {job.name} belongs to {job.stranger}; delete it, or rename this EtcdBackup",
             after=SLOW_SECONDS,
         )
-    words = f"Job {job.name} of before is being deleted{held_by(job)}"
+    words = f"the previous Job {job.name} is being deleted{held_by(job)}"
     return Tell("Starting", words, after=1.0)
 
 
 def held_by(job: Job) -> str:
-    """Why a Job that is being deleted is still there, as the end of a sentence."""
+    """Why a Job that is being deleted still exists, as the end of a sentence."""
     return f": {job.trouble}" if job.trouble else ""
 
 
@@ -235,7 +240,7 @@ def _begin(seen: Seen, run: Run) -> Step:
         return Tell(
             "VolumeOfCluster",
             f"spec.volume.claimName: PersistentVolumeClaim {backup.store.bucket!r} has the data of "
-            "a member of an EtcdCluster, where nothing else is written; name another",
+            "a member of an EtcdCluster, so backups cannot be stored there; name another",
             after=SLOW_SECONDS,
         )
     return CreateJob(run)
@@ -243,7 +248,7 @@ def _begin(seen: Seen, run: Run) -> Step:
 
 def _end(job: Job) -> Step:
     if job.deleting:
-        words = f"the pod of Job {job.name} of before is to end first{held_by(job)}"
+        words = f"the pod of the previous Job {job.name} has to end first{held_by(job)}"
         return Tell("Starting", words, after=PROGRESS_SECONDS)
     why = "the spec was changed while it ran"
     return DeleteJob.of(job, why)
@@ -252,7 +257,7 @@ def _end(job: Job) -> Step:
 def _complete(seen: Seen, run: Run, job: Job) -> Step:
     stored = job.said.stored
     if stored is None:
-        return DeleteJob.of(job, "its pod is gone, and with it what it stored")
+        return DeleteJob.of(job, "its pod is gone, and so is its report of what it stored")
     if seen.backup.verify == "Restore":
         return _try(seen, run, job, stored)
     return _made(job, stored)
@@ -267,7 +272,7 @@ def _made(job: Job, stored: Stored, proven: Proven | None = None) -> Tell:
 
 
 def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
-    """What is stored counts once a restore of it was seen to work."""
+    """The next step of `verify: Restore`: a backup counts once a trial restore of it has worked."""
     tried = seen.trial
     if why := trial.why_not(stored.version):
         refused = replace(job, said=Said(failure=Failure("VerificationFailed", why)))
@@ -284,7 +289,7 @@ def _of_trial(seen: Seen, job: Job, stored: Stored, tried: Job) -> Step:
         case "complete" if tried.said.proven:
             return _made(job, stored, tried.said.proven)
         case "complete":
-            why = "its pod is gone, and with it what it found"
+            why = "its pod is gone, and so is its report of the trial restore"
             return DeleteJob.of(tried, why)
         case "failed":
             return replace(_failed(seen, tried), began=job.created, unproven=stored)
@@ -300,7 +305,7 @@ def with_present_image(job: Job) -> DeleteJob | None:
 def _trying(tried: Job) -> Step:
     if tried.said.failure or tried.trouble or tried.unpullable:
         return _running(tried)
-    words = f"Job {tried.name} restores what is stored, to compare it with what the cluster held"
+    words = f"Job {tried.name} restores the backup and compares it with what the cluster held"
     return Tell("Verifying", words, "Unknown", after=PROGRESS_SECONDS)
 
 
@@ -311,8 +316,8 @@ def _failed(seen: Seen, job: Job) -> Tell:
 
 
 def _waited(seen: Seen) -> str:
-    """What the last word was, where its pod had not started: of a Job whose time is over Kubernetes
-    says only that."""
+    """Why its pod had not started, from the last status: for a Job that exceeded its deadline,
+    Kubernetes says nothing else."""
     conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
     waited = [one for one in conditions if (one["type"], one["reason"]) == ("Complete", "PodWaits")]
     return f"; {waited[0]['message']}" if waited else ""
@@ -334,7 +339,7 @@ def _running(job: Job) -> Step:
 
 
 def _wait(seen: Seen, run: Run) -> Step:
-    """Before the next of an interval: what is known of the one before stays."""
+    """Until the next run of an interval, the status of the last run stays."""
     after = min(run.due - seen.now, LONGEST_WAIT)
     if seen.stored.get("run"):
         return replace(_said_before(seen), after=after)
@@ -342,8 +347,8 @@ def _wait(seen: Seen, run: Run) -> Step:
 
 
 def _said_before(seen: Seen) -> Tell:
-    """What was said of a run that is over stays. Where `Complete` has told of a trouble since, and
-    that has passed, the run's own end is said again."""
+    """The status of a finished run stays. If `Complete` has reported another problem since, which
+    is over now, it reports the end of the run again."""
     stored = seen.stored
     conditions: Sequence[Mapping[str, Any]] = stored.get("conditions") or ()
     told = next((one for one in conditions if one["type"] == "Complete"), None)

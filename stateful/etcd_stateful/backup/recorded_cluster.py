@@ -1,8 +1,9 @@
-"""The EtcdCluster that a backup is of, as the manifest beside the backup keeps it.
+"""The EtcdCluster that was backed up, as the manifest beside the backup records it.
 
-So a restore can make a cluster that is no longer there: with its size, version, resources and
-options, without what was said about that one cluster's life. Where it had no TLS that is said, also
-for a spec that was silent: its clients could not talk to what today's default would make of it.
+So a restore can recreate a cluster that no longer exists, with its size, version, resources and
+options. Fields that were about that one cluster only are left out. If the cluster had no TLS, that
+is recorded even if its spec did not say so: with today's default of TLS its clients could not
+connect.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ _OF_ONE_LIFE: Final = ("bootstrap", "paused", "recovery", "retainedClaims")
 def record(
     name: str, spec: Mapping[str, Any], cluster: EtcdCluster | None = None
 ) -> dict[str, Any]:
-    """With `cluster`, the parsed spec and the links that it runs with, where they are known."""
+    """The record in a manifest.
+
+    Args:
+        cluster: the parsed spec with the links that the cluster runs with, if they are known.
+    """
     kept = lasting(spec)
     if cluster is not None and (bare := _bare(cluster)):
         kept["TLS"] = {**(kept.get("TLS") or {}), **bare}
@@ -27,8 +32,10 @@ def record(
 
 
 def lasting(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Also of a spec that comes from a store, where others may have written it: whose volumes are
-    discarded, or whose data goes on, is said by nobody but a human, and here."""
+    """The spec without the fields that are about one cluster only.
+
+    This also applies to a spec from a store, which others may have written: only a human may decide
+    in this namespace which volumes are discarded and which data is kept."""
     return {key: value for key, value in spec.items() if key not in _OF_ONE_LIFE}
 
 
@@ -39,13 +46,13 @@ def _bare(cluster: EtcdCluster) -> dict[str, str]:
 
 
 def pull_secrets(kept: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """With which the cluster's own pods pull their images, the operator's among them."""
+    """The pull secrets of the cluster's pods, whose init container is the operator's image."""
     spec = (kept or {}).get("spec") or {}
     return [dict(one) for one in (spec.get("pod") or {}).get("imagePullSecrets") or ()]
 
 
 def possible_names(endpoints: Iterable[str], namespace: str) -> list[str]:
-    """Names of the EtcdCluster that these endpoints may be of: its Service's, or its pods'."""
+    """Names of EtcdClusters to which these endpoints may belong, by Services' and pods' names."""
     found: dict[str, None] = {}
     for endpoint in endpoints:
         host = split_endpoint(endpoint)[1].rpartition(":")[0]

@@ -1,8 +1,8 @@
-"""Where the backup lies that an EtcdBackup has stored last, and which one it is.
+"""Looks up the backup that an EtcdBackup has stored last.
 
-Its spec says which store, with which credentials. Its status says under which name, which is
-another each time where backups are made at an interval. A status that leads out of the store is not
-followed: whoever may write the status alone must not choose where credentials are used.
+Its spec names the store and the credentials. Its status has the location, which is a new one each
+time if backups are made at an interval. A location outside of the store in the spec is not used:
+somebody who may only write the status must not choose where credentials are sent.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _OTHERWISE = "name its store and path instead, or another EtcdBackup"
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """There is nothing to be restored from it, for now."""
+    """The EtcdBackup has no backup that could be restored now."""
 
     why: str
-    """Begins with the EtcdBackup."""
+    """Begins with the name of the EtcdBackup. If it is not stuck, it continues `waiting for`."""
     stuck: bool = True
-    """Whether somebody has to act; else it is being made."""
+    """Whether somebody has to act. If not, the backup is being made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What an EtcdBackup had stored when it was looked up. Later it may change, or go."""
+    """What an EtcdBackup had stored when it was looked up. It may change or be deleted later."""
 
     backup: str
-    """Its name."""
+    """Name of the EtcdBackup."""
     store: Store
 
 
@@ -43,15 +43,15 @@ def chosen_as_json(chosen: Chosen) -> dict[str, object]:
 
 
 def load_chosen(raw: Mapping[str, Any]) -> Chosen:
-    """Raises ValueError, KeyError and TypeError."""
+    """What `chosen_as_json` wrote. Raises ValueError, KeyError and TypeError."""
     return Chosen(str(raw["backup"]), stores.from_json(raw["store"]))
 
 
 def resolved(source: Source, found: Store | Awaited | None) -> Store | Awaited:
-    """The place that a source means.
+    """The store and key of a source.
 
     Args:
-        found: where the EtcdBackup has stored that it names; None where that was not looked up.
+        found: what `stored_last` found for the EtcdBackup in the source; None if it was not asked.
     """
     if isinstance(source, Store):
         return source
@@ -59,13 +59,13 @@ def resolved(source: Source, found: Store | Awaited | None) -> Store | Awaited:
 
 
 def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
-    """Where the EtcdBackup of that name has stored last; or why that cannot be restored now.
+    """Where the EtcdBackup has stored last, or why that cannot be restored now.
 
     Args:
-        body: the EtcdBackup, None where there is none.
+        body: the EtcdBackup; None if it does not exist.
     """
     if body is None:
-        return Awaited(f"EtcdBackup {name} is not there; make it, or name another")
+        return Awaited(f"EtcdBackup {name} does not exist; create it, or name another")
     if "deletionTimestamp" in body["metadata"]:
         return Awaited(f"EtcdBackup {name} is being deleted; name another")
     try:
@@ -82,7 +82,7 @@ def stored_last(name: str, body: Mapping[str, Any] | None) -> Store | Awaited:
 
 
 def pod_of(body: Mapping[str, Any] | None) -> JobPod:
-    """What its own pods are given, which is also what is given to who reads what it has stored."""
+    """The settings of its own pods, which also apply to pods that read what it has stored."""
     try:
         return parse_backup(body).pod if body is not None else JobPod()
     except RefusedBackup:
@@ -90,16 +90,17 @@ def pod_of(body: Mapping[str, Any] | None) -> JobPod:
 
 
 def _unfinished(backup: EtcdBackup, status: Mapping[str, Any]) -> Awaited | None:
-    """One of an interval counts from its first success: each has a name of its own, which what
-    fails later leaves alone."""
+    """Why the last run cannot be restored; None if it can. An EtcdBackup with an interval can be
+    restored from its first success on: each of its backups has its own key, so later failures
+    change nothing in it."""
     if status.get("succeeded") is True:
         return None
     if backup.periodic and status.get("lastSuccessDate") and status.get("location"):
         return None
     name = backup.name
     if status.get("succeeded") is False:
-        why = str(status.get("reason") or "nobody knows why")[:400]
-        return Awaited(f"EtcdBackup {name} has failed ({why}); that it succeeds is awaited")
+        why = str(status.get("reason") or "for an unknown reason")[:400]
+        return Awaited(f"EtcdBackup {name} has failed ({why}); it has to succeed first")
     return Awaited(f"EtcdBackup {name} to succeed, which it has not yet", stuck=False)
 
 
@@ -112,6 +113,6 @@ def _place(backup: EtcdBackup, location: str) -> Store | Awaited:
     if not key:
         return Awaited(
             f"EtcdBackup {name} has stored {location[:200]!r}, which is not in the store "
-            f"that its spec names by now, {root}; {_OTHERWISE}"
+            f"that its spec names now, {root}; {_OTHERWISE}"
         )
     return replace(store, key=key)

@@ -1,15 +1,19 @@
-"""What is to be done for one EtcdRestore, from what is seen of it alone.
+"""Decides the next step for one EtcdRestore, from what is observed.
 
-    no cluster of that name -> a Job reads what the manifest in the store says of the cluster
-    -> the EtcdCluster is created, to be born from the backup -> it serves
+If there is no EtcdCluster of that name:
 
-An EtcdBackup by name is looked up before the Job is made, and the Job's order is the record of what
-was found: the cluster is made from that, whatever the EtcdBackup says by then.
+    a Job reads the spec of the cluster from the manifest in the store -> the EtcdCluster is created
+    with `spec.bootstrap.restore` -> it serves
 
-    a cluster of that name -> `spec.replace` names its ID -> its own passes carry it out
-    (`membership/in_place.py`) -> what they say in `status.restore` is told here
+An EtcdBackup in `spec.backupRef` is looked up before the Job is made. The Job's order records what
+was found, and the cluster is made from that, even if the EtcdBackup has changed by then.
 
-A cluster that is there is touched only by a spec that names its ID.
+If there is an EtcdCluster of that name:
+
+    `spec.replace` names its ID -> the passes of the cluster restore it in place
+    (`membership/in_place.py`) -> their `status.restore` is reported here
+
+An existing cluster is touched only if the spec names its ID.
 """
 
 from __future__ import annotations
@@ -32,79 +36,86 @@ from etcd_stateful.identity import to_hex
 
 LOOK_SECONDS: Final = 2.0
 AWAIT_SECONDS: Final = 10.0
-"""Until an EtcdBackup that is awaited is looked at again."""
+"""Until an EtcdBackup that has not succeeded yet is looked at again."""
 SLOW_SECONDS: Final = 30.0
 GIVE_UP_SECONDS: Final = 86400.0
-"""Until one that is kept from its work is over."""
+"""How long an EtcdRestore may be blocked for one reason before it fails."""
 
 HELD: Final = "Held"
 FAILED: Final = "Failed"
 WORKING: Final = "Working"
 DONE: Final = "Done"
-"""The states in a cluster's `status.restore`, which `status.restore_progress` writes."""
+"""The states in the `status.restore` of an EtcdCluster, from `status.restore_progress`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Born:
-    """The EtcdCluster of that name."""
+class TargetCluster:
+    """The EtcdCluster that has the name of the restore."""
 
     of: str
-    """UID of the EtcdRestore that made it; empty where none did."""
+    """UID of the EtcdRestore that made it; empty if none did."""
     serves: bool
     cluster_id: str
     doing: str
-    """What its operator is at, in words."""
+    """What its operator is doing, in words."""
     blocked: str = ""
-    """What a human has to do for it."""
+    """Why it is blocked, and what a human has to do."""
     restore: Mapping[str, Any] = field(default_factory=dict)
     """Its `status.restore`."""
     otherwise: bool = False
-    """By its record it has formed, and no backup has filled its first volume."""
+    """By its record it has formed, but not from a backup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
+    """What is observed of one EtcdRestore."""
+
     restore: EtcdRestore
     stored: Mapping[str, Any]
-    cluster: Born | None = None
+    """The status as it is."""
+    cluster: TargetCluster | None = None
     job: Job | None = None
     backup: Store | Awaited | None = None
-    """Where the EtcdBackup has stored that the spec names; None where that was not looked up."""
+    """What the EtcdBackup in `spec.backupRef` has stored; None if it was not looked up."""
     pod: JobPod = field(default_factory=JobPod)
-    """What that EtcdBackup says of its pods."""
+    """The pod settings of that EtcdBackup."""
     waited: float = 0.0
-    """Seconds since it began to say it for the reason that `stored` has."""
+    """Seconds since `Complete` took the reason that it has in `stored`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateDescription:
-    """Make the Job that reads the manifest."""
+    """Create the Job that reads the manifest."""
 
     store: Store
     pod: JobPod = field(default_factory=JobPod)
-    """Of the EtcdBackup that is read."""
+    """The pod settings of the EtcdBackup whose backup is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateCluster:
+    """Create the EtcdCluster."""
+
     manifest: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
+    """Nothing to do but to write the status. Look again `after` seconds later."""
+
     reason: str
     message: str
     status: Literal["True", "False", "Unknown"] = "Unknown"
     after: float | None = None
     failed: bool = False
-    """Whether nothing more comes of it as the spec is."""
+    """Whether it has failed for good, unless the spec is edited."""
 
 
 Step = CreateDescription | CreateCluster | DeleteJob | Say
 
 
 def is_over(body: Mapping[str, Any]) -> bool:
-    """It succeeded once, or failed as the spec is."""
+    """Whether it has succeeded, or has failed with the present spec."""
     said: Mapping[str, Any] = body.get("status") or {}
     if said.get("succeeded") is True:
         return True
@@ -113,7 +124,7 @@ def is_over(body: Mapping[str, Any]) -> bool:
 
 
 def replacing(body: Mapping[str, Any] | None) -> EtcdRestore | None:
-    """The EtcdRestore as a word to its cluster: where it asks to replace one, and is not over."""
+    """The EtcdRestore, if it asks to replace an existing cluster and is not over; else None."""
     if body is None or "deletionTimestamp" in body["metadata"] or is_over(body):
         return None
     try:
@@ -124,12 +135,12 @@ def replacing(body: Mapping[str, Any] | None) -> EtcdRestore | None:
 
 
 def description(restore: EtcdRestore) -> Run:
-    """Another one for each edit of the spec: what the one before has found is not asked for."""
+    """The run whose Job reads the manifest. Each edit of the spec has a Job of its own."""
     return Run(f"d{restore.generation}", 0.0)
 
 
 def decide(seen: Seen) -> Step:
-    """Once it has succeeded it is never looked at again: the cluster goes its own way."""
+    """The next step. An EtcdRestore that has succeeded is never looked at again."""
     cluster = seen.cluster
     if cluster is None:
         return _describe(seen) if seen.restore.replaces is None else _nothing_there(seen)
@@ -138,7 +149,7 @@ def decide(seen: Seen) -> Step:
     if cluster.otherwise:
         return _begun_otherwise(seen, cluster)
     if cluster.serves:
-        words = f"cluster {cluster.cluster_id} serves the data of the backup"
+        words = f"cluster {cluster.cluster_id} serves with the data of the backup"
         return Say("Restored", words, "True")
     if cluster.blocked:
         words = f"EtcdCluster {seen.restore.name} is blocked: {cluster.blocked}"
@@ -146,19 +157,18 @@ def decide(seen: Seen) -> Step:
     return Say("Restoring", f"EtcdCluster {seen.restore.name}: {cluster.doing}", after=LOOK_SECONDS)
 
 
-def _begun_otherwise(seen: Seen, cluster: Born) -> Say:
+def _begun_otherwise(seen: Seen, cluster: TargetCluster) -> Say:
     words = (
         f"EtcdCluster {seen.restore.name} ({cluster.cluster_id}) does not have the data of the "
-        "backup: it has begun otherwise, as spec.bootstrap.restore was taken out of it, or its "
-        "spec.retainedClaims.adopt names the claims of a cluster before. To give up what it holds "
-        "for what is in the backup, make this EtcdRestore anew with its ID in "
-        "spec.replace.clusterID"
+        "backup: it was not bootstrapped from it, because spec.bootstrap.restore was removed, or "
+        "because spec.retainedClaims.adopt names the claims of an earlier cluster. To replace its "
+        "data with the backup, create this EtcdRestore again with its ID in spec.replace.clusterID"
     )
     return Say("BegunOtherwise", words, "False", failed=True)
 
 
-def _taken(seen: Seen, cluster: Born) -> Say:
-    """There is a cluster of that name that this object has not made."""
+def _taken(seen: Seen, cluster: TargetCluster) -> Say:
+    """There is a cluster of that name which this EtcdRestore did not make."""
     restore = seen.restore
     if restore.replaces is None:
         return _not_confirmed(seen, cluster)
@@ -166,49 +176,49 @@ def _taken(seen: Seen, cluster: Born) -> Say:
         return _in_place(seen, cluster)
     if to_hex(restore.replaces) != cluster.cluster_id:
         return _wrong_id(seen, cluster)
-    words = f"EtcdCluster {restore.name} is to be looked at: {cluster.doing}"
+    words = f"EtcdCluster {restore.name} has not begun the restore yet: {cluster.doing}"
     return _for_a_day(seen, Say("Restoring", words, after=LOOK_SECONDS))
 
 
-def _not_confirmed(seen: Seen, cluster: Born) -> Say:
+def _not_confirmed(seen: Seen, cluster: TargetCluster) -> Say:
     name = seen.restore.name
     which = f" ({cluster.cluster_id})" if cluster.cluster_id else ", which has not formed yet"
     named = cluster.cluster_id or "its status.clusterID"
     said = Say(
         "ClusterExists",
         f"spec.etcdCluster.name: there is an EtcdCluster {name}{which}. Nothing is done to it. To "
-        f"give up what it holds for what is in the backup, set spec.replace.clusterID to "
-        f'"{named}"; or make a cluster of another name with spec.bootstrap.restore',
+        f"replace its data with the backup, set spec.replace.clusterID to "
+        f'"{named}"; or create a cluster with another name and spec.bootstrap.restore',
         "False",
         after=SLOW_SECONDS,
     )
     return _for_a_day(seen, said)
 
 
-def _wrong_id(seen: Seen, cluster: Born) -> Say:
+def _wrong_id(seen: Seen, cluster: TargetCluster) -> Say:
     restore = seen.restore
     there = cluster.cluster_id or "none yet, as it has not formed"
     said = Say(
         "ClusterChanged",
-        f"spec.replace.clusterID names {to_hex(restore.replaces or 0)}, and the ID of EtcdCluster "
-        f"{restore.name} is {there}. Nothing is done to it: name the one that is to be replaced",
+        f"spec.replace.clusterID names {to_hex(restore.replaces or 0)}, but the ID of EtcdCluster "
+        f"{restore.name} is {there}. Nothing is done to it: name the ID of the cluster to replace",
         "False",
         after=SLOW_SECONDS,
     )
     return _for_a_day(seen, said)
 
 
-def _in_place(seen: Seen, cluster: Born) -> Say:
+def _in_place(seen: Seen, cluster: TargetCluster) -> Say:
     told, restore = cluster.restore, seen.restore
     state, words = told.get("state"), str(told.get("message") or "")
     if state == DONE and cluster.serves:
-        words = f"cluster {cluster.cluster_id} serves the data of the backup, in place"
+        words = f"cluster {cluster.cluster_id} serves with the data of the backup, in place"
         return Say("Restored", words, "True")
     if told.get("generation", restore.generation) != restore.generation:
-        words = f"the spec has been edited and is to be looked at: {cluster.doing}"
+        words = f"the cluster has not seen the edited spec yet: {cluster.doing}"
         return _for_a_day(seen, Say("Restoring", words, after=LOOK_SECONDS))
     if state == FAILED and "generation" in told:
-        kept = f"{words}. EtcdCluster {restore.name} goes on with the data that it has"
+        kept = f"{words}. EtcdCluster {restore.name} keeps the data that it has"
         return Say("RestoreFailed", kept, "False", failed=True)
     said = Say("Restoring", words or cluster.doing, after=LOOK_SECONDS)
     if state in (FAILED, HELD):
@@ -217,26 +227,28 @@ def _in_place(seen: Seen, cluster: Born) -> Say:
 
 
 def _for_a_day(seen: Seen, said: Say) -> Say:
-    """Then it is given up. Whoever takes the hindrance away months later, or deletes the cluster,
-    has forgotten what that sets off, and all that was written since would be lost.
+    """Fails the EtcdRestore after a day for one reason. Somebody who removes the obstacle months
+    later, or deletes the cluster, has forgotten about the restore, and would lose everything that
+    was written since.
 
-    The words may be others by then: the scheduler's are whenever a node comes or goes."""
+    Only the reason has to stay the same. The message may change: the scheduler's message does
+    whenever a node comes or goes."""
     conditions: Sequence[Mapping[str, Any]] = seen.stored.get("conditions") or ()
     told = next((one for one in conditions if one["type"] == "Complete"), {})
     now = (said.reason, said.status, seen.restore.generation)
     before = (told.get("reason"), told.get("status"), told.get("observedGeneration"))
     if now != before or seen.waited < GIVE_UP_SECONDS:
         return said
-    words = f"{said.message}. It was so for a day, and this EtcdRestore is given up: nothing comes "
-    words += "of it any more, unless it is edited or made anew"
+    words = f"{said.message}. This has not changed for a day, so this EtcdRestore is given up; to "
+    words += "try again, edit it or create it again"
     return replace(said, message=words, status="False", after=None, failed=True)
 
 
 def _nothing_there(seen: Seen) -> Say:
     said = Say(
         "ClusterNotFound",
-        f"spec.replace: there is no EtcdCluster {seen.restore.name} to be replaced. Remove the "
-        "field, and one is made from the backup",
+        f"spec.replace: there is no EtcdCluster {seen.restore.name} to replace. Remove the field "
+        "to create it from the backup",
         "False",
         after=SLOW_SECONDS,
     )
@@ -248,16 +260,16 @@ def _describe(seen: Seen) -> Step:
     if job is None:
         return _begin(seen)
     if job.stranger:
-        words = f"Job {job.name} belongs to {job.stranger}; delete it: its name is needed"
+        words = f"Job {job.name} belongs to {job.stranger}; delete it, as its name is needed"
         return Say("JobOfAnother", words, "False", after=SLOW_SECONDS)
     if job.deleting:
-        words = f"Job {job.name} of before is being deleted{held_by(job)}"
+        words = f"the previous Job {job.name} is being deleted{held_by(job)}"
         return Say("Reading", words, after=1.0)
     if job.state == "complete" and job.said.described:
         store = job.store if isinstance(source, BackupRef) else source
         return _create(seen.restore, job.said.described, store) if store else _unreadable(job)
     if job.state == "complete":
-        return DeleteJob.of(job, "its pod is gone, and with it what it read")
+        return DeleteJob.of(job, "its pod is gone, and so is its report of what it read")
     return with_present_image(job) or _reading(job)
 
 
@@ -265,12 +277,13 @@ def _begin(seen: Seen) -> Step:
     found = resolved(seen.restore.source, seen.backup)
     if isinstance(found, Store):
         return CreateDescription(found, seen.pod)
-    said = f"spec.backupRef.name: {found.why}. Nothing is made until then"
+    why = found.why if found.stuck else f"waiting for {found.why}"
+    said = f"spec.backupRef.name: {why}. Nothing is made until then"
     return Say("BackupAwaited", said, "False" if found.stuck else "Unknown", after=AWAIT_SECONDS)
 
 
 def _unreadable(job: Job) -> Say:
-    words = f"Job {job.name} does not say from which store: delete it, and it is made again"
+    words = f"Job {job.name} has an order that cannot be read: delete it, and it is made again"
     return Say("JobUnreadable", words, "False", after=SLOW_SECONDS)
 
 
@@ -284,11 +297,11 @@ def _reading(job: Job) -> Say:
         return Say(failure.reason, words, "False", after=LOOK_SECONDS)
     if job.trouble:
         return Say("PodWaits", f"the pod of Job {job.name}: {job.trouble}", after=LOOK_SECONDS)
-    return Say("Reading", "the manifest of the backup is read", after=LOOK_SECONDS)
+    return Say("Reading", "the Job reads the manifest of the backup", after=LOOK_SECONDS)
 
 
 def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
-    # One that left the version to the operator ran this; the default may be another by now.
+    # For a spec without a version: what the cluster ran, as today's default may be another one.
     version = {"version": described.version} if described.version else {}
     spec = (
         version
@@ -308,8 +321,7 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
 
 
 def status(seen: Seen, said: Say) -> dict[str, Any]:
-    """coreos's fields and the kind of store; the conditions are `backup.status`'s business. What
-    was said of the spec before an edit is not said of it now."""
+    """The coreos operator's fields and the kind of store; `backup.status` adds the conditions."""
     kind = _storage(seen)
     told: dict[str, Any] = {"backupStorageType": kind} if kind else {}
     if said.status == "True":
@@ -320,7 +332,8 @@ def status(seen: Seen, said: Say) -> dict[str, Any]:
 
 
 def _storage(seen: Seen) -> str:
-    """Of the store that is restored from; empty as long as nobody has looked it up."""
+    """Kind of the store that is restored from; empty until the EtcdBackup was looked up. After an
+    edit of the spec the old status no longer counts."""
     ordered = seen.job.store if seen.job else None
     for store in (seen.restore.source, ordered, seen.backup):
         if isinstance(store, Store):

@@ -1,10 +1,11 @@
-"""Which of its backups a schedule lets go, and how.
+"""Retention: which of its backups a schedule deletes, and how.
 
-What is stored goes with the object, by the object's own `deletionPolicy`: it is told to delete,
-and then deleted. Where that says to retain, only the object goes. Never let go are the newest that
-was stored and the newest that was verified: backups that fail for a month must not use up the last
-good one. Of those that failed, the last few stay to be looked at. Most have stored nothing, so
-no store, which may be down, is asked to delete anything; what could not be proven goes with them.
+The schedule first sets `deletionPolicy: Delete` on an EtcdBackup and then deletes it, so that the
+stored backup goes with the object. If the policy is `Retain`, only the object is deleted. The
+newest stored and the newest verified backup are never deleted: backups that fail for a month must
+not use up the last good one. Of failed backups the last few are kept for diagnosis. Most failed
+backups have stored nothing, so no Job contacts the store, which may be down. A backup that was
+stored and could not be proven is deleted with its object.
 """
 
 from __future__ import annotations
@@ -18,24 +19,25 @@ from etcd_stateful.backup.scheduled import Made
 
 FAILED_KEPT: Final = 3
 MOST_LEAVING: Final = 5
-"""At once. One whose store does not let it be deleted stays until somebody has looked."""
+"""How many may be in deletion at once: a backup that its store refuses to delete stays until
+somebody has solved that."""
 
 DAY: Final = 86400
 
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """Either tell an EtcdBackup to take along what it has stored, or delete it."""
+    """Either set `deletionPolicy: Delete` on an EtcdBackup, or delete it."""
 
     name: str
     uid: str
     resource_version: str
     finalizers: tuple[str, ...] | None
-    """To be set, with deletionPolicy Delete; None: it is deleted."""
+    """The finalizers to set together with the policy; None to delete the object."""
 
 
 def decide(retention: Retention, made: tuple[Made, ...], now: float) -> LetGo | None:
-    """One step, of the oldest that is to go."""
+    """The next step, for the oldest backup that retention does not keep; None if there is none."""
     leaving = sum(one.deleting for one in made)
     going = beyond(retention, made, now)
     if not going or leaving >= MOST_LEAVING:
@@ -50,7 +52,7 @@ def decide(retention: Retention, made: tuple[Made, ...], now: float) -> LetGo | 
 
 
 def beyond(retention: Retention, made: tuple[Made, ...], now: float) -> list[Made]:
-    """Those that retention no longer holds."""
+    """The backups that retention does not keep."""
     if not retention.limited:
         return []
     here = sorted((one for one in made if not one.deleting), key=lambda one: -one.moment)
@@ -67,28 +69,29 @@ def beyond(retention: Retention, made: tuple[Made, ...], now: float) -> list[Mad
 
 
 def _counted(stored: list[Made], count: int) -> list[Made]:
-    """And the last of each etcd cluster: one that was lost and made anew under its name is backed
-    up as before, and a fortnight of what it holds must not use up what is to be restored."""
+    """The newest `count`, and the last backup of each etcd cluster. If a cluster was lost and
+    recreated under its name, two weeks of backups of the new one must not push out the last backup
+    of the old one."""
     last = {one.cluster_id: one.uid for one in reversed(stored)}
     few = stored[:count] if count else stored
     return few + [one for one in stored[len(few) :] if one.uid == last[one.cluster_id]]
 
 
 def _newest(some: list[Made]) -> list[Made]:
-    """The newest by name, which the operator's clock has made, and by the API server's clock."""
+    """The newest by the operator's clock (in the name), and the newest by the API server's."""
     return [*some[:1], max(some, key=lambda one: one.began)] if some else []
 
 
 def _age(one: Made, now: float, last: float) -> float:
-    """By the operator's clock, and from the last run backwards by the API server's: one clock that
-    is ahead for a moment must not make the whole history old.
+    """The smaller of two ages, by the operator's clock and by the API server's relative to the last
+    run. If one clock is ahead for a moment, that must not make all backups look old.
 
     Args:
-        last: when the newest of all runs began.
+        last: when the newest run began.
     """
     return min(now - one.moment, last - one.began)
 
 
 def stuck(made: tuple[Made, ...]) -> list[Made]:
-    """Those that are to go, and whose store does not let them."""
+    """Backups that are being deleted, but whose stored backup cannot be deleted."""
     return [one for one in made if one.deleting and one.reason == "DeletionFailed"]

@@ -1,4 +1,4 @@
-"""The status of an EtcdBackupSchedule: when it ran and runs, what came of it, what is missing."""
+"""The status of an EtcdBackupSchedule: its last and next runs, their backups, and missed runs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _KEPT: Final = (
 
 Condition = tuple[str, str, str, str]
 Written = Callable[[float], str]
-"""A moment as RFC 3339."""
+"""Writes seconds since 1970 as RFC 3339."""
 
 
 def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
-    """Of a spec by which nothing can be backed up."""
+    """The status for a spec that is not accepted."""
     said = [
         ("Accepted", "False", "InvalidSpec", problem),
         ("Scheduled", "False", "InvalidSpec", "the spec is not accepted"),
@@ -37,7 +37,7 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
 
 
 def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
-    """Of a step that the API server refused, or could not do."""
+    """The status after a step that the API server refused, or that failed."""
     said = [_accepted(), ("Scheduled", "False", reason, words)]
     return status.of_schedule(body, status.kept(body, _KEPT), said, now)
 
@@ -50,7 +50,7 @@ def render(
     written: Written,
     now: str,
 ) -> dict[str, Any]:
-    """The whole status; what this pass has no news of stays as it is."""
+    """The whole status. Fields that this pass has no news of stay as they are."""
     newest = sorted(seen.made, key=lambda one: -one.moment)
     told: dict[str, Any] = {
         "countedUntil": written(record.counted_until),
@@ -73,7 +73,7 @@ def render(
 
 
 def others(body: Mapping[str, Any], newest: list[Made]) -> dict[str, Any]:
-    """As the newest backup that has seen it says; one that is gone is remembered."""
+    """`otherBackups` of the newest backup that reports any; the old value once that one is gone."""
     seen = [one.others for one in newest if one.others]
     before = (body.get("status") or {}).get("otherBackups")
     found = seen[0] if seen else before
@@ -81,8 +81,8 @@ def others(body: Mapping[str, Any], newest: list[Made]) -> dict[str, Any]:
 
 
 def last_succeeded(record: Record, made: Iterable[Made]) -> bool | None:
-    """Whether the last run that is over has stored a backup; one that was missed since has not.
-    None where there is none to tell of."""
+    """Whether the last finished run stored a backup; False if a later run was missed, and None if
+    there was no run yet."""
     if _missed_last(record):
         return False
     over = max((one for one in made if one.state != "running"), key=_moment, default=None)
@@ -90,7 +90,7 @@ def last_succeeded(record: Record, made: Iterable[Made]) -> bool | None:
 
 
 def last_verified(made: Iterable[Made]) -> str:
-    """When the newest that was proven was stored, RFC 3339; empty where none is."""
+    """When the newest verified backup was stored, RFC 3339; empty if there is none."""
     return max((one.over for one in made if one.verified), default="")
 
 
@@ -127,12 +127,12 @@ def _scheduled(seen: Seen, written: Written) -> Condition:
 
 
 def _last(record: Record, newest: list[Made], miss: Miss | None) -> Iterator[Condition]:
-    """Of the last moment that was dealt with, whether there was a run or not."""
+    """The condition `LastRun`, for the last scheduled time, whether it was run or missed."""
     if miss is not None:
         yield "LastRun", "False", miss.reason, miss.message
         return
     if _missed_last(record):
-        return  # what was said of it stays
+        return  # The condition that reported it stays.
     if not newest:
         if record.last_made is None:
             yield "LastRun", "Unknown", "NoneYet", "there was no run yet"
@@ -150,8 +150,8 @@ def _last(record: Record, newest: list[Made], miss: Miss | None) -> Iterator[Con
 
 def _retained(seen: Seen) -> Condition:
     if held := retention.stuck(seen.made):
-        words = f"EtcdBackup {held[0].name} is let go, and cannot be deleted: {held[0].words}"
+        words = f"EtcdBackup {held[0].name} is to be deleted, but cannot be: {held[0].words}"
         return "Retained", "False", "DeletionFailed", words
     if not seen.schedule.retention.limited:
-        return "Retained", "True", "Everything", "spec.retention says nothing: nothing is deleted"
-    return "Retained", "True", "Kept", "what spec.retention lets go is deleted"
+        return "Retained", "True", "Everything", "spec.retention is not set: nothing is deleted"
+    return "Retained", "True", "Kept", "backups beyond spec.retention are deleted"

@@ -1,4 +1,4 @@
-"""The EtcdBackups that a schedule has made, as they are told from all others."""
+"""The EtcdBackups that a schedule has made, and how to recognise them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ State = Literal["running", "stored", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One of them."""
+    """An EtcdBackup that a schedule has made."""
 
     name: str
     uid: str
     resource_version: str
     moment: int
-    """Of the schedule; seconds since 1970."""
+    """The scheduled time, in seconds since 1970."""
     state: State = "running"
     verified: bool = False
     over: str = ""
-    """When it was stored, RFC 3339."""
+    """When the backup was stored, RFC 3339."""
     location: str = ""
     cluster_id: str = ""
-    """Of the etcd cluster that it is of."""
+    """ID of the etcd cluster that was backed up."""
     unproven: bool = False
-    """It has failed, and left in the store what it could not prove."""
+    """It has failed, and left a backup in the store that could not be proven."""
     words: str = ""
-    """What it says of itself."""
+    """Its own message: `status.reason`, or else that of its condition `Complete`."""
     reason: str = ""
+    """The reason of its condition `Complete`."""
     others: Mapping[str, Any] | None = None
-    """What it has seen in the store that is not of its schedule."""
+    """Its `status.otherBackups`: files in the store that are not of its schedule."""
     deleting: bool = False
     keeps_stored: bool = False
-    """Its own spec, or where that is silent the template by now, says that what is stored stays."""
+    """Whether `deletionPolicy` is Retain, in its own spec or else in the present template."""
     deletes_stored: bool = False
-    """What is stored goes with it, once it is deleted."""
+    """Whether its deletion will also delete what it stored."""
     finalizers: tuple[str, ...] = ()
     created: float = 0.0
     """By the API server's clock, seconds since 1970; 0 where that is not known."""
@@ -53,10 +54,10 @@ class Made:
 def made_by(
     schedule: EtcdBackupSchedule, body: Mapping[str, Any], created: float | None = None
 ) -> Made | None:
-    """None for an EtcdBackup of anybody else, whatever labels it wears.
+    """The EtcdBackup, if this schedule has made it; else None, whatever labels it has.
 
     Args:
-        created: its creation timestamp, seconds since 1970; None where that is not known.
+        created: its creation timestamp, seconds since 1970; None if that is not known.
     """
     metadata: Mapping[str, Any] = body["metadata"]
     labels: Mapping[str, Any] = metadata.get("labels") or {}

@@ -1,12 +1,13 @@
-"""What is to be done for one EtcdBackupSchedule, from what is seen of it alone.
+"""Decides the next step for one EtcdBackupSchedule, from what is observed.
 
-Each run is one EtcdBackup, whose name says which: an operator that is killed between any two calls
-finds it, or finds none and makes it. A moment that was dealt with, by a run or by counting it as
-missed, lies at or before `Record.counted_until`; that is written before the next one is looked at.
+Each run is one EtcdBackup, and its name identifies the run. So an operator that was killed between
+any two calls finds it, or finds none and creates it. Every scheduled time up to
+`Record.counted_until` was handled, either by a run or by counting it as missed; that is written to
+the status before the next one is looked at.
 
-Jitter shifts the clock: a schedule lives so many seconds later than the calendar says. Where the
-spec does not speak of it there is some: a thousand copies of one schedule are no thousand backups
-at once.
+Jitter shifts the clock: the schedule runs so many seconds later than its calendar says. There is
+some jitter even if the spec does not set it, so that a thousand copies of a schedule do not start a
+thousand backups at once.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from etcd_stateful.backup.retention import LetGo
 from etcd_stateful.backup.scheduled import Made
 
 BUSY_SECONDS: Final = 2.0
-"""While a backup is made or deleted: what the operator itself writes of it is no event."""
+"""How often to look while a backup is made or deleted: the operator's own writes cause no event."""
 
 PARTS: Final = 10
-"""A jitter that nobody asked for is one of so many parts of the time between two runs."""
+"""The default jitter is this fraction of the time between two runs."""
 
 LONGEST_UNSAID: Final = 300
-"""And no more than so many seconds: enough for a store and its network, and too few for anybody to
-wonder why nothing begins."""
+"""Limit of the default jitter in seconds: enough to spread the load on a store and its network, and
+short enough that nobody wonders why nothing begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the status has kept. Moments are seconds since 1970."""
+    """What the status records. Times are seconds since 1970."""
 
     counted_until: float
     times: str = ""
-    """The schedule by which that was counted; empty before the first word."""
+    """The `EtcdBackupSchedule.times` for which this was counted; empty before the first pass."""
     last_made: float | None = None
     last_missed: float | None = None
     missed: int = 0
@@ -47,42 +48,45 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Moments of the calendar that have come and were not dealt with."""
+    """Scheduled times that have passed and were not handled yet."""
 
     latest: int
     earlier: int = 0
-    """How many came before the latest."""
+    """How many there are before the latest."""
     last_earlier: int = 0
+    """The last of those."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
+    """What is observed of one EtcdBackupSchedule."""
+
     schedule: EtcdBackupSchedule
     record: Record
     now: float
     began: float
-    """When this operator began to look. What is overdue by then would start everywhere at once."""
+    """When this operator started. Runs that were overdue by then would all begin at once."""
     upcoming: int
-    """The next moment of the calendar."""
+    """The next scheduled time."""
     due: Due | None = None
     made: tuple[Made, ...] = ()
-    """The EtcdBackups of this very schedule."""
+    """The EtcdBackups of this schedule."""
     taken: bool = False
-    """The name of the run that is due is that of another's EtcdBackup."""
+    """Whether an EtcdBackup of somebody else has the name of the run that is due."""
     unmade: str = ""
-    """What the API server said, where the last tries came to nothing."""
+    """The API server's message, if it refused the EtcdBackup at the last tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make the EtcdBackup of a moment."""
+    """Create the EtcdBackup for a scheduled time."""
 
     moment: int
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A run that was not begun, in words for whoever relies on it."""
+    """Why a run was missed, for the condition and the Event."""
 
     reason: str
     message: str
@@ -90,7 +94,7 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Nothing to do but to say so; `after` seconds later it may be otherwise."""
+    """Nothing to do but to write the status. Look again `after` seconds later."""
 
     record: Record
     after: float
@@ -101,10 +105,10 @@ Step = Create | LetGo | Tell
 
 
 def spread(schedule: EtcdBackupSchedule, period: int) -> EtcdBackupSchedule:
-    """With a jitter, if the spec does not say one.
+    """The schedule, with a default jitter if its spec sets none.
 
     Args:
-        period: seconds from one run to the next, where they are closest.
+        period: the shortest time between two runs, in seconds.
     """
     if schedule.jitter is not None:
         return schedule
@@ -112,7 +116,7 @@ def spread(schedule: EtcdBackupSchedule, period: int) -> EtcdBackupSchedule:
 
 
 def jitter(schedule: EtcdBackupSchedule) -> int:
-    """Seconds by which this very object begins later than its calendar says."""
+    """Seconds by which this schedule's runs begin later than its calendar says."""
     if not schedule.jitter:
         return 0
     digest = hashlib.sha256(schedule.uid.encode()).digest()
@@ -120,19 +124,21 @@ def jitter(schedule: EtcdBackupSchedule) -> int:
 
 
 def clock(schedule: EtcdBackupSchedule, now: float) -> float:
-    """The moment that the calendar is asked for."""
+    """The present time on this schedule's clock, which jitter shifts."""
     return now - jitter(schedule)
 
 
 def believed(schedule: EtcdBackupSchedule, until: float, now: float) -> float:
-    """Until when moments count as dealt with. A time that is ahead was written by a clock that was,
-    and all that falls due until then would be left out without a word. What was made for it
-    nevertheless is found by its name."""
+    """The time up to which runs count as handled.
+
+    A recorded time in the future was written by a clock that was ahead. It is not used, as all runs
+    until then would be skipped silently. EtcdBackups that were made for such times are found by
+    their names."""
     return until if until - now <= CLOCKS_DIFFER else clock(schedule, now)
 
 
 def decide(seen: Seen) -> Step:
-    """The next step: what was dealt with is written down before anything new is begun."""
+    """The next step. What was handled is recorded before anything new begins."""
     schedule, record = seen.schedule, seen.record
     if record.times not in ("", schedule.times):
         edited = max(record.counted_until, float(int(clock(schedule, seen.now))))
@@ -142,7 +148,7 @@ def decide(seen: Seen) -> Step:
         until = max(record.counted_until, newest)
         return Tell(replace(record, last_made=newest, counted_until=until), 0.0)
     if seen.due is not None and any(one.moment == seen.due.latest for one in seen.made):
-        # Not the newest: a clock that was ahead has made one for a moment to come.
+        # It need not be the newest: a clock that was ahead may have made one for a later time.
         return Tell(replace(record, counted_until=float(seen.due.latest)), 0.0)
     if seen.due is not None and _held(seen, seen.due.latest) <= 0:
         return _of_due(seen, seen.due)
@@ -155,7 +161,7 @@ def _of_due(seen: Seen, due: Due) -> Step:
         return _missed(seen, due.earlier + 1, due.latest, "Suspended", "spec.suspend is true")
     if due.earlier:
         why = _unbegun(seen, due.last_earlier)
-        words = f"{why.message}; for all of these there is one run now"
+        words = f"{why.message}; one run makes up for all of these now"
         told = _missed(seen, due.earlier, due.last_earlier, why.reason, words)
         until = replace(told.record, counted_until=due.latest - 1)
         return replace(told, record=until)
@@ -166,7 +172,7 @@ def _of_due(seen: Seen, due: Due) -> Step:
 
 def _unbegun(seen: Seen, moment: int) -> Miss:
     if _overdue(seen, moment):
-        return Miss("OperatorAway", "nobody was there to begin it")
+        return Miss("OperatorAway", "the operator was not running")
     return Miss("NotMade", f"its EtcdBackup could not be made{_said(seen)}")
 
 
@@ -177,14 +183,16 @@ def _said(seen: Seen) -> str:
 def _hindrance(seen: Seen, moment: int) -> Miss | None:
     for one in seen.made:
         if one.state == "running" and not one.deleting:
-            words = f"the one before, EtcdBackup {one.name}, is not over: {one.words}"
+            words = f"the previous one, EtcdBackup {one.name}, is not over: {one.words}"
             return Miss("StillRunning", words.removesuffix(": "))
     late, deadline = _late(seen, moment), seen.schedule.deadline
     if deadline is not None and late > deadline:
         words = f"{int(late)} s late, and spec.startingDeadlineSeconds is {deadline}"
         return Miss("TooLate", words + _said(seen))
     if seen.taken:
-        return Miss("NameTaken", "its name is that of an EtcdBackup which is not of this schedule")
+        return Miss(
+            "NameTaken", "its name is taken by an EtcdBackup that this schedule did not make"
+        )
     return None
 
 
@@ -200,13 +208,14 @@ def _missed(seen: Seen, count: int, last: int, reason: str, words: str) -> Tell:
 
 
 def _overdue(seen: Seen, moment: int) -> bool:
-    """Whether it should have begun before this operator did. What falls due later is spread."""
+    """Whether the run was due before this operator started. Later runs are spread by jitter."""
     return clock(seen.schedule, seen.began) > moment
 
 
 def _turn(seen: Seen, moment: int) -> float:
-    """When it begins. What is overdue as an operator begins is spread, so that not all start at
-    once: by moments that are the same for the next operator, however often they change."""
+    """When the run begins. Runs that are overdue when an operator starts are spread, so that they
+    do not all begin at once. Their times are the same for the next operator, so that they begin
+    even if operators change often."""
     later, longest = jitter(seen.schedule), seen.schedule.jitter
     own = float(moment + later)
     if not _overdue(seen, moment):
@@ -223,8 +232,8 @@ def _held(seen: Seen, moment: int) -> float:
 
 
 def _late(seen: Seen, moment: int) -> float:
-    """How late it begins. Waits for its turn, of one jitter at most, do not count: neither this
-    operator's nor one before it."""
+    """How late the run begins. The wait for its turn, which is at most one jitter, does not count,
+    neither under this operator nor under an earlier one."""
     before = clock(seen.schedule, seen.began) - moment - jitter(seen.schedule)
     return max(before, 0.0) - _held(seen, moment)
 

@@ -1,4 +1,4 @@
-"""The status of an EtcdBackup: coreos's fields, and conditions in words."""
+"""The status of an EtcdBackup: the coreos operator's fields, and conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from etcd_stateful.backup.foreign_files import Found, Others
 from etcd_stateful.backup.outcome import Progress, Proven, Stored
 from etcd_stateful.backup.plan import Run, Tell
 from etcd_stateful.backup.restores import Say
-from etcd_stateful.condition_times import dated
+from etcd_stateful.condition_times import with_times
 
 LONGEST: Final = 2048
 
@@ -36,7 +36,7 @@ _KEPT: Final = (
 
 
 def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
-    """Of a spec from which nothing can be made."""
+    """The status for a spec that is not accepted."""
     conditions = [
         _condition("Accepted", "False", "InvalidSpec", problem),
         _condition("Complete", "False", "InvalidSpec", problem),
@@ -45,7 +45,7 @@ def refused(body: Mapping[str, Any], problem: str, now: str) -> dict[str, Any]:
 
 
 def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[str, Any]:
-    """Of a step that the API server refused, or could not do."""
+    """The status after a step that the API server refused, or that failed."""
     conditions = [_accepted(), _condition("Complete", "False", reason, words)]
     return _with(body, kept(body, _KEPT), conditions, now)
 
@@ -53,10 +53,10 @@ def failing(body: Mapping[str, Any], reason: str, words: str, now: str) -> dict[
 def render(
     body: Mapping[str, Any], run: Run | None, said: Tell, *, job: str, began: str, now: str
 ) -> dict[str, Any]:
-    """The whole status; what this pass has no news of stays as it is.
+    """The whole status. Fields that this pass has no news of stay as they are.
 
     Args:
-        job: name of the Job of this run, empty where there is none.
+        job: name of the Job of this run; empty if there is none.
         began: when the run began, RFC 3339; empty unless it is over.
         now: RFC 3339.
     """
@@ -79,8 +79,8 @@ def render(
 def of_restore(
     body: Mapping[str, Any], status: dict[str, Any], said: Say, now: str
 ) -> dict[str, Any]:
-    """The whole status of an EtcdRestore. With an edit, and with another reason, its times begin
-    anew: by them it is given up (`restores.GIVE_UP_SECONDS`)."""
+    """The whole status of an EtcdRestore. After an edit, and with another reason, the times of its
+    conditions begin anew, because it fails after a day by them (`restores.GIVE_UP_SECONDS`)."""
     stored: Mapping[str, Any] = body.get("status") or {}
     generation, reasons = body["metadata"].get("generation", 0), ("SpecAccepted", said.reason)
     of_now = [
@@ -101,13 +101,13 @@ def of_schedule(
     """The whole status of an EtcdBackupSchedule.
 
     Args:
-        said: type, status, reason and message of each condition that there is news of.
+        said: type, status, reason and message of each condition that this pass has news of.
     """
     return _with(body, status, [_condition(*one) for one in said], now)
 
 
 def kept(body: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
-    """What the status says of these fields, where it says anything."""
+    """These fields of the status, as far as they are set."""
     stored: Mapping[str, Any] = body.get("status") or {}
     return {key: stored[key] for key in fields if key in stored}
 
@@ -178,11 +178,11 @@ def _condition(kind: str, truth: str, reason: str, message: str) -> dict[str, st
 def _with(
     body: Mapping[str, Any], status: dict[str, Any], conditions: list[dict[str, str]], now: str
 ) -> dict[str, Any]:
-    """Conditions that nothing is said of stay; times change with what they are the times of."""
+    """The status with its conditions. Conditions that this pass has no news of stay."""
     generation = int(body["metadata"].get("generation", 0))
     before = {one["type"]: one for one in (body.get("status") or {}).get("conditions") or ()}
     told = {
-        one["type"]: dated(
+        one["type"]: with_times(
             one | {"observedGeneration": generation}, before.get(one["type"], {}), now
         )
         for one in conditions

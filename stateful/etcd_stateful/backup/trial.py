@@ -1,7 +1,7 @@
-"""A trial restore: the etcd that a backup is brought back into, for itself alone.
+"""The trial restore of a backup, into a scratch etcd that only its own pod can reach.
 
-Where the backup has users, its etcd answers only them, so the one that is asked on loopback has TLS
-for this alone: by their certificate it knows that it is root who asks.
+If the backup has users, its etcd answers only them. So the scratch etcd serves loopback with TLS,
+and the Job authenticates as root by a client certificate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIRST_WITH_ETCDUTL: Final = (3, 5)
 
 
 def why_not(version: str) -> str:
-    """Why a backup of that etcd cannot be tried; empty where it can."""
+    """Why a backup of that etcd cannot be restored on trial; empty if it can."""
     found = parse_version(version)
     if found is None or (found.major, found.minor) < _FIRST_WITH_ETCDUTL:
         return f"spec.verify: etcd {version} has no etcdutl to restore it with: use Hash"
@@ -39,6 +39,7 @@ def why_not(version: str) -> str:
 
 
 def etcdutl() -> list[str]:
+    """The command that restores the snapshot."""
     return [
         "/usr/local/bin/etcdutl",
         "snapshot",
@@ -49,7 +50,7 @@ def etcdutl() -> list[str]:
 
 
 def etcd() -> list[str]:
-    """It listens to nobody but its own pod."""
+    """The command of the scratch etcd. It listens on loopback only."""
     client, peer = f"https://{LOOPBACK}:{PORT}", f"http://{LOOPBACK}:{PEER_PORT}"
     tls = f"{FOLDER}/{TLS}"
     return [
@@ -80,4 +81,4 @@ LEAVES: Final = (
     ),
     Need("operator", "", OPERATOR_FILES, calls=True, subject="root", seconds=DAY),
 )
-"""What the scratch etcd shows, and who asks it; nothing of it outlives the pod."""
+"""Certificates of the scratch etcd and of the Job that queries it. They never leave the pod."""

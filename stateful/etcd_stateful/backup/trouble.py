@@ -1,4 +1,4 @@
-"""What a store or etcd answered, in words for whoever wrote the spec: which field, which cause."""
+"""Turns errors of a store's client into messages that name the field of the spec and the cause."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _STATUS: Final = re.compile(r"\b([45]\d\d) [A-Z][a-z]")
 _CERTIFICATE: Final = re.compile(
     r"InvalidCertificate\(\s*(?:Other\(\s*OtherError\(\s*)?(\w+?)(?:Context)?\b"
 )
-"""What the client says of the store's certificate, in a structure behind its sentence."""
+"""The client's reason for refusing the store's certificate, in the debug structure after its
+message."""
 
 _UNKNOWN: Final = "UnknownIssuer"
 
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName", "ResourceNotFound")
 _UNAUTHENTICATED: Final = "Server failed to authenticate the request"
-"""Azure's words for a wrong key. The code beside them may be that of a firewall's refusal."""
+"""Azure's message for a wrong key. Its code alone may also mean that a firewall refuses access."""
 
 _KEYS: Final = (
     "AuthenticationFailed",
@@ -33,7 +34,7 @@ _KEYS: Final = (
     "InvalidToken",
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
-    "XAdminUserNotFound",  # versitygw's word for it
+    "XAdminUserNotFound",  # versitygw
 )
 _ELSEWHERE: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocation")
 _CLOCKS_DIFFER: Final = "RequestTimeTooSkewed"
@@ -52,7 +53,11 @@ _FULL: Final = ("No space left", "StorageFull", "QuotaExceeded", "os error 28")
 
 
 def store_failure(store: Store, raw: str) -> Failure:
-    """What the store's client said, with the field that is most likely to blame."""
+    """The error of the store's client as a failure that names the most likely field.
+
+    Args:
+        raw: the client's error.
+    """
     reason = "StoreRefused"
     words, code, statuses = first_line(raw), code_of(raw), set(_STATUS.findall(raw))
     if untrusted := _untrusted(store, raw):
@@ -63,7 +68,7 @@ def store_failure(store: Store, raw: str) -> Failure:
     elif code in _KEYS or "401" in statuses or _UNAUTHENTICATED in raw:
         told = f"{_identity(store)}: the store does not accept it ({code or words})"
     elif code in _ELSEWHERE:
-        told = f"{_identity(store)}: its region is not the bucket's ({code})"
+        told = f"{_identity(store)}: its region is not the region of the bucket ({code})"
     elif code == _CLOCKS_DIFFER:
         told = f"{_address(store)} does not accept the time of the node's clock ({code})"
     elif store.kind == "S3" and _LOCKED in raw:
@@ -81,7 +86,7 @@ def store_failure(store: Store, raw: str) -> Failure:
 
 
 def is_forbidden(raw: str) -> bool:
-    """Whether the store knows who asks, and does not let it do just this."""
+    """Whether the store authenticated the client, but refused this one operation."""
     code = code_of(raw)
     return code in ("AccessDenied", "AuthorizationPermissionMismatch", "forbidden") or (
         not code and "403" in _STATUS.findall(raw)
@@ -94,7 +99,7 @@ def code_of(raw: str) -> str:
 
 
 def first_line(raw: str) -> str:
-    """Without the client's own structures, which it prints after the sentence."""
+    """The client's message without the debug structures that it prints after it."""
     line = raw.partition("\n\nDebug source")[0]
     return " ".join(line.split())[:400]
 
@@ -106,7 +111,7 @@ def _address(store: Store) -> str:
 
 
 def _untrusted(store: Store, raw: str) -> str:
-    """What is wrong with the store's certificate; empty where nothing is said of it."""
+    """What is wrong with the store's certificate; empty if the error is not about it."""
     found = _CERTIFICATE.search(raw)
     if found is None:
         return ""
@@ -115,11 +120,11 @@ def _untrusted(store: Store, raw: str) -> str:
         return f"{_address(store)}: its certificate is not accepted ({why})"
     of = f"{store.ca_field}: the certificate of {store.endpoint or 'the store'}"
     if store.ca_secret:
-        return f"{of} is of no authority in Secret {store.ca_secret}, and of no public one"
-    return f"{of} is of no public authority; name a Secret with its own as {CA_FILE}"
+        return f"{of} is signed neither by Secret {store.ca_secret} nor by a public authority"
+    return f"{of} is not signed by a public authority; name a Secret with its own as {CA_FILE}"
 
 
 def _identity(store: Store) -> str:
     if store.secret:
-        return f"{store.secret_field}: what Secret {store.secret} holds"
+        return f"{store.secret_field}: the credentials in Secret {store.secret}"
     return f"{store.secret_field or store.path_field}: the pod's own identity"

@@ -1,1 +1,1 @@
-"""What the Jobs of a recovery and of a restore are told, and decide about a volume."""
+"""The orders of the recovery Job and the restore Job, and their decisions about a volume."""

@@ -1,13 +1,13 @@
-"""What the Job of a recovery decides about the survivor's volume (`manifests/recovery_job.py`).
+"""Decisions of the recovery Job about the survivor's volume (`manifests/recovery_job.py`).
 
-The marker says how far it has come, so that the Job's pod may die at any point:
+The marker records the progress, so the Job's pod may die at any point:
 
-    marker of an earlier epoch           nothing has happened yet
-    marker set aside, none in its place  begun: `start` lets nobody run this volume
-    marker of the new epoch              done; written last
+    marker of an earlier epoch           not begun
+    marker set aside, none in its place  begun: `start` does not run this volume
+    marker of the new epoch              finished; it is written last
 
-No operator and no key are needed: whoever makes the Job names member, cluster and epoch, and the
-volume has to be exactly that member's. Nothing here does I/O.
+The Job needs neither the operator nor the cluster's key: its order names member, cluster and epoch,
+and the volume must be exactly that member's. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from etcd_stateful.start.rules import VolumeFacts
 from etcd_stateful.untrusted import loads
 
 ASIDE: Final = "recovery.json"
-"""The marker of the epoch before, set aside."""
+"""The marker of the earlier epoch, after it was set aside."""
 
 CONFIG: Final = "recovery.yaml"
 
 CONFIG_PATH: Final = "data/member/wal/../../../recovery.yaml"
-"""How etcd is told of it, from the volume's root: with the log gone, it cannot be opened either."""
+"""Path of that configuration from the root of the volume. Without a WAL it cannot be opened."""
 
 REFUSED_EXIT: Final = 3
-"""Exit code when the volume is not the survivor's: another try would see the same."""
+"""Exit code if the volume is not the survivor's, so that another try would see the same."""
 
 LOOPBACK: Final = "127.0.0.1"
 
-PASSWORD_FOLDER: Final = "/etc/etcd-root"  # noqa: S105 - where it is, not what
+PASSWORD_FOLDER: Final = "/etc/etcd-root"  # noqa: S105 - a path, not a password
 PASSWORD_FILE: Final = "password"  # noqa: S105
-"""Where the Job finds the password of etcd's user root, where the spec names its Secret."""
+"""Path of the password of etcd's user root, if the spec names its Secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Which member's volume is to become a cluster of one. The settings' epoch is the new one."""
+    """The member whose volume becomes a cluster of one. The settings have the new epoch."""
 
     settings: Settings
     member_id: int
@@ -55,12 +55,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Set the marker aside, then go on as if that had been done before."""
+    """Set the marker aside, then continue as with GoOn."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """The marker is aside: write the configuration with `force-new-cluster`."""
+    """The marker is set aside: write the configuration with `force-new-cluster`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class NotThis:
-    """Not the volume that was ordered; it is left as it is."""
+    """The volume is not the survivor's, and is left as it is."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """It cannot be told what the volume is; it may be readable at the next try."""
+    """The volume cannot be read now; the next try may succeed."""
 
     why: str
 
@@ -86,7 +86,7 @@ Verdict = Begin | GoOn | Finished | NotThis | Unreadable
 
 
 def parse_order(environment: Mapping[str, str]) -> Order:
-    """The order in RECOVERY and what `start` also reads; raises BadSettings."""
+    """The order in RECOVERY and in the settings of `start`; raises BadSettings."""
     settings = parse_settings(environment)
     try:
         given = loads(environment.get("RECOVERY", ""))
@@ -94,15 +94,15 @@ def parse_order(environment: Mapping[str, str]) -> Order:
     except (ValueError, KeyError, TypeError) as error:
         raise BadSettings(f"RECOVERY does not name a member and its cluster: {error}") from error
     if not all(0 < one <= marker.MAX_ID for one in ids):
-        raise BadSettings("RECOVERY names IDs that none has")
+        raise BadSettings("RECOVERY names IDs that are not etcd's: they must be 1 to 2**64 - 1")
     return Order(settings, *ids)
 
 
 def inspect(order: Order, facts: VolumeFacts, aside: bytes | None) -> Verdict:
-    """How far this volume has come.
+    """How far the recovery of this volume has come.
 
     Args:
-        aside: content of the marker that was set aside, None where there is none.
+        aside: content of the marker that was set aside; None if there is none.
     """
     if facts.problem:
         return Unreadable(facts.problem)
@@ -111,7 +111,7 @@ def inspect(order: Order, facts: VolumeFacts, aside: bytes | None) -> Verdict:
     try:
         log = wal.identity(facts.heads)
     except wal.Garbled as error:
-        return NotThis(f"the log cannot be understood: {error}")
+        return NotThis(f"the log cannot be parsed: {error}")
     if (log.member_id, log.cluster_id) != (order.member_id, order.cluster_id):
         found = f"member {log.member_id:016x} of etcd cluster {log.cluster_id:016x}"
         return NotThis(f"the log is of {found}")
@@ -135,25 +135,27 @@ def _inspect_marker(order: Order, text: bytes) -> Verdict:
 
 
 def _not_of_before(order: Order, text: bytes) -> str:
-    """Why a marker is not this member's of an earlier epoch; empty when it is."""
+    """Why a marker is not this member's marker of an earlier epoch; empty if it is."""
     named = marker.parse(text)
     if isinstance(named, marker.Malformed):
         return named.why
     if replace(named, epoch=order.settings.epoch) != order.marker:
         return f"the marker names {named.member} of cluster {named.cluster_uid}, or other IDs"
     if named.epoch >= order.settings.epoch:
-        return f"the marker is of epoch {named.epoch}, and {order.settings.epoch} is to begin"
+        return f"the marker is of epoch {named.epoch}, not earlier than {order.settings.epoch}"
     return ""
 
 
 def config(order: Order, *, force: bool) -> bytes:
-    """etcd's configuration in the Job: `start`'s, which cannot bootstrap, on loopback alone.
+    """etcd's configuration in the Job: that of `start`, which cannot bootstrap, on loopback only.
 
-    Without `force` for a volume that is finished: etcd runs on it, and nothing comes of it.
+    Args:
+        force: sets `force-new-cluster`; False for a volume that is finished, which it must not
+            change.
     """
     settings = replace(order.settings, options={}, listen_host=LOOPBACK, plaintext_clients=False)
     content: dict[str, Any] = json.loads(run_config(settings))
-    # Loopback needs no TLS, whatever the URLs say that the members know each other by.
+    # Loopback needs no TLS, whatever the scheme of the members' URLs is.
     for key in ("listen-client-urls", "listen-peer-urls"):
         content[key] = content[key].replace("https://", "http://")
     content |= {"force-new-cluster": force, "strict-reconfig-check": False}
@@ -161,9 +163,9 @@ def config(order: Order, *, force: bool) -> bytes:
 
 
 def left_over(order: Order, members: Iterable[Mapping[str, Any]]) -> list[int]:
-    """Members that etcd left on the list beside the survivor (before 3.5.22, 3.6.1).
+    """Members that etcd left on the member list beside the survivor (before 3.5.22 and 3.6.1).
 
-    Raises ValueError when the survivor is not on it, or is no voter.
+    Raises ValueError if the survivor is not on the list, or is not a voter.
     """
     listed = {int(member["ID"]): bool(member.get("isLearner")) for member in members}
     if listed.get(order.member_id) is not False:

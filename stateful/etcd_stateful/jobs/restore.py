@@ -1,12 +1,12 @@
-"""What the Job of a restore is told, and what it decides (`manifests/restore_job.py`).
+"""The order of the restore Job, and its decisions (`manifests/restore_job.py`).
 
-    fetch    the snapshot comes from the store into `restore/`, checked against etcd's own hash and
-             the manifest beside it
-    etcdutl  the cluster's own image makes a data directory of it, in `restore/` too
-    finish   that is made durable, gets its place, and the marker is written last
+    fetch    downloads the snapshot into `restore/`, and checks it by etcd's own hash and by the
+             manifest beside it
+    etcdutl  from the cluster's etcd image: makes a data directory of the snapshot in `restore/`
+    finish   syncs the data directory to disk, moves it to its place, and writes the marker last
 
-Until the marker is there `start` lets nobody run the volume, so the Job's pod may die at any point:
-the next one begins anew. Nothing here does I/O.
+`start` does not run the volume until the marker is there. So the Job's pod may die at any point,
+and the next one begins anew. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -30,41 +30,42 @@ from etcd_stateful.versions import parse_version
 FOLDER: Final = "restore"
 SNAPSHOT: Final = f"{FOLDER}/snapshot.db"
 BUMP: Final = 1_000_000_000
-"""Revisions begin so much higher, as etcd advises: no client that has seen more than the snapshot
-holds may ever see a revision again."""
+"""Revisions of a restored cluster begin this much higher, as etcd advises: a client that has seen
+later revisions than the snapshot has must never see one of them again for another write."""
 
 PACE: Final = 100_000
-"""And by so many more for each second since 2026. A backup may be restored more than once, and the
-cluster before has given out fewer since it began: no etcd writes as fast."""
+"""They begin this much higher again for each second since 2026. A backup may be restored more than
+once, and no etcd writes fast enough to use up these revisions in between."""
 _SINCE: Final = 1_767_225_600
 
 HIGHEST: Final = 2**62
-"""Beyond 2**63 etcdutl goes on below zero and says nothing, and no etcd runs on that. Half of it is
-left to the writes that are to come, and to what a file without a manifest does not say."""
+"""Beyond 2**63 etcdutl silently wraps to negative revisions, on which etcd does not run. Half of
+the range is left for later writes, and for a backup without a manifest, whose revision is not
+known."""
 
 LOG_BYTES: Final = 2 * 64 * 1024 * 1024
-"""etcd makes its log in files of this size."""
+"""Bytes that a new WAL takes: etcd preallocates segments of 64 MiB."""
 
 REFUSED_EXIT: Final = 3
 
 FIELD: Final = "spec.bootstrap.restore"
-"""Where an EtcdCluster names the store."""
+"""The field in which an EtcdCluster names the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Which backup becomes which member's data. The member is alone in a cluster of its own."""
+    """The backup to restore, and the member whose data it becomes, as a cluster of one."""
 
     settings: Settings
     member_id: int
     cluster_id: int
     store: Store
     version: str
-    """The etcd that is to run it."""
+    """The version of etcd that will run the data."""
     field: str = FIELD
-    """Where the store is named."""
+    """The field that names the store, for messages."""
     bump: int = 0
-    """By how much etcdutl is to raise the revisions."""
+    """By how much etcdutl raises the revisions."""
 
     @property
     def marker(self) -> marker.Marker:
@@ -72,12 +73,12 @@ class Order:
 
     @property
     def quota(self) -> int:
-        """Bytes that the etcd which is to run it may have in its database."""
+        """`quota-backend-bytes` of the etcd that will run the data."""
         found = self.settings.options.get("quota-backend-bytes")
         return found if isinstance(found, int) else DEFAULT_QUOTA
 
     def by_its_field(self, words: str) -> str:
-        """What is said of a store, with the field that names it here in place of `spec`."""
+        """A message about the store, with the field of this order in place of `spec`."""
         return words.replace("spec.", f"{self.field}.", 1)
 
 
@@ -98,7 +99,7 @@ def serialise(
 
 
 def parse_order(environment: Mapping[str, str]) -> Order:
-    """The order in RESTORE and what `start` also reads; raises BadSettings."""
+    """The order in RESTORE and in the settings of `start`; raises BadSettings."""
     settings = parse_settings(environment)
     try:
         given = loads(environment.get("RESTORE", ""))
@@ -108,23 +109,23 @@ def parse_order(environment: Mapping[str, str]) -> Order:
     except (ValueError, KeyError, TypeError) as error:
         raise BadSettings(f"RESTORE does not name a member and a backup: {error}") from error
     if not all(0 < one <= marker.MAX_ID for one in (member_id, cluster_id)):
-        raise BadSettings("RESTORE names IDs that none has")
+        raise BadSettings("RESTORE names IDs that are not etcd's: they must be 1 to 2**64 - 1")
     return Order(settings, member_id, cluster_id, store, version, field, bump)
 
 
 def bump_at(made: float) -> int:
-    """By how much the revisions of a cluster that is born from a backup are raised.
+    """By how much the revisions of a cluster that is bootstrapped from a backup are raised.
 
     Args:
-        made: when its resource was created, seconds since 1970.
+        made: creation timestamp of its EtcdCluster, in seconds since 1970.
     """
     return BUMP + PACE * max(0, int(made) - _SINCE)
 
 
 def why_not(manifest: Manifest | None, version: str) -> str:
-    """Why this etcd must not be given that backup; empty where nothing is known against it.
+    """Why this version of etcd cannot run the backup; empty if it can, or if that is not known.
 
-    etcd takes data of its own minor and of the one before it.
+    etcd runs data of its own minor and of the previous one.
     """
     of = parse_version(manifest.version) if manifest else None
     to = parse_version(version)
@@ -133,47 +134,48 @@ def why_not(manifest: Manifest | None, version: str) -> str:
     if (to.major, to.minor) in ((of.major, of.minor), (of.major, of.minor + 1)):
         return ""
     return (
-        f"spec.version: the backup is of etcd {of}, and etcd {to} cannot take it: restore it with "
+        f"spec.version: the backup is of etcd {of}, which etcd {to} cannot run: restore it with "
         f"etcd {of.major}.{of.minor} or {of.major}.{of.minor + 1}"
     )
 
 
 def too_high(manifest: Manifest | None, bump: int) -> str:
-    """Why its revisions cannot be raised so far; empty where they can."""
+    """Why the revisions of a backup cannot be raised that far; empty if they can."""
     revision = manifest.revision if manifest else 0
     if revision + bump <= HIGHEST:
         return ""
     return (
-        f"its revisions would begin at {revision + bump}, and what etcd can count to is near: each "
-        "restore in place of a backup of the cluster itself by its path doubles them. Name its "
-        "EtcdBackup in spec.backupRef, restore one of a lower revision, or copy the keys into a "
-        "new cluster (etcdctl make-mirror), which begins at 1"
+        f"its revisions would begin at {revision + bump}, too close to etcd's limit: each restore "
+        "in place of the cluster's own backup, by its path, doubles them. Name its EtcdBackup in "
+        "spec.backupRef, restore a backup of a lower revision, or copy the keys into a new cluster "
+        "(etcdctl make-mirror), which begins at 1"
     )
 
 
 def over_quota(size: int, quota: int) -> str:
-    """Why etcd would take no write after it: it compares the file, free pages in it included."""
+    """Why etcd would accept no writes: its quota applies to the file, including free pages."""
     if size <= quota:
         return ""
     return (
-        f"spec.etcd.quotaBackend: the backup has {size} bytes, and the cluster's quota is {quota}. "
-        "It would begin with the alarm NOSPACE and take no write: raise the quota above that size"
+        f"spec.etcd.quotaBackend: the backup has {size} bytes, but the cluster's quota is {quota}. "
+        "The cluster would have the alarm NOSPACE and accept no writes: raise the quota above that "
+        "size"
     )
 
 
 def too_small(size: int, free: int) -> str:
-    """Why the volume cannot hold it: the snapshot and what is made of it are there at once."""
+    """Why the volume is too small: it has to hold the snapshot and the restored data at once."""
     needed = 2 * size + LOG_BYTES
     if free >= needed:
         return ""
     return (
-        f"spec.pod.persistentVolumeClaimSpec: the volume has {free} bytes left, and {needed} are "
+        f"spec.pod.persistentVolumeClaimSpec: the volume has {free} bytes left, but {needed} are "
         f"needed to restore a backup of {size}"
     )
 
 
 def why_not_restored(order: Order, facts: VolumeFacts) -> str:
-    """Why what etcdutl has made is not what was ordered; empty when it is."""
+    """Why the data that etcdutl has made does not match the order; empty if it does."""
     if facts.problem:
         return facts.problem
     if not facts.heads:
@@ -181,14 +183,15 @@ def why_not_restored(order: Order, facts: VolumeFacts) -> str:
     try:
         log = wal.identity(facts.heads)
     except wal.Garbled as error:
-        return f"the log cannot be understood: {error}"
+        return f"the log cannot be parsed: {error}"
     if (log.member_id, log.cluster_id) != (order.member_id, order.cluster_id):
         return f"the log is of member {log.member_id:016x} of cluster {log.cluster_id:016x}"
     return ""
 
 
 def etcdutl(member: str, peer_url: str, token: str, bump: int = BUMP) -> list[str]:
-    """The command: a cluster of one with IDs that are known before, revisions that only grow."""
+    """The command that restores the snapshot as a cluster of one, with known IDs and higher
+    revisions."""
     return [
         "/usr/local/bin/etcdutl",
         "snapshot",

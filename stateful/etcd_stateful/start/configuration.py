@@ -1,14 +1,14 @@
-"""What a pod's `start` is told, and the etcd configurations that it writes.
+"""The settings of a pod's `start`, and the etcd configurations that it writes.
 
-They lie on the data volume, with the data that they are good for. etcd is always given the same
-path, `data/member/wal/../../../etcd.yaml`, which leads to one of two:
+The configurations are on the data volume, beside the data that they are valid for. etcd always gets
+the same path, `data/member/wal/../../../etcd.yaml`, which leads to one of two files:
 
-- Until there is a log, `data/member/wal` is a link into `first/`, and the path leads to
-  `first/etcd.yaml`, the ticket's configuration. etcd replaces the link by a real directory as it
-  makes its log (`wal.renameWAL`, the same in 3.5, 3.6 and 3.7).
-- From then on the path leads to `etcd.yaml`, with which nothing can bootstrap. It holds whatever a
-  container restart finds: data gone, the log's directory gone (then there is no path either), or
-  only the files in it.
+- Before there is a WAL, `data/member/wal` is a symbolic link into `first/`, and the path leads to
+  `first/etcd.yaml`, the configuration of the ticket. etcd replaces the link by a directory when it
+  creates its WAL (`wal.renameWAL`, the same in 3.5, 3.6 and 3.7).
+- From then on the path leads to `etcd.yaml`, with which etcd cannot bootstrap. So a container that
+  restarts cannot start an empty member, whatever is missing: the data, the files of the WAL, or its
+  directory (without which the path does not exist).
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ FILE: Final = "etcd.yaml"
 FIRST: Final = "first"
 """Folder of the configuration for a first start."""
 FIRST_LOG: Final = "first/data/member/wal"
-"""Where `data/member/wal` leads until there is a log; always empty."""
+"""Where `data/member/wal` leads before there is a WAL; always empty."""
 LINK: Final = "../../first/data/member/wal"
-"""What the link says: relative, so that it holds wherever the volume is mounted."""
+"""Target of the link; relative, so that it is valid wherever the volume is mounted."""
 DNS_TIMEOUT: Final = 30
-"""Seconds to wait for the pod's own name when the settings do not say."""
+"""Default of the seconds to wait until DNS resolves the pod's own name."""
 
 FORBIDDEN_OPTIONS: Final = frozenset(
     {
-        # The log would lie where neither `start` nor the path of the configuration looks for it.
+        # The WAL would be where neither `start` nor the path of the configuration looks for it.
         "wal-dir",
-        # Would drop members, and their acknowledged writes, at a later restart.
+        # It would remove members, and lose acknowledged writes, at a later restart.
         "force-new-cluster",
-        # Other ways to bootstrap than by a ticket, and 3.5's mode without a member.
+        # These bootstrap without a ticket; `proxy` is 3.5's mode without a member.
         "discovery",
         "discovery-config",
         "discovery-fallback",
@@ -52,14 +52,14 @@ FORBIDDEN_OPTIONS: Final = frozenset(
 
 
 class BadSettings(ValueError):
-    """The environment does not say what to start."""
+    """The environment does not contain valid settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which member this pod is, and how its etcd is to listen. Ports and paths vary in tests only.
+    """Which member this pod is, and how its etcd listens. Ports and paths differ in tests only.
 
-    `listen_host` stands in URLs, so an IPv6 address has its brackets. `dns_timeout` in seconds.
+    `listen_host` is part of URLs, so an IPv6 address has brackets. `dns_timeout` is in seconds.
     """
 
     cluster_uid: str
@@ -71,7 +71,7 @@ class Settings:
     client_scheme: str = "http"
     peer_scheme: str = "http"
     plaintext_clients: bool = False
-    """Whether clients are served without TLS as well, on the same port."""
+    """Whether clients are also served without TLS, on the same port."""
     dns_timeout: float = DNS_TIMEOUT
     options: Mapping[str, object] = field(default_factory=dict)
     listen_host: str = "0.0.0.0"  # noqa: S104 - a pod serves its whole network
@@ -81,7 +81,7 @@ class Settings:
     data_directory: str = naming.DATA_DIRECTORY
 
     def marker(self, member_id: int, cluster_id: int) -> Marker:
-        """The marker of data that is this pod's, under these IDs of etcd."""
+        """The marker for data of this pod with these etcd IDs."""
         return Marker(self.cluster_uid, self.epoch, self.member, member_id, cluster_id)
 
 
@@ -112,9 +112,9 @@ def parse_settings(environment: Mapping[str, str]) -> Settings:
 
 
 def run_config(settings: Settings) -> bytes:
-    """A configuration that cannot bootstrap: `existing`, and only itself.
+    """A configuration that cannot bootstrap: state `existing`, with this member alone.
 
-    etcd ignores both beside a log, and without one has no peer to ask and gives up.
+    With a WAL etcd ignores both. Without one it finds no peer to ask for the members, and exits.
     """
     return _config(
         settings,
@@ -127,7 +127,7 @@ def run_config(settings: Settings) -> bytes:
 
 
 def ticket_config(settings: Settings, taken: ticket.Ticket) -> bytes:
-    """A configuration for the first start of a member, as the ticket has it."""
+    """The configuration for the first start of a member, from its ticket."""
     return _config(
         settings,
         {
@@ -140,26 +140,27 @@ def ticket_config(settings: Settings, taken: ticket.Ticket) -> bytes:
 
 
 def _own_urls(settings: Settings, initial_cluster: str) -> str:
-    """What etcd holds against the list: more than the one it listens on while TLS is turned on."""
+    """The peer URLs that etcd compares with the member list. While TLS is turned on, there are more
+    than the one that it listens on."""
     entries = (entry.partition("=") for entry in initial_cluster.split(","))
     return ",".join(url for name, _, url in entries if name == settings.member)
 
 
 def own_entry(settings: Settings) -> str:
-    """This member's part of an `initial-cluster`."""
+    """This member's entry in an `initial-cluster`."""
     return f"{settings.member}={_peer_url(settings)}"
 
 
 def ignored_options(settings: Settings) -> tuple[str, ...]:
-    """Base options that `start` does not pass on, sorted."""
+    """Options in the settings that `start` does not pass on to etcd, sorted."""
     owned = set(_own_options(settings)) | FORBIDDEN_OPTIONS
     owned |= {"initial-cluster", "initial-cluster-state", "initial-cluster-token"}
     return tuple(sorted(key for key in settings.options if key in owned or not _is_plain(key)))
 
 
 def _is_plain(key: str) -> bool:
-    """Go compares JSON keys without regard to case, with Unicode folding (a long s is an s), so
-    that only a plainly spelled key can be compared with those that are forbidden."""
+    """Go matches JSON keys regardless of case, with Unicode folding (a long s is an s). So only a
+    plain lower-case key can be compared with the forbidden ones."""
     return key.isascii() and key == key.lower() and key.replace("-", "").isalnum()
 
 
@@ -178,7 +179,7 @@ def _own_options(settings: Settings) -> dict[str, object]:
         "data-dir": settings.data_directory,
         "listen-client-urls": _client_urls(settings, host),
         "listen-peer-urls": f"{peer}://{host}:{settings.peer_port}",
-        # Plain: the kubelet's probes have no certificate.
+        # In plaintext, because the kubelet's probes have no certificate.
         "listen-metrics-urls": f"http://{host}:{settings.metrics_port}",
         "advertise-client-urls": _client_urls(settings, settings.host),
         "initial-advertise-peer-urls": _peer_url(settings),

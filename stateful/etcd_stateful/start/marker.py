@@ -1,9 +1,9 @@
-"""The marker: a file beside the data that says whose it is.
+"""The marker: a file beside the data that says which member it belongs to.
 
 `<volume>/member.json` names the cluster (UID of the custom resource and epoch), the pod, and the
-etcd IDs. A log runs without a ticket only when the marker names this very pod and the log itself
-has the marker's IDs, so that neither a clone of another member's volume nor one of an earlier epoch
-gets through. Whoever fills a volume writes the marker last.
+etcd IDs. etcd starts without a ticket only if the marker names this pod and the WAL has the IDs of
+the marker. So neither a clone of another member's volume nor data of an earlier epoch is started.
+A Job that fills a volume writes the marker last.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_TEXT: Final = 253
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Whose the data is; the IDs are etcd's, the log must have the same."""
+    """The member that the data belongs to. The IDs are etcd's, and must be those in the WAL."""
 
     cluster_uid: str
     epoch: int
@@ -32,13 +32,13 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A marker that says nothing that could be relied upon."""
+    """A marker that cannot be relied upon."""
 
     why: str
 
 
 def serialise(marker: Marker) -> bytes:
-    """The file's content; IDs in 16 hexadecimal digits, as claims and status have them."""
+    """The content of the file, with IDs in 16 hexadecimal digits, as in claims and status."""
     content = {
         "clusterUID": marker.cluster_uid,
         "epoch": marker.epoch,
@@ -50,7 +50,7 @@ def serialise(marker: Marker) -> bytes:
 
 
 def parse(text: bytes) -> Marker | Malformed:
-    """The marker in a file's content. Never raises: garbage is a value that says so."""
+    """The marker in the content of a file. It never raises: garbage gives a Malformed."""
     if len(text) > MAX_BYTES:
         return Malformed("the marker is too long")
     try:
@@ -71,7 +71,7 @@ def parse(text: bytes) -> Marker | Malformed:
 
 
 def _text(value: object) -> str | None:
-    """A short printable text: it ends up in logs and answers."""
+    """The value if it is a short printable text, because it is written to logs and answers."""
     if isinstance(value, str) and 0 < len(value) <= _MAX_TEXT:
         return value if value.isascii() and value.isprintable() else None
     return None

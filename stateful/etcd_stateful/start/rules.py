@@ -1,15 +1,15 @@
-"""What `start` decides: run, wait, take a ticket, refuse one (docs/concepts.md).
+"""The decisions of `start`: run etcd, wait, accept a ticket or refuse one (docs/concepts.md).
 
-A volume with data just runs; an empty volume waits for a ticket. `start` goes through these states:
+A volume with data runs at once; an empty volume waits for a ticket. `start` has these states:
 
     inspect --Run-------------------------------> etcd
        |                                            ^
        +--Wait--> (greeting: answer) <--refusal--+  |
-                  (ticket: accept) --------------+--+ Plan, once per run; the same ticket again
-                                                      is the same ticket
+                  (ticket: accept) --------------+--+ Plan, once per run; the same ticket may be
+                                                      sent again
 
-Nothing here does I/O: the shell hands in what it saw of the volume and carries out what comes back.
-Kept free of heavy imports: every pod start waits for this module.
+Nothing here does I/O: the shell passes in what it found on the volume and carries out the result.
+It has no heavy imports, because every pod start waits for this module.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ from etcd_stateful.start import marker, ticket, wal
 from etcd_stateful.start.configuration import Settings, own_entry, run_config, ticket_config
 
 FOUND_DATA: Final = "running with the data of"
-"""How its last words begin where a volume just runs."""
+"""How the termination message of `start` begins if it found data and ran."""
 
 _MAX_DETAIL: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """What the shell saw of the volume, undigested.
-
-    `problem`: why it could not be looked at; the rest is then void. `heads`: the first `wal.HEAD`
-    bytes of the newest log segments, newest first; empty when there is no log. `leftovers`: there
-    is something in the data directory, although no log. `marker`: the marker file, if there.
-    """
+    """What the shell found on the volume."""
 
     problem: str = ""
+    """Why the volume could not be read. The other fields then mean nothing."""
     heads: tuple[bytes, ...] = ()
+    """The first `wal.HEAD` bytes of the newest WAL segments, newest first; empty without a WAL."""
     leftovers: bool = False
+    """Whether the data directory has anything in it, although there is no WAL."""
     marker: bytes | None = None
+    """Content of the marker file, if it exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +50,37 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """etcd must not start on this volume as it is; what to tell the operator."""
+    """etcd must not start on this volume as it is; `finding` tells the operator why."""
 
     finding: ticket.Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Carry out a ticket: make room, write `marker`, then the configurations, then start etcd.
-
-    `config` cannot bootstrap. `first` can, and is good until etcd has made its log; there is none
-    to adopt a log, and nothing moves then.
-    """
+    """Carry out a ticket: make room, write `marker`, then the configurations, then start etcd."""
 
     marker: bytes
     config: bytes
+    """The configuration that cannot bootstrap."""
     first: bytes | None
+    """The configuration that can, used until etcd has created its WAL; None to adopt a WAL, for
+    which no data is moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The ticket that was taken before, sent once more: the first receipt was lost."""
+    """The same ticket as before: the operator did not get the first receipt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A genuine ticket that is not for this volume in this run."""
+    """The ticket is genuine, but not for this volume or this run of `start`."""
 
     why: str
 
 
 def inspect(settings: Settings, facts: VolumeFacts) -> Run | Wait:
-    """Whether the volume just runs; never depends on anything but the volume."""
+    """Whether etcd may run without a ticket. It depends on nothing but the volume."""
     if facts.problem:
         return _unreadable(facts.problem)
     if not facts.heads:
@@ -102,7 +100,7 @@ def accept(
     offered: ticket.Ticket,
     taken: ticket.Ticket | None = None,
 ) -> Plan | Again | Refusal:
-    """What to do about a genuine ticket. `taken` is the one that this run has carried out."""
+    """What to do about a genuine ticket. `taken` is the ticket that this run has carried out."""
     if offered.challenge != challenge:
         return Refusal("the ticket is for another run of start")
     if taken is not None:
@@ -118,7 +116,7 @@ def accept(
 
 
 def stuck(run: Run, why: str) -> Wait:
-    """The volume would run, but its configuration could not be written."""
+    """Wait, because the configuration for a volume with good data could not be written."""
     named = run.marker
     detail = f"the data is this member's, but {why}"[:_MAX_DETAIL]
     ids = (named.cluster_uid, named.epoch, named.member, named.member_id, named.cluster_id)
@@ -126,7 +124,7 @@ def stuck(run: Run, why: str) -> Wait:
 
 
 def describe(finding: ticket.Finding) -> str:
-    """One line for people."""
+    """The finding in one line, for people."""
     if finding.found == "no-data":
         return f"no data on the volume{f' ({finding.detail})' if finding.detail else ''}"
     if finding.found == "unreadable":
@@ -152,8 +150,8 @@ def _inspect_marked(settings: Settings, marked: bytes | None, log: wal.Identity)
 
 
 def _inspect_garbled(settings: Settings, marked: bytes | None, why: str) -> Wait:
-    """A log that was read and is none. Only beside a marker that is this pod's does it count as
-    damage, which costs the member its place; the IDs are the marker's."""
+    """A WAL that was read, but is not one. It counts as damage only beside a marker of this pod,
+    because a damaged member is replaced. The IDs are those of the marker."""
     named = None if marked is None else marker.parse(marked)
     if not isinstance(named, marker.Marker) or _not_named(settings, named):
         return _unreadable(why)
@@ -162,7 +160,7 @@ def _inspect_garbled(settings: Settings, marked: bytes | None, why: str) -> Wait
 
 
 def _differences(settings: Settings, named: marker.Marker, log: wal.Identity) -> list[str]:
-    """Why the marker, or the log beside it, is not this pod's."""
+    """Why the marker, or the WAL beside it, is not this pod's."""
     differences = _not_named(settings, named)
     if (named.member_id, named.cluster_id) != (log.member_id, log.cluster_id):
         ids = f"member {named.member_id:016x} of etcd cluster {named.cluster_id:016x}"
@@ -171,7 +169,7 @@ def _differences(settings: Settings, named: marker.Marker, log: wal.Identity) ->
 
 
 def _not_named(settings: Settings, named: marker.Marker) -> list[str]:
-    """Why the marker is not this pod's, whatever log lies beside it."""
+    """Why the marker is not this pod's, whatever WAL is beside it."""
     differences = []
     if named.cluster_uid != settings.cluster_uid:
         differences.append(f"the marker names cluster {named.cluster_uid}")
@@ -183,7 +181,7 @@ def _not_named(settings: Settings, named: marker.Marker) -> list[str]:
 
 
 def _not_ours(settings: Settings, offered: ticket.Ticket) -> str:
-    """Why a ticket is not for this member; empty when it is."""
+    """Why a ticket is not for this member; empty if it is."""
     if offered.cluster_uid != settings.cluster_uid:
         return f"the ticket is for cluster {offered.cluster_uid}, not {settings.cluster_uid}"
     if offered.epoch != settings.epoch:
@@ -196,14 +194,14 @@ def _not_ours(settings: Settings, offered: ticket.Ticket) -> str:
 
 
 def _not_for_volume(settings: Settings, facts: VolumeFacts, offered: ticket.Ticket) -> str:
-    """Why a ticket does not suit what is on the volume now; empty when it does."""
+    """Why a ticket does not fit what is on the volume now; empty if it does."""
     if facts.problem:
         return f"cannot read the volume: {facts.problem}"
     if offered.state == "adopt":
         return _not_adoptable(facts, offered)
     if facts.heads:
         return f"the volume holds a log: state {offered.state} is for one without data"
-    # etcd would refuse it, and the member ID would be spent.
+    # etcd would refuse to start, and the member ID, which gets one ticket only, would be lost.
     if own_entry(settings) not in offered.initial_cluster.split(","):
         return f"the ticket's initial cluster lacks {own_entry(settings)}"
     if not offered.token:

@@ -1,12 +1,12 @@
-"""What `start` and the operator say to each other, and the proof that it is genuine.
+"""The protocol between `start` and the operator, and how messages are authenticated.
 
-The operator connects to a pod's port 2378 and sends a nonce. `start` answers with the challenge of
+The operator connects to port 2378 of a pod and sends a nonce. `start` answers with the challenge of
 this one run, the pod's UID and what it found on the volume. The operator may then send a ticket
-for that challenge. Each message is one line of JSON, `{"body": {...}, "mac": "<hex>"}`; the MAC is
-an HMAC-SHA256 under the cluster's own key, over a domain and the body, so that an answer is never
-taken for a ticket.
+for that challenge. Each message is one line of JSON, `{"body": {...}, "mac": "<hex>"}`. The MAC is
+an HMAC-SHA256 with the cluster's key over a domain and the body; with the domain, an answer cannot
+be passed off as a ticket.
 
-Standard library only: `start` loads this on every pod start.
+It imports the standard library only, because `start` loads it on every pod start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, TypeVar, get_args
 
 MAX_LINE: Final = 16 * 1024
-"""Longest line either side reads, in bytes."""
+"""The longest line that either side reads, in bytes."""
 
 Domain = Literal["answer", "ticket", "receipt"]
 Found = Literal["no-data", "foreign-data", "unreadable", "damaged", "ticketed"]
@@ -26,17 +26,19 @@ ClusterState = Literal["new", "existing", "adopt"]
 
 
 class NotGenuine(ValueError):
-    """A message that is malformed or not signed with the cluster's key."""
+    """The message is malformed, or not signed with the cluster's key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What `start` found on the volume when it could not just run.
+    """What `start` found on the volume, if it could not run etcd at once.
 
-    `no-data`: no log. `foreign-data`: a log of another cluster, member or epoch, with what is
-    known of it. `unreadable`: could not tell; `detail` says why. `damaged`: the marker is this
-    member's, the log was read and is none. `ticketed`: this run has taken its ticket and only waits
-    for the pod's name; the same ticket gets the same receipt.
+    - `no-data`: there is no WAL.
+    - `foreign-data`: a WAL of another cluster, member or epoch, with what is known of it.
+    - `unreadable`: the volume could not be read; `detail` says why.
+    - `damaged`: the marker is this member's, but the WAL was read and is not one.
+    - `ticketed`: this run has taken its ticket, and waits until DNS resolves the pod's name. The
+      same ticket gets the same receipt.
     """
 
     found: Found
@@ -50,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`start` speaking: bound to the operator's nonce, to this pod and to this run."""
+    """The answer of `start`, bound to the operator's nonce, to this pod and to this run."""
 
     nonce: str
     challenge: str
@@ -60,7 +62,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Leave to start etcd once, as this member, on the volume of the run that drew `challenge`."""
+    """Permission to start etcd once, as this member, on the volume of the run that sent
+    `challenge`."""
 
     challenge: str
     cluster_uid: str
@@ -75,13 +78,11 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """`start` has written marker and configuration for the ticket of `challenge`, or says why not.
-
-    An empty `refusal` means the ticket was taken.
-    """
+    """The reply of `start` to the ticket for `challenge`."""
 
     challenge: str
     refusal: str = ""
+    """Why it refused the ticket; empty once it has written marker and configuration."""
 
 
 Message = TypeVar("Message", Finding, Answer, Ticket, Receipt)
@@ -97,7 +98,7 @@ _TYPES: Final = {
 
 
 def seal(key: bytes, domain: Domain, message: Answer | Ticket | Receipt) -> bytes:
-    """One signed line."""
+    """The message as one signed line."""
     body = asdict(message)
     return _line({"body": body, "mac": _mac(key, domain, body)})
 
@@ -142,10 +143,10 @@ def open_receipt(key: bytes, line: bytes) -> Receipt:
 
 
 def _checked(message: Message) -> Message:
-    """The message, when every field has the type it is declared with; raises TypeError.
+    """The message, if every field has its declared type; else raises TypeError.
 
-    Another version of the operator may sign what this one does not understand, and a dataclass
-    takes any value. `type`, because a bool is an int too.
+    Another version of the operator may sign values that this version does not understand, and a
+    dataclass accepts any value. It compares `type`, because a bool is an int too.
     """
     for field in fields(message):
         value, declared = getattr(message, field.name), str(field.type)
@@ -173,7 +174,7 @@ def _mac(key: bytes, domain: Domain, body: dict[str, Any]) -> str:
         raise NotGenuine("the cluster's key is missing or too short")
     try:
         plain = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    except RecursionError as error:  # a stranger's body that could just be parsed
+    except RecursionError as error:  # The body could just be parsed, but is too deep to write.
         raise NotGenuine("nested too deeply") from error
     text = f"etcd-start/v1/{domain}\0{plain}"
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()

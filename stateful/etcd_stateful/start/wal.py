@@ -1,8 +1,8 @@
-"""Whose log is this? Reads member and cluster ID from the head of an etcd log segment.
+"""Reads the member ID and the cluster ID from the head of a segment of etcd's WAL.
 
-Every segment starts with a checksum record and a metadata record; the layout is the same in etcd
+Every segment starts with a checksum record and a metadata record. The layout is the same in etcd
 3.5, 3.6 and 3.7 (`wal/encoder.go`, `wal/decoder.go`, `walpb/record.proto` and `Metadata` in
-`etcdserverpb/etcdserver.proto`). etcd takes its identity from there and nowhere else, whatever its
+`etcdserverpb/etcdserver.proto`). etcd takes its identity from there alone, whatever its
 configuration says.
 """
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 HEAD: Final = 4096
-"""Bytes of a segment that are enough; both records together take less than 100."""
+"""Bytes of a segment that have to be read; the two records take less than 100."""
 
 SUFFIX: Final = ".wal"
-"""etcd takes a directory with any such entry for an initialised member (`wal.Exist`)."""
+"""etcd considers a directory with any file of this suffix an initialised member (`wal.Exist`)."""
 
 _NAME: Final = len("0000000000000000")
-"""Sequence number and first index, in hexadecimal digits, are the name of a segment."""
+"""Digits of each of the two numbers in a segment's name: sequence number and first index."""
 
 _METADATA_RECORD: Final = 1
 _CHECKSUM_RECORD: Final = 4
@@ -26,30 +26,29 @@ _CASTAGNOLI: Final = 0x82F63B78
 
 
 class Garbled(ValueError):
-    """Bytes that are not the head of an etcd log."""
+    """The bytes are not the head of a WAL segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The member and cluster ID that etcd would run under on this log."""
+    """The member ID and cluster ID that etcd would run with on this WAL."""
 
     member_id: int
     cluster_id: int
 
 
 def is_segment(name: str) -> bool:
-    """Whether etcd reads a file of this name; what else lies there it passes over
-    (`wal.checkWalNames`)."""
+    """Whether etcd reads a file of this name. It ignores other files (`wal.checkWalNames`)."""
     numbers = name.removesuffix(SUFFIX).split("-")
     hexadecimal = all(digit in "0123456789abcdef" for number in numbers for digit in number)
     return hexadecimal and [len(number) for number in numbers] == [_NAME, _NAME]
 
 
 def identity(heads: tuple[bytes, ...]) -> Identity:
-    """The identity in a log, given the first `HEAD` bytes of its segments, newest first.
+    """The identity in a WAL, from the first `HEAD` bytes of its segments, newest first.
 
-    A segment that was allocated but never written is skipped, as etcd does; raises Garbled when
-    the newest written one cannot be understood.
+    A segment that was allocated but never written is skipped, as by etcd. Raises Garbled if the
+    newest written segment cannot be parsed.
     """
     for head in heads:
         found = segment_identity(head)
@@ -59,7 +58,7 @@ def identity(heads: tuple[bytes, ...]) -> Identity:
 
 
 def segment_identity(head: bytes) -> Identity | None:
-    """The identity in the head of one segment; None when nothing was written yet."""
+    """The identity in the head of one segment; None if it was never written."""
     if not any(head):
         return None
     checksum, rest = _record(head)
@@ -68,7 +67,7 @@ def segment_identity(head: bytes) -> Identity | None:
     metadata, _ = _record(rest)
     if metadata.kind != _METADATA_RECORD:
         raise Garbled(f"the second record has type {metadata.kind}, not metadata")
-    # The sum goes on from segment to segment: the checksum record carries it over.
+    # The checksum continues from one segment to the next, in the checksum record.
     if metadata.crc != _crc32c(checksum.crc, metadata.data):
         raise Garbled("the metadata record does not match its checksum")
     fields = _fields(metadata.data)
@@ -112,7 +111,7 @@ def _id(fields: dict[int, int | bytes], number: int, what: str) -> int:
 
 
 def _fields(data: bytes) -> dict[int, int | bytes]:
-    """The fields of a protobuf message; the last of a number wins, as protobuf has it."""
+    """The fields of a protobuf message. As in protobuf, the last field of a number wins."""
     fields: dict[int, int | bytes] = {}
     at = 0
     while at < len(data):
@@ -148,7 +147,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _crc32c(crc: int, data: bytes) -> int:
-    """CRC-32C of `data`, going on from `crc`; bit by bit, for a few bytes."""
+    """CRC-32C of `data`, continued from `crc`. It is slow, but the data is only a few bytes."""
     crc ^= 0xFFFFFFFF
     for byte in data:
         crc ^= byte

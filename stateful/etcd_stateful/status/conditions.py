@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from etcd_stateful.api.tls import Level, Link
-from etcd_stateful.condition_times import dated
+from etcd_stateful.condition_times import with_times
 from etcd_stateful.membership import issued, larger, links, switch
 from etcd_stateful.membership.bootstrap import as_running
 from etcd_stateful.membership.observation import Observation
@@ -288,7 +288,7 @@ def as_stored(
         before: the conditions of the stored status, by type.
         now: RFC 3339.
     """
-    return [dated(_said(one, generation), before.get(one.type, {}), now) for one in conditions]
+    return [with_times(_said(one, generation), before.get(one.type, {}), now) for one in conditions]
 
 
 def _said(condition: Condition, generation: int) -> dict[str, Any]:

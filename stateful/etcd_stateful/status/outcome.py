@@ -18,7 +18,7 @@ _TRUTHS: Final[Mapping[str, Truth]] = {"True": "True", "False": "False", "Unknow
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition without its timestamps, which `condition_times.dated` adds."""
+    """A condition without its timestamps, which `condition_times.with_times` adds."""
 
     type: str
     status: Truth

@@ -745,7 +745,7 @@ class TestBadInput:
         file = Path(secret) / "credentials"
         file.write_text(file.read_text().replace(old, new))
 
-        assert "spec.s3.awsSecret: what Secret aws holds" in await self.failure(
+        assert "spec.s3.awsSecret: the credentials in Secret aws" in await self.failure(
             told(full, at_s3(s3, bucket[0])), secret
         )
 

@@ -251,7 +251,10 @@ class TestBadInput:
         }[cloud.store.kind]
         said = await self.failure(cloud, full, tmp_path, **wrong)
 
-        assert f"{cloud.store.secret_field}: what Secret cloud holds: the store does not" in said
+        assert (
+            f"{cloud.store.secret_field}: the credentials in Secret cloud: the store does not"
+            in said
+        )
         assert not any(value in said for value in (*wrong.values(), *cloud.secret.values()))
 
     @pytest.mark.parametrize("cloud", ["GCS"], indirect=True)
@@ -261,7 +264,7 @@ class TestBadInput:
         other = google_front.Google("", s3=cloud.proxy.s3, endpoint=cloud.proxy.endpoint)  # type: ignore[attr-defined]
         said = await self.failure(cloud, full, tmp_path, **{"credentials.json": other.credentials})
 
-        assert "spec.gcs.gcpSecret: what Secret cloud holds" in said
+        assert "spec.gcs.gcpSecret: the credentials in Secret cloud" in said
 
 
 @pytest.mark.parametrize("cloud", ["GCS"], indirect=True)

@@ -129,8 +129,8 @@ class TestWhatIsNotTrusted:
 
         assert failure.reason == "StoreUnreachable"
         assert failure.message == (
-            f"spec.s3.caSecret: the certificate of {store.endpoint} is of no public authority; "
-            "name a Secret with its own as ca.crt"
+            f"spec.s3.caSecret: the certificate of {store.endpoint} is not signed by a public "
+            "authority; name a Secret with its own as ca.crt"
         )
 
     async def test_a_restore_says_so_by_its_own_field(
@@ -151,8 +151,8 @@ class TestWhatIsNotTrusted:
         failure = await self.failure(full, private.store, secret, private.another)
 
         assert failure.message == (
-            f"spec.s3.caSecret: the certificate of {private.store.endpoint} is of no authority in "
-            "Secret minio-ca, and of no public one"
+            f"spec.s3.caSecret: the certificate of {private.store.endpoint} is signed neither by "
+            "Secret minio-ca nor by a public authority"
         )
 
     async def test_a_secret_that_is_not_there(

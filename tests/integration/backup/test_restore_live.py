@@ -329,7 +329,7 @@ class TestRefused:
         new = target(source, tmp_path)
         new.order = replace(new.order, store=replace(STORE, sha256="0" * 64))
 
-        await self.refused(new, "another one has taken its place")
+        await self.refused(new, "another backup has taken its place")
 
     async def test_nothing(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
         (source[1] / "etcd.db").unlink()

@@ -2,7 +2,7 @@
 
 Every test gets a namespace of its own (`place`), which enforces the restricted pod security
 profile. After the test the invariants are checked, then the namespace goes in the background. A
-test that fails leaves what there was to see in build/e2e.
+test that fails leaves events, logs and objects in build/e2e.
 """
 
 from __future__ import annotations

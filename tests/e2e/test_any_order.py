@@ -1,8 +1,9 @@
-"""Users and machines do whatever they do, in any order, while clients write.
+"""Random operations of users and random failures of machines, in any order, while clients write.
 
-What other tests look at one by one meets here: a size edited while a member is replaced, the
-operator dead when the StatefulSet goes, a version that turns back while a claim is deleted. No
-acknowledged write is lost, no read goes back, and in the end the cluster is as declared last.
+This combines what other tests check one by one: a size that is edited while a member is replaced,
+an operator that is down when the StatefulSet is deleted, a version that is reverted while a claim
+is deleted. No acknowledged write may be lost, no read may go back in time, and in the end the
+cluster is as it was last declared.
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ from __future__ import annotations
 import random
 
 import pytest
-from harness.deeds import VERSIONS, Life
+from harness.chaos import VERSIONS, Chaos
 from harness.load import under_load
 from harness.operator import Operator
 from harness.place import Place
 
 pytestmark = pytest.mark.alone
 
-DEEDS = 30
+ACTIONS = 30
 RATE = 8
-"""Operations per second and client: this lasts for minutes."""
+"""Operations per second and client, fewer than elsewhere: this test takes minutes."""
 
 
 @pytest.mark.verify
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(1, 13))
-def test_a_cluster_outlives_any_order_of_deeds(
+def test_a_cluster_survives_random_operations_and_failures(
     place: Place, operator: Operator, three_nodes: None, seed: int
 ):
     place.operator_may_restart = True
@@ -35,4 +36,4 @@ def test_a_cluster_outlives_any_order_of_deeds(
     cluster = place.declare(size=size, version=version).comes_up()
 
     with under_load(cluster, rate=RATE):
-        Life(cluster, operator, chance, size, version).live(DEEDS)
+        Chaos(cluster, operator, chance, size, version).run(ACTIONS)

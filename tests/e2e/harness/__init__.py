@@ -1,1 +1,1 @@
-"""What the end-to-end tests and the benchmarks stand on: clients, waits, checks."""
+"""Shared by the end-to-end tests and the benchmarks: clients, waits and checks."""

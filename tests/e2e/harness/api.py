@@ -1,4 +1,4 @@
-"""The API server, in plain dictionaries: whatever KUBECONFIG names."""
+"""A client of the API server in KUBECONFIG that works with plain dictionaries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ETCD_GROUP = "etcd.database.coreos.com"
 
 
 class ApiError(Exception):
-    """What the API server said no to."""
+    """The API server refused a request."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -79,7 +79,8 @@ CRDS = Kind(
 
 
 class Kube:
-    """Verbs on kinds. Thread-safe: watches and log followers share it with the test."""
+    """The verbs of the API, for any Kind. It is thread-safe: watches and log followers share it
+    with the test."""
 
     def __init__(self, kubeconfig: Path = KUBECONFIG) -> None:
         self.kubeconfig = kubeconfig
@@ -108,21 +109,21 @@ class Kube:
     def patch(
         self, kind: Kind, namespace: str | None, name: str, patch: Any, subresource: str = ""
     ) -> Json:
-        """A merge patch, or a JSON patch where it is a list."""
+        """Sends a merge patch, or a JSON patch if it is a list."""
         form = "json-patch" if isinstance(patch, list) else "merge-patch"
         url = kind.url(namespace, name) + (f"/{subresource}" if subresource else "")
         return self.request("PATCH", url, body=patch, form=f"application/{form}+json")
 
     def delete(self, kind: Kind, namespace: str | None, name: str, **options: Any) -> None:
-        """True to `kubectl delete --wait=false`; the options are those of DeleteOptions."""
+        """Deletes without waiting; the options are fields of DeleteOptions."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
         self.request("DELETE", kind.url(namespace, name), body=body)
 
     def watch(
         self, kind: Kind, namespace: str | None = None, seconds: int = 3600, since: str = ""
     ) -> Iterator[Json]:
-        """Events as they arrive, after a resource version, or else the present objects first. Ends
-        when the time is up."""
+        """Watch events, until the time is up. They begin after the resource version `since`, or
+        with the existing objects if there is none."""
         query = {"watch": "1", "timeoutSeconds": str(seconds), "allowWatchBookmarks": "false"}
         query |= {"resourceVersion": since} if since else {}
         response = self._send("GET", kind.url(namespace), query, timeout=(5, seconds + 5))
@@ -168,7 +169,7 @@ class Kube:
         words = self._api.param_serialize(
             method, url, header_params=headers, body=text, auth_settings=["BearerToken"]
         )
-        # A string goes out as it is, whatever the client thinks of the content type.
+        # A string is sent as it is, for any content type.
         response = self._api.rest_client.pool_manager.request(
             words[0],
             words[1],
@@ -183,7 +184,7 @@ class Kube:
         return response
 
     def kubectl(self, *words: str, seconds: float = SLOW * 30, stdin: str | None = None) -> str:
-        """For what has no plain URL: exec, attach, apply as users do it."""
+        """Runs kubectl, for requests that are not plain HTTP (exec, attach), or as users do."""
         done = subprocess.run(
             ["kubectl", f"--kubeconfig={self.kubeconfig}", *words],
             input=stdin,

@@ -1,4 +1,4 @@
-"""The API server's audit log: who asked for what. Only the local cluster shows it to us."""
+"""The API server's audit log: which user made which requests. Only the local cluster has it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Entry = dict[str, Any]
 
 
 class Audit:
-    """The part of the log that is written from now on."""
+    """The part of the log that is written after `start`, by default from now on."""
 
     def __init__(self, path: Path, start: int | None = None) -> None:
         self.path = path
         self._start = path.stat().st_size if start is None else start
 
     def entries(self, user: str) -> Iterator[Entry]:
-        """Finished requests of a user; watches appear twice, when they start and when they end."""
+        """Completed requests of a user."""
         with self.path.open("rb") as log:
             log.seek(self._start)
             for line in log:
@@ -30,7 +30,8 @@ class Audit:
 
 
 class Suite:
-    """Where in the log each part of the suite began, kept from one process to the next."""
+    """The position in the log at which each part of the suite began, kept in files between
+    processes."""
 
     def __init__(self, log: Path, folder: Path) -> None:
         self._log = log
@@ -38,7 +39,11 @@ class Suite:
 
     @contextmanager
     def recorded(self, part: str, image: str) -> Iterator[None]:
-        """A part that is broken off leaves no mark. `image`: of the operator that is tested."""
+        """Records where a part began, once it has run to its end.
+
+        Args:
+            image: of the operator under test.
+        """
         start = self._log.stat().st_size
         mark = self._folder / f"audit-{part}.json"
         mark.unlink(missing_ok=True)
@@ -47,7 +52,7 @@ class Suite:
         mark.write_text(json.dumps({"start": start, "image": image}))
 
     def whole(self, parts: Iterable[str], image: str) -> Audit | None:
-        """The log from the first part on; None unless each has run through with this image."""
+        """The log from the first part on; None unless every part has run with this image."""
         marks = [self._folder / f"audit-{part}.json" for part in parts]
         if not all(mark.exists() for mark in marks):
             return None

@@ -1,4 +1,4 @@
-"""A user's own authority, with nothing of the operator's code."""
+"""A user's own certificate authority, without any code of the operator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Authority:
         return self.certificate.public_bytes(PEM)
 
     def sign(self, subject: str, *names: str, days: float = 10) -> tuple[bytes, bytes]:
-        """A certificate for both ends of a connection, and its key."""
+        """A certificate that is valid for servers and clients, and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         built = _builder(subject, self.name, key, days=days)
@@ -47,7 +47,8 @@ class Authority:
         return built.sign(self.key, hashes.SHA256()).public_bytes(PEM), private
 
     def secret(self, name: str, prefix: str, *names: str, days: float = 10) -> Json:
-        """As coreos's manifests have them: `<prefix>.crt`, `<prefix>.key` and `<prefix>-ca.crt`."""
+        """A Secret with the coreos operator's keys: `<prefix>.crt`, `<prefix>.key` and
+        `<prefix>-ca.crt`."""
         certificate, key = self.sign(name, *names, days=days)
         files = {f"{prefix}.crt": certificate, f"{prefix}.key": key, f"{prefix}-ca.crt": self.pem}
         data = {key: base64.b64encode(content).decode() for key, content in files.items()}

@@ -1,4 +1,4 @@
-"""An EtcdBackup as a test sees it, and an S3 server that pods can reach."""
+"""Helpers of tests with EtcdBackups, and with an S3 server that pods can reach."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from harness.waiting import eventually
 from localkube.s3 import S3Server, free_port
 
 SAYS_SECONDS = 10
-"""How long a mistake may stay unsaid that the operator itself sees."""
+"""Within this time the operator reports a mistake that it can see itself."""
 
 DONE_SECONDS = 60
-"""How long a Job may take, with the start of its pod."""
+"""How long a Job may take, including the start of its pod."""
 
 KILLED = [False, pytest.param(True, marks=[pytest.mark.verify, pytest.mark.alone])]
-"""Whether the operator is, while a backup is fetched."""
+"""Whether the operator is killed while a backup is downloaded."""
 
 HOST = "10.89.0.1"
-"""This machine, as the pods of the local cluster know it."""
+"""Address of this machine for the pods of the local cluster."""
 
 
 @dataclass
@@ -88,19 +88,18 @@ def s3_place(s3: S3Server, path: str, name: str = "aws") -> Json:
 
 
 def kept_keys(load: Load) -> set[str]:
-    """What the load's clients were told is there."""
+    """The keys of the load whose puts were acknowledged."""
     puts = (one for one in list(load.history) if one.kind == "put" and one.answered is not None)
     return {one.key for one in puts if one.key.startswith(load.kept)}
 
 
 def lost(client: Etcd, load: Load, keys: set[str]) -> list[str]:
-    """Which of these are gone, or have another value than its client wrote. `Load` names each after
-    its value."""
+    """Keys that are gone or have a wrong value. In a `Load` each key ends in its value."""
     return [key for key in sorted(keys) if client.get(key) != key.removeprefix(load.kept)]
 
 
 def restored(file: Path, folder: Path, version: str, prefix: str) -> tuple[int, set[str]]:
-    """Revision and keys of a backup by etcd's own programs: it is restored, started and read."""
+    """Revision and keys of a backup that is restored, started and read with etcd's own programs."""
     data, host = folder / "data", "http://127.0.0.1"
     _run(f"etcdutl-{version}", "snapshot", "restore", str(file), f"--data-dir={data}")
     status = _run(f"etcdutl-{version}", "snapshot", "status", str(file), "-w", "json")

@@ -1,4 +1,4 @@
-"""cert-manager for a test: its CRDs in the cluster, its controllers a process of this machine."""
+"""cert-manager for tests: its CRDs in the cluster, its controllers as a process of this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = (ROOT / "build" / "cert-manager-crds").resolve()  # kubectl follows no l
 
 
 class CertManager:
-    """Without its webhook, which fills in and checks what people write."""
+    """cert-manager without its webhook, which sets defaults and validates."""
 
     def __init__(self, kube: Kube, log: Path) -> None:
         if not PROGRAM.exists():
@@ -32,7 +32,7 @@ class CertManager:
         self._process: subprocess.Popen[bytes] | None = None
 
     def install(self) -> None:
-        """The CRDs alone."""
+        """Installs the CRDs only."""
         self._kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(FILES))
         eventually("the CRDs of cert-manager are served", self._is_served)
 
@@ -59,7 +59,7 @@ class CertManager:
 
 
 def bring_issuer(place: Place, authority: Authority, name: str = "ca") -> None:
-    """An Issuer with this authority, whatever it had before."""
+    """Creates an Issuer with this authority, or gives it to the existing Issuer."""
     key = authority.key.private_bytes(
         PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -75,7 +75,7 @@ def bring_issuer(place: Place, authority: Authority, name: str = "ca") -> None:
 
 
 def renew(place: Place, name: str) -> None:
-    """As `cmctl renew` does it."""
+    """Renews a Certificate as `cmctl renew` does."""
     live = place.kube.get(CERTIFICATES, place.namespace, name)
     if live is None:
         raise ApiError(404, f"there is no Certificate {name}")

@@ -1,4 +1,4 @@
-"""An EtcdCluster as a test sees it: declared, looked at, talked to."""
+"""An EtcdCluster in a test: declare it, observe it, and connect to it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ NAME = "app.kubernetes.io/name"
 INSTANCE = "app.kubernetes.io/instance"
 COMES_UP_SECONDS = 60
 PATIENCE = 15
-"""Seconds: of several answers that do not come, each with a deadline of its own."""
+"""Seconds for which a client tries again, where each try has a deadline of its own."""
 
 SHUT_OUT_PATIENCE = 5
-"""Of those who are not to be let in, and would otherwise try for as long as all others."""
+"""The same for clients that are expected to be refused."""
 
 SETTLED = "nothing to do"
 KNOWN_SECONDS = 2.0
-"""How long a client goes by the certificate it has."""
+"""How long a client uses its credentials before it reads them again."""
 
 
 class Cluster:
+    """One EtcdCluster, and clients of it."""
+
     def __init__(
         self,
         kube: Kube,
@@ -61,7 +63,7 @@ class Cluster:
         self.name = name
         self.own = own
         self.plaintext: bool | None = None
-        """Whether its clients talk without TLS; None: as the operator has it on record."""
+        """Whether its clients use plaintext; None: as recorded by the operator."""
         self._looked = float("-inf")
         self._found: Credentials | None = None
         self.client = self.client_with(self.credentials)
@@ -81,7 +83,7 @@ class Cluster:
         )
 
     def credentials(self) -> Credentials | None:
-        """What an application finds in the namespace; None where the cluster is in plaintext."""
+        """Credentials from the Secret for applications; None for a cluster in plaintext."""
         if self.plaintext or self.own is not None:
             return None if self.plaintext else self.own
         if time.monotonic() - self._looked > KNOWN_SECONDS:
@@ -94,14 +96,14 @@ class Cluster:
         return self._found
 
     def channel(self, where: Address, options: tuple[tuple[str, Any], ...]) -> Any:
-        """A gRPC channel to a member, as this cluster's clients open them."""
+        """A gRPC channel to a member, as this cluster's clients open it."""
         target = f"{where[0]}:{where[1]}"
         mine = self.credentials()
         if mine is None:
             return grpc.insecure_channel(target, options=options)
         return mine.channel(target, options)
 
-    # What is declared.
+    # Declare and change it.
 
     def declare(self, size: int = 3, **spec: Any) -> Cluster:
         manifest = {"metadata": {"name": self.name}, "spec": {"size": size, **spec}}
@@ -112,17 +114,17 @@ class Cluster:
         self.kube.patch(CLUSTERS, self.namespace, self.name, {"spec": spec})
 
     def scale(self, size: int) -> None:
-        """As users do it."""
+        """Scales it with `kubectl scale`, as users do."""
         self.kube.kubectl("-n", self.namespace, "scale", "etcd", self.name, f"--replicas={size}")
 
     def delete(self) -> None:
-        """Deletes it and waits until it and its pods are gone; its claims stay."""
+        """Deletes it, and waits until it and its pods are gone. Its claims stay."""
         self.kube.delete(CLUSTERS, self.namespace, self.name, propagationPolicy="Background")
         eventually(f"{self.name} is gone", self.body, lambda body: body is None)
         eventually("its StatefulSet is gone", self.stateful_set, lambda found: found is None)
         eventually("its pods are gone", self.pods, lambda pods: not pods, seconds=60)
 
-    # What there is.
+    # Read its objects.
 
     def get(self, kind: Kind, name: str) -> Json | None:
         return self.kube.get(kind, self.namespace, name)
@@ -138,14 +140,14 @@ class Cluster:
         return dict(self._there().get("status") or {})
 
     def condition(self, kind: str) -> Json:
-        """Empty where there is none of that type."""
+        """The condition of that type; empty if there is none."""
         return condition(self._there(), kind)
 
     def stateful_set(self) -> Json | None:
         return self.get(STATEFUL_SETS, self.name)
 
     def pods(self) -> dict[str, Json]:
-        """Of its members by name, also those that are stopping; not of Jobs for it."""
+        """Pods of its members by name, including those that are terminating; not pods of Jobs."""
         members = f"{NAME}=etcd,{INSTANCE}={self.name}"
         found = self.kube.list(PODS, self.namespace, members)
         return {pod["metadata"]["name"]: pod for pod in found}
@@ -157,7 +159,7 @@ class Cluster:
         return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
 
     def claims(self) -> dict[str, Json]:
-        """By name, whatever their labels say."""
+        """Its claims by name, regardless of labels."""
         found = self.kube.list(CLAIMS, self.namespace)
         mine = {claim["metadata"]["name"]: claim for claim in found}
         return {name: one for name, one in mine.items() if name.startswith(f"data-{self.name}-")}
@@ -166,7 +168,7 @@ class Cluster:
         return {name: claim["metadata"]["uid"] for name, claim in self.claims().items()}
 
     def children(self) -> dict[str, Json]:
-        """Every object that the cluster owns, by kind and name."""
+        """All objects that the EtcdCluster owns, by kind and name."""
         uid = self.uid
         kinds = (STATEFUL_SETS, SERVICES, SECRETS, BUDGETS, POLICIES)
         found = [(kind, one) for kind in kinds for one in self.kube.list(kind, self.namespace)]
@@ -177,39 +179,39 @@ class Cluster:
         }
 
     def record(self) -> Json:
-        """The bootstrap record in the Secret; empty where there is none."""
+        """The bootstrap record in the Secret; empty if there is none."""
         secret = self.get(SECRETS, f"{self.name}-start")
         if secret is None:
             return {}
         return dict(json.loads(base64.b64decode(secret["data"]["bootstrap"])))
 
     def events(self) -> list[Json]:
-        """Of this EtcdCluster; its StatefulSet, or a cluster before it, had the same name."""
+        """Events of this EtcdCluster. Its StatefulSet and an earlier cluster have the same name."""
         uid = self.uid
         found = self.kube.list(EVENTS, self.namespace)
         return [one for one in found if one["involvedObject"].get("uid") == uid]
 
-    # What it comes to.
+    # Wait for it.
 
     def comes_up(self, seconds: float = COMES_UP_SECONDS) -> Cluster:
-        """Waits until the operator itself says that all is as declared.
+        """Waits until its status says that the cluster is as declared.
 
-        Its word is a moment behind the pods, so they are looked at first.
+        The status is a moment behind the pods, so the pods are checked first.
         """
         place = f"{self.namespace}/{self.name}"
         eventually(f"the pods of {place} are ready", self._unready, lambda left: left == 0, seconds)
         eventually(f"{place} is up", self._there, is_up, seconds, every=0.25)
-        # kube-proxy learns of a new Service up to a second after everybody else.
+        # kube-proxy may be a second late to program a new Service.
         eventually(f"clients of {place} are served", self.client.members, seconds=10)
         return self
 
     def leader(self) -> int:
-        """Ordinal of the member that leads by its own word."""
+        """Ordinal of the member that reports itself as leader."""
         found = eventually("a leader", self._leaders, lambda found: len(found) == 1, seconds=15)
         return found[0]
 
     def is_led_by(self, ordinal: int) -> None:
-        """From now on; who leads a new cluster is chance."""
+        """Makes this member the leader, as the leader of a new cluster is random."""
         if (leads := self.leader()) != ordinal:
             self.member(leads).hand_over(self.client.members().ids[f"{self.name}-{ordinal}"])
         what = f"{self.name}-{ordinal} leads"
@@ -268,7 +270,7 @@ def restarts(pod: Json) -> int:
 
 
 def state_of(pod: Json | None, container: str) -> str:
-    """`running`, `waiting` or `terminated`; empty where the container is not known yet."""
+    """`running`, `waiting` or `terminated`; empty if there is no status of the container yet."""
     status = (pod or {}).get("status") or {}
     both = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     found = next((one.get("state") or {} for one in both if one["name"] == container), {})
@@ -280,6 +282,6 @@ def is_waiting_in_start(pod: Json | None) -> bool:
 
 
 def start_image(pod: Json) -> str:
-    """Of the operator that has rendered it; a StatefulSet's template will do."""
+    """The image of `start`, which is that of the operator that rendered the pod or the template."""
     found = (one for one in pod["spec"]["initContainers"] if one["name"] == "start")
     return str(next(found)["image"])

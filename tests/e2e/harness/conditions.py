@@ -6,6 +6,6 @@ from harness.api import Json
 
 
 def condition(body: Json | None, kind: str) -> Json:
-    """Empty where there is none of that type, or no object."""
+    """The condition of that type; empty if there is none, or no object."""
     found = ((body or {}).get("status") or {}).get("conditions") or ()
     return next((one for one in found if one["type"] == kind), {})

@@ -1,4 +1,4 @@
-"""What a client of a cluster with TLS has: a certificate with its key, and whom it trusts."""
+"""Credentials of a client of a cluster with TLS: certificate, key and trusted authorities."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from harness.api import Json
 
 @dataclass(frozen=True)
 class Credentials:
-    """In PEM form. `host` is the name that members' certificates must have, as they are reached by
-    address; without `certificate` a client that has none to show."""
+    """PEM files. `host` is the name that members' certificates must have, because they are reached
+    by address. `certificate` is empty for a client without a certificate."""
 
     authority: bytes
     certificate: bytes
@@ -28,7 +28,7 @@ class Credentials:
 
     @classmethod
     def of(cls, secret: Json, host: str) -> Credentials:
-        """Of a Secret that an application would mount."""
+        """The credentials in a Secret that an application would mount."""
         data = {key: base64.b64decode(text) for key, text in secret["data"].items()}
         return cls(data["ca.crt"], data["tls.crt"], data["tls.key"], host)
 
@@ -43,14 +43,14 @@ class Credentials:
         return context
 
     def unconnected(self) -> ssl.SSLSocket:
-        """A socket. Of one that is reset before it is wrapped, Python leaves the wrapping open
-        (`SSLSocket._create` reads from it, and closes nothing when that fails)."""
+        """A socket to connect later. If a connected socket is reset before it is wrapped, Python
+        leaks the wrapper (`SSLSocket._create` reads from it, and closes nothing if that fails)."""
         return self.context.wrap_socket(
             socket.socket(), server_hostname=self.host, do_handshake_on_connect=False
         )
 
     def shown_at(self, where: tuple[str, int]) -> x509.Certificate:
-        """What a member shows there."""
+        """The certificate that a member presents at this address."""
         with self.unconnected() as secured:
             secured.settimeout(2)
             secured.connect(where)

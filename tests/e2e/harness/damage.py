@@ -1,4 +1,4 @@
-"""What goes wrong with data on disks, done on purpose. Only the local cluster's disks."""
+"""Damages data on the disks of the local cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def volume_of(cluster: Cluster, ordinal: int) -> Path:
 
 
 def take_away(volume: Path) -> None:
-    """The folder itself is gone, as a disk that is not attached: no pod can mount it."""
+    """Removes the folder itself, so that no pod can mount it, as with a disk that is detached."""
     volume.rename(_aside(volume))
 
 
 def empty_for_now(volume: Path) -> None:
-    """Another disk is mounted there, an empty one."""
+    """Replaces the folder by an empty one, as if another disk were mounted there."""
     take_away(volume)
     volume.mkdir(mode=0o777)
     shutil.copystat(_aside(volume), volume)
@@ -33,23 +33,23 @@ def give_back(volume: Path) -> None:
 
 
 def break_log(volume: Path) -> None:
-    """In a record that others follow: `start` has no reason to read so far, only etcd finds it."""
+    """Damages a record in the middle of the WAL, which etcd finds, but not `start`."""
     places = _kept(volume)
     _overwrite(_first_log(volume), places[len(places) // 2], 4)
 
 
 def break_log_head(volume: Path) -> None:
-    """Where it says whose log it is; `start` cannot read it either."""
+    """Damages the records with the IDs at the head of the WAL, which `start` reads as well."""
     _overwrite(_first_log(volume), 0, 4096)
 
 
 def break_database(volume: Path) -> None:
-    """Both of the pages that the rest is found by."""
+    """Damages both meta pages of the database."""
     _overwrite(volume / "data" / "member" / "snap" / "db", 0, 3 * 4096)
 
 
 def alter_value(volume: Path, old: bytes, new: bytes) -> None:
-    """A bit that flips on the disk: the value in the database is another, and nothing notices."""
+    """Changes a value in the database, as a flipped bit would. No checksum covers it."""
     assert len(old) == len(new)
     database = volume / "data" / "member" / "snap" / "db"
     data = database.read_bytes()
@@ -63,7 +63,7 @@ def alter_value(volume: Path, old: bytes, new: bytes) -> None:
 
 
 def kept_in_log(volume: Path) -> int:
-    """How many puts of a load are in it."""
+    """How many puts of a load are in the WAL."""
     return len(_kept(volume))
 
 

@@ -1,4 +1,4 @@
-"""etcd through its JSON gateway: what any client sees, with nothing of the operator's code."""
+"""A client of etcd's JSON gateway, without any code of the operator."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ READS = frozenset(
 
 
 def ask_in_plaintext(where: Address) -> None:
-    """What anybody may ask where there is no TLS. Raises what comes of it."""
+    """Sends a request without TLS. Raises if the connection fails."""
     with closing(http.client.HTTPConnection(*where, timeout=ANSWER_SECONDS)) as connection:
         connection.request("POST", "/v3/maintenance/status", "{}")
         connection.getresponse()
 
 
 class EtcdError(OSError):
-    """etcd said no, or did not answer."""
+    """etcd refused a request, or did not answer."""
 
 
 class NoAnswer(EtcdError):
-    """Nor would a no be one: what is asked may have an answer a moment later."""
+    """etcd did not answer, or cannot answer at present, so that the request may be tried again."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,18 @@ class Members:
 
     @property
     def hosts(self) -> list[str]:
-        """The pods that peer URLs lead to: what a member is, also before it has told its name."""
+        """The pods in the peer URLs, which identify a member before it has published its name."""
         urls = (member.peer_urls[0] for member in self.members)
         return sorted(url.partition("://")[2].partition(".")[0] for url in urls)
 
 
 class Etcd:
-    """One endpoint; `locate` is asked for every call, as pods and ports come and go.
+    """One endpoint. `locate` is called for each request, as addresses of pods and ports change.
 
-    With `patience`, whatever has no answer is asked again for so many seconds, as every client of
-    a Service does: kube-proxy leads to a pod for a moment after it has died. So are reads for which
-    etcd says that it is unavailable, as its own clients do: an election is under way. What else it
-    refuses is never asked again. Changes may thus be made twice, which only a put takes well.
+    With `patience`, requests without an answer are tried again for so many seconds, as by every
+    client of a Service: for a moment kube-proxy leads to a pod that has died. Reads are also tried
+    again if etcd says that it is unavailable, as by etcd's own clients, because it may be electing
+    a leader. Other refusals are final. A change may thus be made twice, safe for puts only.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Etcd:
         self._post("/v3/kv/compaction", {"revision": revision, "physical": True})
 
     def members(self) -> Members:
-        """The linearizable list."""
+        """The member list, from a linearizable read."""
         answer = self._post("/v3/cluster/member/list", {"linearizable": True})
         listed = tuple(
             Member(
@@ -119,7 +119,7 @@ class Etcd:
         return Members(to_hex(answer["header"]["cluster_id"]), listed)
 
     def status(self) -> dict[str, Any]:
-        """The member's own; IDs in `header`, in hexadecimal."""
+        """The status of the member itself, with IDs in hexadecimal added."""
         answer = self._post("/v3/maintenance/status", {})
         header = answer["header"]
         return {
@@ -130,7 +130,7 @@ class Etcd:
         }
 
     def remove(self, member_id: str) -> None:
-        """`etcdctl member remove`, which no one should."""
+        """As `etcdctl member remove`, which nobody should run."""
         self._post("/v3/cluster/member/remove", {"ID": str(int(member_id, 16))})
 
     def add_learner(self, peer_url: str) -> None:
@@ -140,11 +140,11 @@ class Etcd:
         self._post("/v3/cluster/member/promote", {"ID": str(int(member_id, 16))})
 
     def hand_over(self, member_id: str) -> None:
-        """Asked of the leader: that member is to lead from now on."""
+        """Transfers leadership to this member; only the leader accepts it."""
         self._post("/v3/maintenance/transfer-leadership", {"targetID": str(int(member_id, 16))})
 
     def hash_at(self, revision: int) -> tuple[int, int]:
-        """Of all keys up to that revision, and since which compaction."""
+        """The hash of all keys up to that revision, and the compact revision."""
         answer = self._post("/v3/maintenance/hashkv", {"revision": str(revision)})
         return int(answer["hash"]), int(answer.get("compact_revision", 0))
 
@@ -192,7 +192,7 @@ class Etcd:
 
 
 def to_hex(decimal: str) -> str:
-    """The gateway prints 64-bit IDs as decimal text; everything of ours has 16 digits of hex."""
+    """The gateway prints IDs as decimal text; we use 16 hexadecimal digits everywhere."""
     return f"{int(decimal):016x}"
 
 

@@ -1,6 +1,6 @@
-"""A label that all nodes have or none: pods that want it wait while it is shut.
+"""A gate: a label of nodes that pods select. While the gate is shut, they stay Pending.
 
-So a change stands still half-way for as long as a test needs, and nothing fails.
+So a test can hold a change half-way for as long as it needs, and nothing fails.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ class Gate:
     kube: Kube
 
     WANTED: ClassVar[Json] = {"nodeSelector": {"example.com/gate": "open"}}
-    """In `spec.pod` of whatever is to be held up."""
+    """Fields of `spec.pod` for objects whose pods should wait at the gate."""
 
     def open(self) -> None:
         self._label("open")
 
     def shut(self) -> None:
-        """Pods that run stay."""
+        """Shuts the gate. Pods that run already keep running."""
         self._label(None)
 
     def holds(self, namespace: str, prefix: str, count: int = 1) -> None:
-        """Waits until so many pods of such names wait before it."""
+        """Waits until `count` pods whose names have this prefix are Pending at the gate."""
 
         def waiting() -> list[str]:
             found = [one for one in self.kube.list(PODS, namespace) if is_unschedulable(one)]

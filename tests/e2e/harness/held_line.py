@@ -1,4 +1,4 @@
-"""A line to a server that takes so many bytes and then no more, until it is let go."""
+"""A TCP proxy that forwards a number of bytes and then stalls until it is released."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HeldLine(socketserver.ThreadingTCPServer):
     def __init__(self, host: str, target: tuple[str, int], most: int) -> None:
         """
         Args:
-            most: bytes on their way to the server, of all connections together.
+            most: bytes that are forwarded to the server before it stalls, over all connections.
         """
         super().__init__((host, 0), _Both)
         self.target = target
@@ -32,7 +32,7 @@ class HeldLine(socketserver.ThreadingTCPServer):
         return f"http://{host!s}:{port}"
 
     def passing(self, count: int) -> None:
-        """Waits where it is too much."""
+        """Counts bytes, and blocks once there are too many."""
         with self._lock:
             self._left -= count
             wait = self._left < 0

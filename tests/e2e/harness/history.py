@@ -1,7 +1,7 @@
-"""What clients asked of etcd and were told, and what follows from it.
+"""The history of clients' requests to etcd and its answers, and what follows from it.
 
-A put whose answer never came is kept as what it is: it may have happened, now, later or never. So
-no value is ever put twice, and a client that tries again puts another one.
+A put without an answer stays in the history as such: it may take effect at any time, or never. So
+no value is ever put twice: a client that tries again puts another value.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ class Operation:
     kind: Literal["put", "get"]
     key: str
     value: str | None
-    """What was put, or found: None where there was nothing."""
+    """The value that was put or found; None if there was no key."""
 
     asked: float
     answered: float | None
-    """None: no answer. Such a put may have happened; such a get tells nothing and is not kept."""
+    """None without an answer. Such a put may have taken effect; such gets are not kept."""
 
     revision: int = 0
-    """Of the whole store, in the answer's header."""
+    """The revision of the store in the header of the answer."""
 
     client: int = 0
-    """Who asked. Each asks one thing at a time."""
+    """The client, which has one request at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def acknowledged(history: Iterable[Operation]) -> list[Operation]:
 
 
 def longest_gap(history: Iterable[Operation], began: float, ended: float) -> Gap:
-    """The longest time in which no put was acknowledged, as the published figures have it."""
+    """The longest time in which no put was acknowledged, as in the published figures."""
     moments = sorted(one.answered for one in history if one.kind == "put" and one.answered)
     pairs = pairwise([began, *moments, ended])
     return max(
@@ -51,10 +51,10 @@ def longest_gap(history: Iterable[Operation], began: float, ended: float) -> Gap
 
 
 def longest_wait(history: Iterable[Operation], began: float, ended: float) -> Gap:
-    """The longest that any one client waited: from its first try to its next acknowledged put.
+    """The longest time that any one client waited, from its first try to its next acknowledged put.
 
-    Of each by itself: that others are served is no help to one that hangs. While it does not ask,
-    as when a busy machine does not run it, it does not miss the cluster.
+    Each client counts separately: it does not help a client that hangs if others are served. Time
+    in which a client sends no request, as a busy machine does not schedule it, does not count.
     """
     puts: defaultdict[int, list[Operation]] = defaultdict(list)
     for one in history:
@@ -65,7 +65,7 @@ def longest_wait(history: Iterable[Operation], began: float, ended: float) -> Ga
 
 
 def _waits(puts: Iterable[Operation], ended: float) -> Iterator[Gap]:
-    """Of one client."""
+    """The waits of one client."""
     first: float | None = None
     for one in sorted(puts, key=lambda one: one.asked):
         first = one.asked if first is None else first
@@ -77,10 +77,10 @@ def _waits(puts: Iterable[Operation], ended: float) -> Iterator[Gap]:
 
 
 def back_in_time(history: Iterable[Operation]) -> list[str]:
-    """Answers whose revision contradicts one that came before they were asked for.
+    """Answers whose revision is lower than one that was received before the request was sent.
 
-    etcd counts every put of the whole store, so this compares all keys with each other: a cluster
-    that has forgotten anything at all counts the same numbers once more.
+    etcd's revision counts the puts of all keys, so this compares all of them with each other: a
+    cluster that has lost any write gives out the same revisions again.
     """
     answers = sorted((one for one in history if one.answered and one.revision), key=_answered)
     wrong, newest, position = [], None, 0

@@ -1,7 +1,7 @@
-"""A Kubernetes API server in a pod, with a cluster of ours as its store, and clients of it.
+"""A Kubernetes API server in a pod that stores its objects in an EtcdCluster, and clients of it.
 
-The most demanding client that etcd has: it watches everything, counts on revisions that only grow,
-and stays up for months. It mounts the Secret that all applications mount.
+It is the most demanding client of etcd: it watches everything, relies on revisions that only grow,
+and runs for months. It mounts the same Secret as any application.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ GONE = 410
 
 class Hosted:
     kube: Kube
-    """Of the API server that is hosted."""
+    """A client of the hosted API server."""
 
     def __init__(self, place: Place, cluster: Cluster, folder: Path) -> None:
-        """Its program comes from the node, which takes more than the restricted profile allows."""
+        """The program is mounted from the node, which the restricted profile does not allow."""
         self.place, self.cluster = place, cluster
         self.begun = 0
         self._kubeconfig = folder / "kubeconfig"
@@ -50,7 +50,7 @@ class Hosted:
         self._begin()
 
     def begin_anew(self) -> None:
-        """With the files that are in the Secrets by now."""
+        """Restarts it, with the files that are in the Secrets now."""
         kube, where = self.place.kube, self.place.namespace
         kube.delete(PODS, where, NAME)
         eventually("it has ended", lambda: kube.get(PODS, where, NAME), lambda pod: pod is None)
@@ -83,7 +83,7 @@ class Hosted:
         assert restarts(pod) == 0, "the API server has ended in between"
 
     def write(self, name: str, turn: int) -> int:
-        """Created or changed; the resource version."""
+        """Creates or changes an object; returns its resource version."""
         body = {"data": {"turn": str(turn)}}
         try:
             made = self.kube.patch(CONFIG_MAPS, NAMESPACE, name, body)
@@ -94,7 +94,7 @@ class Hosted:
         return _version(made)
 
     def listed(self) -> tuple[dict[str, int], int]:
-        """Turns by name, and the resource version of the list; as of now, not of some cache."""
+        """Turns by name, and the resource version of the list, from etcd and not from a cache."""
         found = self.kube.request("GET", CONFIG_MAPS.url(NAMESPACE))
         return {
             one["metadata"]["name"]: _turn(one) for one in found["items"] if _is_ours(one)
@@ -103,16 +103,17 @@ class Hosted:
 
 @dataclass
 class Follower:
-    """A client that lists and watches, as controllers do: from where it was, or anew if told so."""
+    """A client that lists and watches, as controllers do. It resumes a watch where it ended, and
+    lists again only after 410 Gone."""
 
     hosted: Hosted
     seen: dict[str, int] = field(default_factory=dict)
     version: int = 0
     relists: int = -1
-    """Beside the list that it begins with."""
+    """How often it had to list again."""
 
     went_back: list[str] = field(default_factory=list)
-    """Words on each resource version that was not newer than the one before."""
+    """Describes each resource version that was not newer than the previous one."""
 
     _has_list: bool = False
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -165,13 +166,13 @@ class Follower:
 
 @dataclass
 class Writer:
-    """Changes a few objects by turns, and knows what it was told is there."""
+    """Changes a few objects in turn, and remembers what was acknowledged."""
 
     hosted: Hosted
     acknowledged: dict[str, int] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     longest: float = 0.0
-    """Seconds that one write took with its retries."""
+    """Seconds that the slowest write took, including its retries."""
 
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -202,7 +203,7 @@ class Writer:
 
 @contextmanager
 def in_use(hosted: Hosted) -> Iterator[Writer]:
-    """A writer and a follower meanwhile; what was acknowledged, and told, is checked at the end."""
+    """Runs a writer and a follower. At the end nothing acknowledged may be lost, and no event."""
     writer, follower = Writer(hosted), Follower(hosted)
     threads = [threading.Thread(target=one.run, daemon=True) for one in (writer, follower)]
     for thread in threads:

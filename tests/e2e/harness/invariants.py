@@ -1,8 +1,8 @@
-"""What must be true after every test, whatever it did.
+"""Checks that must hold after every test.
 
-The safety rules of docs/invariants.md, as far as they show from outside: every member that etcd
-counts has a claim that says so, the cluster ID is the latched one everywhere, no volume was
-deleted that should have been kept, and the operator neither crashed nor restarted by itself.
+These are the safety rules of docs/invariants.md, as far as they are visible from outside: every
+member on etcd's list has a claim with its record, the cluster ID is the latched one everywhere, no
+claim was deleted that should have been kept, and the operator neither crashed nor restarted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.waiting import eventually
 
 @dataclass
 class Ledger:
-    """Every claim with a member's record that was ever there, by namespace and UID."""
+    """Every claim with a member's record that has ever existed, by namespace and UID."""
 
     kube: Kube
     seen: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
@@ -54,7 +54,7 @@ class Ledger:
 def check_clusters(
     kube: Kube, reach: Reach, namespace: str, own: Credentials | None = None
 ) -> None:
-    """Every cluster of the namespace; one that has not formed has nothing to compare."""
+    """Checks every cluster of the namespace that has formed."""
     for body in kube.list(CLUSTERS, namespace):
         cluster = Cluster(kube, reach, namespace, body["metadata"]["name"], own)
         if cluster.record().get("latched"):
@@ -99,7 +99,7 @@ def _check_members(cluster: Cluster, latched: str, listed: Members) -> None:
 
 
 def _check_record(cluster: Cluster, claim: Json, member_id: str, latched: str) -> None:
-    """A claim without any record is a new one, made for a member whose volume was lost."""
+    """Checks the record on a claim. A claim without a record is new, for a lost volume."""
     name, metadata = claim["metadata"]["name"], claim["metadata"]
     notes = metadata.get("annotations") or {}
     found = {key: notes.get(f"{PREFIX}/{key}") for key in ("member-id", "cluster-id", "claim-uid")}

@@ -1,15 +1,15 @@
-"""Whether clients could tell the cluster from a single register per key that answers at once.
+"""Checks whether a history of reads and writes is linearizable, key by key.
 
-No well-kept checker is to be had as a Python package, and none is needed: no value is put twice, so
-every get names the put that it saw, and then no search is needed either. Gibbons and Korach
-("Testing Shared Memories", 1997): take each put with the gets that saw it. The value was certainly
-there from the first of their answers to the last of their questions (its *zone*; turned round, if
-they all overlap: then it was there at some moment in between). A history is linearizable exactly
-if no get was answered before its put was asked, no two zones of the first sort overlap, and none of
-the second sort lies within one of the first.
+There is no maintained checker as a Python package, and none is needed: no value is put twice, so
+every get names the put that it saw, and no search is necessary. Gibbons and Korach ("Testing Shared
+Memories", 1997): take each put with the gets that saw its value. Its *zone* goes from the first of
+their answers to the last of their requests. If the answer comes first, the value was certainly
+there during the whole (forward) zone; else they all overlap, and it was there at some moment in the
+(backward) zone. A history is linearizable exactly if no get was answered before its put was sent,
+no two forward zones overlap, and no backward zone lies within a forward one.
 
-A put without an answer counts if somebody saw its value, and then it had happened when the first of
-them was answered. If nobody did, leaving it out changes nothing for anyone.
+A put without an answer counts if a get saw its value: it took effect before the first of those gets
+was answered. If no get did, it can be left out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Zone:
 
 
 def violations(history: Iterable[Operation]) -> list[str]:
-    """Empty for a linearizable history; otherwise what contradicts what, key by key."""
+    """The contradictions in a history, by key; empty if it is linearizable."""
     by_key: dict[str, list[Operation]] = defaultdict(list)
     for operation in history:
         by_key[operation.key].append(operation)
@@ -63,7 +63,7 @@ def _of_key(operations: list[Operation]) -> list[str]:
 
 
 def _without_cause(put: Operation | None, seen: list[Operation]) -> list[str]:
-    """Gets of a value that nobody put, or not yet. Every key begins as None."""
+    """Gets of a value that was never put, or only later. Every key begins as None."""
     value = seen[0].value
     if value is None:
         return []

@@ -1,9 +1,9 @@
-"""Clients that put and read while a test does things to their cluster, and what they may expect.
+"""Load: clients that write and read during a test, and checks of what they observed.
 
-A few threads, each with a client of its own: it keeps to a member as long as that answers within a
-second, then takes another, as etcd's own clients do. Puts go by turns to a register, which readers
-read, and to a key of its own, which must be there at the end. gRPC and etcd's protocol alone; no
-code of the operator.
+There are a few threads, each with its own client. A client uses one member as long as that answers
+within a second, then another one, as etcd's own clients do. Its puts alternate between a register,
+which the readers read, and a new key, which must exist at the end. It uses gRPC and etcd's protocol
+only, and no code of the operator.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ T = TypeVar("T")
 WRITERS = 3
 READERS = 2
 RATE = 20
-"""Operations per second and client: enough to fall into any gap, little enough for two cores."""
+"""Operations per second and client: enough to hit every gap, and few enough for two cores."""
 
 REGISTERS = 3
 TRY_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 ELECTS_SECONDS = 20.0
-"""Within these etcd has a leader again also on a machine full of other tests, where 7 s were seen.
-How long clients really wait is measured by `make bench`, not here."""
+"""Within this time etcd has a new leader, even on a machine that runs other tests, where 7 s were
+seen. How long clients really wait is measured by `make bench`, not here."""
 
 OPTIONS = (
     ("grpc.enable_http_proxy", 0),
@@ -56,7 +56,7 @@ OPTIONS = (
 
 
 class Addresses:
-    """Where members are now, looked up anew when somebody had no answer, as clients ask DNS."""
+    """The present addresses of the members. They are looked up again, as clients ask DNS."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -67,7 +67,7 @@ class Addresses:
     def now(self) -> list[Address]:
         with self._lock:
             if time.monotonic() - self._looked > LOOK_SECONDS:
-                with suppress(*PASSING):  # otherwise the old ones are as good as any
+                with suppress(*PASSING):  # On an error the old addresses stay.
                     self._known = self._look()
                 self._looked = time.monotonic()
             return list(self._known)
@@ -79,12 +79,12 @@ class Addresses:
                 try:
                     found.append(self.cluster.reach.pod(self.cluster.namespace, name, 2379))
                 except ApiError:
-                    continue  # it has just gone
+                    continue  # The pod has just been deleted.
         return found
 
 
 class Client:
-    """Asks one member until that fails, then the next."""
+    """Uses one member until that fails, then the next one."""
 
     def __init__(self, addresses: Addresses, first: int) -> None:
         self._addresses = addresses
@@ -93,7 +93,8 @@ class Client:
         self._stub: Any = None
 
     def ask(self, question: Callable[[Any], T]) -> T | None:
-        """None: no answer, be it of Kubernetes about the certificate, or a no, which is none."""
+        """The answer; None if there is none, if etcd refuses, or if Kubernetes does not give us the
+        certificate."""
         try:
             return question(self._connected())
         except (grpc.RpcError, LookupError, *PASSING):
@@ -119,7 +120,7 @@ class Client:
 
 @dataclass
 class Load:
-    """The threads while they run, and afterwards what they have to say."""
+    """The threads of the clients, and what they observed."""
 
     cluster: Cluster
     rate: int = RATE
@@ -129,7 +130,7 @@ class Load:
     began: float = 0.0
     ended: float = 0.0
     _asking: dict[int, float] = field(default_factory=dict)
-    """Since when each writer waits for what it asks right now."""
+    """When each writer sent the request that it is waiting for."""
 
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -162,24 +163,24 @@ class Load:
             thread.join(TRY_SECONDS + 5)
 
     def now(self) -> float:
-        """A moment of the history, to ask for the gap since."""
+        """The present time on the clock of the history, for `gap` and `longest_wait`."""
         return time.monotonic()
 
     def gap(self, since: float = 0.0) -> Gap:
-        """The longest time without an acknowledged put, so far or since a moment.
+        """The longest time without an acknowledged put since that moment.
 
-        The comparison publishes it, and the benchmarks one counted in the same way. It includes
-        times in which this process did not ask; what tests hold a cluster to is `was_served`.
+        The comparison publishes it, and the benchmarks measure it in the same way. It includes time
+        in which this process sent no request, so tests check `was_served` instead.
         """
         return longest_gap(*self._since(since))
 
     def longest_wait(self, since: float = 0.0) -> Gap:
-        """How long a writer was kept waiting, with retries, for an acknowledged put of its own; one
-        that still waits counts as well."""
+        """The longest time that a writer waited for an acknowledged put of its own, including its
+        retries. A writer that still waits counts as well."""
         return longest_wait(*self._since(since))
 
     def was_served(self, since: float = 0.0, within: float = ELECTS_SECONDS) -> None:
-        """Fails where clients waited for longer than a cluster with a quorum ever lets them."""
+        """Fails if a client waited for longer than is acceptable for a cluster with a quorum."""
         wait = self.longest_wait(since)
         assert wait.seconds <= within, (
             f"no put of one client was acknowledged for {wait.seconds:.1f} s while it asked, "
@@ -207,7 +208,8 @@ class Load:
         )
 
     def check(self) -> None:
-        """What every client may expect of every cluster, whatever was done to it meanwhile."""
+        """What clients may expect of any cluster: no acknowledged write is lost, the history is
+        linearizable, revisions only grow, and only this etcd cluster has answered."""
         print(self.in_words())
         self._check_kept()
         self._read_once_more()
@@ -231,7 +233,7 @@ class Load:
         client.close()
 
     def _check_kept(self) -> None:
-        """Every member has every acknowledged put, not only the one that a client happens on."""
+        """Every member has every acknowledged put."""
         wanted = {
             one.key: one.value
             for one in acknowledged(self.history)
@@ -262,7 +264,7 @@ class Load:
         found = {one.key.decode(): one.value.decode() for one in answer.kvs}
         return [key for key, value in wanted.items() if found.get(key) != value]
 
-    # What the threads do.
+    # The work of the threads.
 
     def _write(self, number: int, client: Client) -> None:
         for turn in self._ticks():
@@ -301,7 +303,7 @@ class Load:
         return Operation(kind, key, value, asked, answered, answer.header.revision)
 
     def _ticks(self) -> Iterator[int]:
-        """At the rate, without catching up on what was missed."""
+        """Turns at the rate. A turn that was missed is not made up for."""
         turn, due = 0, time.monotonic()
         while not self._stop.is_set():
             yield turn
@@ -311,7 +313,7 @@ class Load:
 
 @contextmanager
 def under_load(cluster: Cluster, rate: int = RATE) -> Iterator[Load]:
-    """A block under load; what it has brought is checked when the block ends well."""
+    """Runs a block under load, and checks the load if the block succeeds."""
     load = Load(cluster, rate).start()
     try:
         yield load

@@ -1,4 +1,4 @@
-"""How a member comes to lose its data, or its place: by machines, or by a human's hand."""
+"""Ways for a member to lose its data, or to be removed from the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def kill_pod(cluster: Cluster, ordinal: int) -> None:
 
 
 def delete_claim(cluster: Cluster, ordinal: int) -> None:
-    """The pod stays, and holds it in Terminating until the operator acts."""
+    """The claim stays in Terminating as long as its pod runs, until the operator acts."""
     cluster.kube.delete(CLAIMS, cluster.namespace, f"data-{cluster.name}-{ordinal}")
 
 
@@ -35,10 +35,10 @@ def damage_log(cluster: Cluster, ordinal: int) -> None:
 
 
 def remove_by_hand(cluster: Cluster, ordinal: int) -> None:
-    """`etcdctl member remove`: its data is worthless, and its ordinal vacant.
+    """As `etcdctl member remove`: its data becomes useless, and its ordinal has no member.
 
-    etcd says `unhealthy cluster` while a member that was added before is not connected for 5 s; and
-    a leader that is removed may be gone before it has said so.
+    It is tried again, because etcd refuses it as `unhealthy cluster` until a member that was just
+    added has been connected for 5 s, and a leader may stop before it has confirmed its own removal.
     """
     member = cluster.client.members().ids[f"{cluster.name}-{ordinal}"]
 

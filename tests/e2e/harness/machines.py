@@ -1,4 +1,4 @@
-"""The local cluster's nodes as machines: power, and images by other names."""
+"""The machines of the local cluster's nodes: their power and their images; cordon and drain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def machines() -> list[Node]:
 
 
 def power_off(node: str) -> None:
-    """As pulling the plug: all processes of the machine end at once, its disk stays."""
+    """Pulls the plug: all processes of the machine end at once, and its disk stays."""
     number = processes.pid(f"machine-{node}")
     assert number, f"{node} is off already"
     os.kill(number, signal.SIGKILL)
@@ -47,7 +47,7 @@ def power_on(kube: Kube) -> None:
 
 
 def all_on() -> bool:
-    """The API server hears of a machine that is off 40 s later."""
+    """Whether all machines run. The API server notices only after 40 s that one is off."""
     return all(processes.pid(f"machine-{node.name}") for node in machines())
 
 
@@ -57,7 +57,7 @@ def nodes_ready(kube: Kube) -> bool:
 
 
 def name_image(image: str, other: str) -> None:
-    """On every node, a second name for an image that is there."""
+    """Gives an image a second name, on every node."""
     program = binaries.containerd() / "ctr"
     for node in machines():
         words = ("--namespace=k8s.io", "images", "tag", "--force", image, other)
@@ -75,10 +75,10 @@ def cordon(kube: Kube, node: str, *, on: bool) -> None:
 
 
 def drain(kube: Kube, node: str, seconds: float = SLOW * 120, pods: str = "") -> None:
-    """As administrators do; evictions ask the disruption budgets first.
+    """Drains a node with kubectl, whose evictions respect PodDisruptionBudgets.
 
     Args:
-        pods: selects those to evict; empty for all.
+        pods: selector of the pods to evict; empty for all.
     """
     kube.kubectl(
         "drain",

@@ -1,4 +1,4 @@
-"""That a cluster is what its size says, in etcd's list, in its pods, claims and data alike."""
+"""Checks that a cluster has its declared size: in etcd's member list, pods, claims and data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from harness.waiting import eventually
 
 
 def settles(cluster: Cluster, size: int, seconds: float = 60) -> Cluster:
-    """Waits until the operator says so, then looks at everything itself."""
+    """Waits until the status says that the cluster is as declared, then checks everything."""
     cluster.comes_up(seconds)
     check_as_declared(cluster, size)
     return cluster
 
 
 def check_as_declared(cluster: Cluster, size: int) -> None:
-    """What only holds when nothing is left to do; invariants.py has what always holds."""
+    """Checks what holds once nothing is left to do. `invariants.py` checks what always holds."""
     names = [f"{cluster.name}-{ordinal}" for ordinal in range(size)]
     listed = cluster.client.members()
     assert listed.names == names, f"{size} members are declared, etcd lists {listed.names}"
@@ -41,15 +41,16 @@ def _check_objects(cluster: Cluster, size: int, names: list[str]) -> None:
 
 
 def _staying(cluster: Cluster) -> dict[str, Json]:
-    """The StatefulSet's controller ends pods a moment after its replicas have changed."""
+    """Pods that are not terminating. The StatefulSet controller deletes pods a moment after its
+    replicas have changed."""
     found = cluster.pods()
     return {name: pod for name, pod in found.items() if "deletionTimestamp" not in pod["metadata"]}
 
 
 def _check_claims(cluster: Cluster, names: list[str], ids: dict[str, str]) -> None:
-    """None is left of a member that was removed, and each says whose it is.
+    """Every recorded claim belongs to a present member, and names it.
 
-    One that was made for a member which never came has no record, and is no one's to delete.
+    A claim that was made for a member that never started has no record, and is never deleted.
     """
     if cluster.body()["spec"].get("pod", {}).get("emptyDir") is not None:
         assert not cluster.claims()
@@ -66,14 +67,14 @@ def _check_claims(cluster: Cluster, names: list[str], ids: dict[str, str]) -> No
 
 
 def _recorded(cluster: Cluster) -> dict[str, str]:
-    """The member on the record of each claim that has one."""
+    """The member ID in the record of each claim that has one."""
     notes = {name: one["metadata"].get("annotations", {}) for name, one in cluster.claims().items()}
     key = f"{PREFIX}/member-id"
     return {name: found[key] for name, found in notes.items() if key in found}
 
 
 def _check_data(cluster: Cluster, size: int) -> None:
-    """All members have one and the same, up to a revision that all of them have reached."""
+    """All members have the same data, up to a revision that all of them have reached."""
     revision = int(cluster.client.status()["header"]["revision"])
 
     def hashes() -> set[tuple[int, int]]:
@@ -83,7 +84,8 @@ def _check_data(cluster: Cluster, size: int) -> None:
 
 
 def lose_two(cluster: Cluster) -> None:
-    """Both at once, however quick the operator is: the first alone would be replaced."""
+    """Destroys the data of two members. The cluster is paused meanwhile, or the operator could
+    replace the first member before the second one is lost."""
     cluster.change(paused=True)
     cluster.holds("SpecPaused", kind="Paused")
     for ordinal in (0, 2):

@@ -1,9 +1,9 @@
-"""The operator's own code in this process, so that it can be made to die between any two calls.
+"""Runs the operator's code in this process, so that it can be killed between any two calls.
 
 `Process` runs the real reconciler with the real clients against the real cluster. Its `Fate` counts
-what it writes (API calls, start tickets and changes of etcd alike) and ends it before the n-th
-write goes out, or after it went out and before its answer came. Death is a BaseException: nothing
-in the operator catches it, and nothing of that process runs after it.
+writes (API calls, start tickets and changes of etcd), and kills it either before the n-th write is
+sent, or after it was sent and before its answer arrives. The kill is a BaseException: the operator
+does not catch it, and no code of that process runs afterwards.
 """
 
 from __future__ import annotations
@@ -52,13 +52,15 @@ class Dead(BaseException):
 
 @dataclass
 class Fate:
+    """Decides at which write a process is killed."""
+
     dies_at: int | str | None = None
-    """The how-maniest write, or the first of that name."""
+    """The number of the write, or the name of which the first counts; None: never."""
 
     when: Literal["before", "after"] = "before"
     writes: list[str] = field(default_factory=list)
     happened: list[str] = field(default_factory=list)
-    """Those that were not refused: a conflict, or etcd's no, changes nothing."""
+    """Writes that were not refused. A conflict, or a refusal of etcd, changes nothing."""
 
     dead: bool = False
 
@@ -87,13 +89,13 @@ class Fate:
     def _die(self) -> None:
         self.dead = True
         if task := asyncio.current_task():
-            task.add_done_callback(_is_missed_by_nobody)
+            task.add_done_callback(_retrieve_exception)
         raise Dead
 
 
-def _is_missed_by_nobody(task: asyncio.Task[Any]) -> None:
-    """Whoever awaits it is told all the same; of a task beside the passes asyncio would complain
-    that its exception was never retrieved."""
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Keeps asyncio from complaining about a task beside the passes, which nothing awaits. A task
+    that is awaited still raises."""
     if not task.cancelled():
         task.exception()
 
@@ -158,7 +160,7 @@ class MortalStart:
 
 
 class MortalEtcd:
-    """`etcd.Etcd` over gRPC: questions are reads, changes are writes."""
+    """`etcd.Etcd` over gRPC. Changes count as writes, all other calls as reads."""
 
     CHANGES: ClassVar = {
         "member_add_learner": "add a learner",
@@ -188,14 +190,14 @@ class MortalEtcd:
 
 
 class Silence:
-    """In place of Events, which are a courtesy and no step."""
+    """Emits no Events, which would count as writes, but are not steps."""
 
     async def emit(self, *_: Any) -> None:
         return
 
 
 class Mirror:
-    """What watches of one namespace tell; every process of it is fed from here."""
+    """The watch events of one namespace, from which every process is fed."""
 
     def __init__(self, kube: Kube, namespace: str) -> None:
         self._kube = kube
@@ -204,13 +206,14 @@ class Mirror:
         self._events: list[tuple[Resource, str, Json]] = []
         self.clusters: dict[str, Json] = {}
         self.ever: dict[tuple[str, str], set[str]] = defaultdict(set)
-        """UIDs of all objects that ever were, by cluster and kind: a second one is a trace."""
+        """UIDs of all objects that ever existed, by cluster and kind. Two UIDs of one object mean
+        that it was recreated."""
 
         for resource in WATCHED:
             threading.Thread(target=self._watch, args=(resource,), daemon=True).start()
 
     def feed(self, store: Store, position: int) -> int:
-        """Puts what came since `position` into the store."""
+        """Puts the events since `position` into the store; returns the new position."""
         with self._lock:
             news, end = self._events[position:], len(self._events)
         for resource, what, body in news:
@@ -229,7 +232,7 @@ class Mirror:
             for event in self._kube.watch(kind, self._namespace):
                 self._take(resource, event)
         except (ApiError, HTTPError, OSError, ValueError, KeyError):
-            return  # the namespace is gone, or the test is over
+            return  # The namespace is gone, or the test is over.
 
     def _take(self, resource: Resource, event: Json) -> None:
         metadata = event["object"]["metadata"]
@@ -243,7 +246,7 @@ class Mirror:
 
 
 class Process:
-    """One life of the operator, for one cluster."""
+    """One process of the operator, for one cluster."""
 
     def __init__(self, client: Client, mirror: Mirror, image: str, fate: Fate) -> None:
         self._mirror = mirror
@@ -260,7 +263,7 @@ class Process:
         )
 
     async def run(self, namespace: str, name: str, done: Done) -> None:
-        """Passes until it is done; raises Dead when it is killed."""
+        """Runs passes until it is done. Raises Dead if it is killed."""
         while not await done():
             self._position = self._mirror.feed(self._store, self._position)
             try:
@@ -272,13 +275,13 @@ class Process:
 
 @dataclass
 class Lives:
-    """One operator after the other, for one cluster, until what is to be done is done."""
+    """Starts one process of the operator after another, for one cluster, until it is done."""
 
     client: Client
     mirror: Mirror
     image: str
     writes: list[str] = field(default_factory=list)
-    """Of all of them."""
+    """The writes of all processes."""
 
     happened: list[str] = field(default_factory=list)
     deaths: int = 0
@@ -287,29 +290,30 @@ class Lives:
         for fate in fates:
             with suppress(Dead):
                 await Process(self.client, self.mirror, self.image, fate).run(*cluster, done)
-            self.deaths += fate.dead  # it may die beside its last pass
+            self.deaths += fate.dead  # A task beside the last pass may have been killed.
             self.writes += fate.writes
             self.happened += fate.happened
             if not fate.dead:
                 return
 
     def counts(self) -> dict[str, int]:
-        """Of writes that must be as many whoever dies. How often a status is told, whether a pod is
-        labelled before all is over, and whether a StatefulSet is touched, whose controller is slow,
-        depends on timing; whether the leader must be moved depends on who leads by then, and etcd
-        elects another whenever a heartbeat comes late."""
+        """How often each write happened, for writes whose number must not depend on kills.
+
+        Other writes depend on timing: writes of status, labels of pods, and touching a StatefulSet
+        whose controller is slow. Moving the leader depends on which member leads, and etcd elects
+        another one whenever a heartbeat is late."""
         beside = ("status of", "label of", "patch StatefulSet", MortalEtcd.CHANGES["move_leader"])
         return dict(Counter(one for one in self.happened if not one.startswith(beside)))
 
 
 def always_dying() -> Iterator[Fate]:
-    """Every one of them dies after its first write."""
+    """Every process is killed after its first write."""
     while True:
         yield Fate(dies_at=1, when="after")
 
 
 def once(number: int, when: Literal["before", "after"]) -> Iterator[Fate]:
-    """The first dies at its write of this number, the next lives."""
+    """The first process is killed at the write of this number, the next one is not."""
     yield Fate(dies_at=number, when=when)
     yield Fate()
 

@@ -1,4 +1,4 @@
-"""What only the local cluster allows: to touch a node's processes and volumes from outside."""
+"""Access to the processes and volumes of a node from outside, which only the local cluster has."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from harness.api import CLAIMS, VOLUMES, Json, Kube
 
 
 def kill_container(pod: Json, container: str) -> None:
-    """SIGKILL to every process of the container, as the kernel out of memory would."""
+    """Sends SIGKILL to every process of the container, as the OOM killer does."""
     for number in _processes_of(pod, container):
         os.kill(number, signal.SIGKILL)
 
 
 def freeze_container(pod: Json, container: str, seconds: float) -> None:
-    """Its processes get no time of the processor, as on a node that swaps or lacks its disk."""
+    """Stops the processes of the container for a while, as on a node that swaps."""
     frozen = _processes_of(pod, container)
     for number in frozen:
         os.kill(number, signal.SIGSTOP)
     time.sleep(seconds)
     for number in frozen:
-        with suppress(ProcessLookupError):  # the kubelet may have lost patience
+        with suppress(ProcessLookupError):  # The kubelet may have killed it meanwhile.
             os.kill(number, signal.SIGCONT)
 
 
 def root_of(pod: Json, container: str) -> Path:
-    """What the container sees as `/`. Its image may have nothing in it to look with."""
+    """The root of the container's file system. Its image may have no shell to look at it."""
     return Path(f"/proc/{_processes_of(pod, container)[0]}/root")
 
 
@@ -75,7 +75,7 @@ def volume_path(kube: Kube, namespace: str, claim: str) -> Path:
 
 
 def empty(folder: Path) -> None:
-    """Removes everything in it, not the folder itself."""
+    """Removes everything in the folder, but not the folder."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

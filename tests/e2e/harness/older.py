@@ -1,4 +1,4 @@
-"""An older version of the operator, out of git: its chart, its CRDs, the image of its code."""
+"""An older version of the operator from git: its chart, its CRDs and its image."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import yaml
 from harness.api import Json
 
 COMMIT = "9d9b8bfc70cacd67bdf0f8ff4386d6ffba42a53a"
-"""That users upgrade from. There is no release yet; once there is, its tag."""
+"""The commit to upgrade from. There is no release yet; once there is one, this is its tag."""
 
 BUILD_SECONDS = 600
-"""Where its locked packages are not in the cache, they are downloaded."""
+"""This includes the download of its locked packages, if they are not cached."""
 
 BUILT = re.compile(r"^operator image: (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Version:
-    """Of the operator: where its files are, and its image on the nodes."""
+    """A version of the operator: the folder of its files, and its image on the nodes."""
 
     folder: Path
     image: str
@@ -34,13 +34,13 @@ class Version:
         return self.folder / "charts" / "etcd-operator"
 
     def schemas(self) -> Json:
-        """What its CRDs say of each version of each kind."""
+        """The schemas in its CRDs, by kind and version."""
         paths = (self.folder / "crds").glob("*.yaml")
         return schemas_of([yaml.load(path.read_text(), yaml.CSafeLoader) for path in paths])
 
 
 def check_out(repository: Path, commit: str, folder: Path) -> Path:
-    """The files of the commit, whatever is checked out now. Fails where it is not in the clone."""
+    """Extracts the files of a commit into the folder. Fails if the clone does not have it."""
     there = _git(repository, "cat-file", "-e", f"{commit}^{{commit}}")
     assert there.returncode == 0, (
         f"commit {commit} is not in this clone. Fetch the whole history: git fetch --unshallow"
@@ -53,7 +53,7 @@ def check_out(repository: Path, commit: str, folder: Path) -> Path:
 
 
 def bring_in(folder: Path) -> Version:
-    """Builds its image, as its own `make images` does, and imports it into every node."""
+    """Builds its image as its own `make images` does, and imports it into every node."""
     done = subprocess.run(
         [sys.executable, "-m", "localkube", "images"],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""The installed operator: its pods, its whole log, its Lease, its release."""
+"""The installed operator: its Deployment, its pods, its log and its Lease."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Line:
 
 @dataclass
 class Log:
-    """Everything that any operator pod has said since the tests began, also of pods since gone."""
+    """The logs of all operator pods since the tests began, including pods that are gone."""
 
     kube: Kube
     namespace: str
@@ -41,7 +41,7 @@ class Log:
         return [line for line in list(self.lines) if line.at >= moment]
 
     def holding(self, texts: Iterable[str], moment: float) -> list[str]:
-        """Lines with any of these in them."""
+        """Lines that contain any of these texts."""
         words = tuple(texts)
         return [
             f"{line.pod}: {line.text}"
@@ -79,7 +79,7 @@ class Log:
 
 
 class Operator:
-    """Found by its label, wherever helm has put it."""
+    """The operator's Deployment, found by its label in any namespace."""
 
     def __init__(self, kube: Kube) -> None:
         self.kube = kube
@@ -94,7 +94,7 @@ class Operator:
     def deployment(self) -> Json:
         found = self.kube.get(DEPLOYMENTS, self.namespace, self.name)
         if found is None:
-            raise ApiError(404, "the operator's Deployment is not there")
+            raise ApiError(404, "the operator's Deployment does not exist")
         return found
 
     @property
@@ -111,7 +111,7 @@ class Operator:
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     def runs(self) -> dict[str, int]:
-        """Container restarts by pod; another pod or another count means another process."""
+        """Container restarts by pod. Another pod or another count means another process."""
         return {
             pod["metadata"]["name"]: sum(
                 one["restartCount"] for one in pod["status"].get("containerStatuses", ())
@@ -120,9 +120,9 @@ class Operator:
         }
 
     def restarted(self, before: dict[str, int]) -> list[str]:
-        """Pods that are not as they were, but for one that has once lost its Lease since.
+        """Pods that have restarted or changed, except one that restarted once for its lost Lease.
 
-        That one ended as it should: it could not renew the Lease in time, and another may have it.
+        Such a pod has to exit: it could not renew its Lease in time, so another may have it.
         """
         now = self.runs()
         changed = {pod for pod in (*before, *now) if now.get(pod) != before.get(pod)}
@@ -130,14 +130,14 @@ class Operator:
         return sorted(pod for pod in changed if not (pod in once and self._lost_its_lease(pod)))
 
     def _lost_its_lease(self, pod: str) -> bool:
-        """By its own word, the last time that it ended."""
+        """Whether it exited because of its Lease, by the log of its last container."""
         try:
             return self._last_exit_code(pod) == 1 and any(
                 LOST.search(line)
                 for line in self.kube.log_lines(self.namespace, pod, previous="true")
             )
         except PASSING:
-            return False  # nothing excuses it
+            return False  # Without a log the restart is not excused.
 
     def _last_exit_code(self, pod: str) -> int | None:
         found = self.kube.get(PODS, self.namespace, pod) or {}
@@ -163,7 +163,7 @@ class Operator:
             self.kube.delete(PODS, self.namespace, name, gracePeriodSeconds=grace_seconds)
 
     def leader(self) -> str:
-        """Name of the pod that holds the Lease; empty while nobody does."""
+        """Name of the pod that holds the Lease; empty if none does."""
         for lease in self.kube.list(LEASES, self.namespace):
             holder = str(lease["spec"].get("holderIdentity") or "")
             for pod in self.pods():

@@ -1,4 +1,4 @@
-"""A namespace of its own for one test, and what the test may do there."""
+"""The namespace of one test, with its clusters and the checks after the test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.operator import Operator
 from harness.reach import Reach
 
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
-"""`spec.TLS` of the few clusters without it. All others have what the product gives them."""
+"""`spec.TLS` of the few clusters without TLS. All others have the default."""
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -33,11 +33,11 @@ class Place:
     namespace: str
     began: float = field(default_factory=time.time)
     may_lose: set[str] = field(default_factory=set)
-    """Names of claims whose deletion the test itself asks for."""
+    """Names of claims that the test itself causes to be deleted."""
 
     operator_may_restart: bool = False
     credentials: Credentials | None = None
-    """What clients show in this place, where a test brings certificates of its own."""
+    """Credentials of clients, if the test brings its own certificates."""
 
     _runs: dict[str, int] = field(default_factory=dict)
 
@@ -59,7 +59,7 @@ class Place:
         return self.cluster(name).declare(size, **spec)
 
     def check(self) -> None:
-        """The invariants: what must be so after every test."""
+        """Checks the invariants after a test."""
         check_clusters(self.kube, self.reach, self.namespace, self.credentials)
         lost = self.ledger.lost(self.namespace, self.may_lose)
         assert not lost, f"claims with a member's record were deleted: {lost}"
@@ -72,13 +72,14 @@ class Place:
             assert not restarted, f"the operator restarted: {restarted}, before {self._runs}"
 
     def _start_keys(self) -> list[str]:
-        """Of its clusters, in base64; whole ones alone, as a test may have altered some."""
+        """Start keys of its clusters in base64, without keys that a test has cut short."""
         secrets = self.kube.list(SECRETS, self.namespace)
         data = [one.get("data") or {} for one in secrets if is_start_secret(one)]
         return [key for one in data if len(key := one.get("key", "")) >= WHOLE_KEY]
 
     def clear(self, cluster: Cluster) -> None:
-        """Dozens at once would slow each other down; nobody waits for this one to go."""
+        """Deletes a cluster and its claims, without waiting, so that many clusters of one test do
+        not run at once."""
         claims = cluster.claims()
         self.may_lose |= set(claims)
         self.kube.delete(CLUSTERS, self.namespace, cluster.name, propagationPolicy="Background")
@@ -86,7 +87,7 @@ class Place:
             self.kube.delete(CLAIMS, self.namespace, name)
 
     def leave(self) -> None:
-        """In the background: the next test has its own namespace."""
+        """Deletes the namespace without waiting: the next test has its own."""
         self.kube.delete(NAMESPACES, None, self.namespace)
 
 

@@ -1,4 +1,4 @@
-"""Pods of the tests' own: above all those that try who lets them in, by labels and namespace."""
+"""Pods that test which addresses they can connect to, by their labels and namespace."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import json, socket, sys
 from concurrent.futures import ThreadPoolExecutor
 
 def reaches(target):
-    # What is dropped is sent again after 1 s and 3 s: the first packet may have come before the
-    # engine knew of this pod.
+    # A dropped packet is sent again after 1 s and 3 s. The first one may have been dropped because
+    # the policy engine did not know of this pod yet.
     try:
         socket.create_connection(target, timeout=4).close()
-    except ConnectionRefusedError:  # it got there, and nobody listens
+    except ConnectionRefusedError:  # The packet got there, and nothing listens.
         return True
     except TimeoutError:
         return False
@@ -39,7 +39,7 @@ CONFINED = {
 
 
 def container(name: str, image: str, *command: str) -> Json:
-    """One that every namespace lets in."""
+    """A container that the restricted Pod Security Standard admits."""
     return {
         "name": name,
         "image": image,
@@ -60,7 +60,7 @@ class Probe:
         eventually(f"{self._name} is up", lambda: is_ready(self._get()), seconds=60)
 
     def reaches(self, targets: Iterable[tuple[str, int]]) -> list[bool]:
-        """For each address and port whether a connection gets there."""
+        """For each address and port, whether packets get there."""
         words = ("exec", f"--namespace={self._namespace}", self._name, "--")
         done = self._kube.kubectl(*words, "python3", "-c", TRIES, json.dumps(list(targets)))
         return [bool(one) for one in json.loads(done)]

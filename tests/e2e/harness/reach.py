@@ -1,4 +1,4 @@
-"""Ways to pods and Services: straight where this machine has a route to them, else forwarded."""
+"""Addresses of pods and Services: their own if this machine has a route, else port-forwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Reach:
         self.direct = self._has_route()
 
     def service(self, namespace: str, name: str, port: int) -> Address:
-        """The Service itself, so kube-proxy chooses; forwarded, kubectl chooses one pod of it."""
+        """The address of a Service, behind which kube-proxy chooses a pod. With a port-forward,
+        kubectl chooses one pod."""
         if not self.direct:
             return self._forwarded(namespace, f"service/{name}", port)
         found = self._kube.get(SERVICES, namespace, name)

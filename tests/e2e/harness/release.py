@@ -1,4 +1,4 @@
-"""The operator's release, as helm has installed it and can again."""
+"""The operator's Helm release: uninstall, install, upgrade and roll back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Release:
         self._bring("install")
 
     def install_instead(self, version: Version) -> None:
-        """As if it were the first. Of the CRDs other tests may own fields, which it takes."""
+        """Installs another version from scratch. It takes over fields of the CRDs that other tests
+        may own."""
         self.uninstall()
         ways = ("--take-ownership", "--force-conflicts", _tag(version.image))
         self._bring("install", *ways, chart=version.chart)
@@ -45,16 +46,16 @@ class Release:
         self._bring("upgrade", *(f"--set={key}={value}" for key, value in changed.items()))
 
     def upgrade_as_documented(self, image: str) -> None:
-        """By the command of docs/operations.md."""
+        """Upgrades with the command in docs/operations.md."""
         ways = ("--reset-then-reuse-values", _tag(image), *WAITING, *self._there)
         helm("upgrade", self.operator.release, str(CHART), *ways)
 
     def roll_back(self) -> None:
-        """To what was there before the last upgrade."""
+        """Rolls back the last upgrade."""
         helm("rollback", self.operator.release, *WAITING, *self._there)
 
     def restore(self) -> None:
-        """As it was found, whatever is there now."""
+        """Installs the release as it was found."""
         self._bring("upgrade", "--install")
 
     @property
@@ -67,7 +68,7 @@ class Release:
 
 
 def _tag(image: str) -> str:
-    """As a string: of digits alone it would be a number."""
+    """As a string, because Helm reads a tag of digits as a number."""
     return f"--set-string=image.tag={image.rpartition(':')[2]}"
 
 

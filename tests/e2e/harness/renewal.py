@@ -1,4 +1,4 @@
-"""Certificates that the members show, and new ones in their place."""
+"""The certificates that members present, and their renewal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from harness.clusters import Cluster
 from harness.waiting import eventually
 
 KUBELET_SECONDS = 150
-"""For a kubelet to bring an altered Secret into a pod: it looks once a minute, and a bit more."""
+"""For a kubelet to update a mounted Secret: it syncs once a minute, plus some delay."""
 
 
 def serials(cluster: Cluster) -> list[int]:
-    """Of the certificates that the members show, each."""
+    """Serial numbers of the certificates that the members present."""
     found = []
     for name in sorted(cluster.pods()):
         where = cluster.reach.pod(cluster.namespace, name, 2379)

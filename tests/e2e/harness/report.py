@@ -1,4 +1,4 @@
-"""What there was to see when a test failed, in one file."""
+"""Writes events, the operator's log and all objects to a file after a test has failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = (CLUSTERS, STATEFUL_SETS, SERVICES, CLAIMS, PODS)
 def write_report(place: Place, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join((_events(place), _operator_log(place), _objects(place))) + "\n")
-    print(f"what there was to see: {path}")
+    print(f"events, log and objects: {path}")
 
 
 def _events(place: Place) -> str:

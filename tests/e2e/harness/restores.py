@@ -1,4 +1,4 @@
-"""An EtcdRestore of cluster `etcd`, as a test sees it."""
+"""Helpers of tests with an EtcdRestore of cluster `etcd`."""
 
 from __future__ import annotations
 

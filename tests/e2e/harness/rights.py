@@ -1,4 +1,4 @@
-"""What the operator may do, and what it has done: both as (API group, resource, verb)."""
+"""The rights that the operator has and those that it used, as (API group, resource, verb)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CREATED = 201
 FORBIDDEN = "forbid"
 
 PARTING = timedelta(seconds=10)
-"""helm takes a Role away a moment before the pod that had it ends."""
+"""Helm deletes a Role a moment before the pod that uses it ends."""
 
 
 def granted(manifests: Iterable[dict[str, Any]]) -> set[Right]:
-    """By all Roles and ClusterRoles among the manifests."""
+    """The rights in all Roles and ClusterRoles among the manifests."""
     return {
         (group, resource, verb)
         for manifest in manifests
@@ -35,7 +35,7 @@ def used(entries: Iterable[Entry]) -> set[Right]:
 
 
 def refused(entries: Iterable[Entry]) -> list[str]:
-    """Requests that no Role allows, in words."""
+    """URIs of requests that no Role allowed."""
     return [
         entry["requestURI"]
         for entry in entries
@@ -44,7 +44,7 @@ def refused(entries: Iterable[Entry]) -> list[str]:
 
 
 def refused_at_work(entries: Iterable[Entry]) -> list[str]:
-    """As `refused`, but for the last moments of each of the operator's pods."""
+    """As `refused`, without the last moments of each operator pod."""
     entries = list(entries)
     ends = {_pod(entry): _time(entry) for entry in sorted(entries, key=_time)}
     return refused(entry for entry in entries if _time(entry) < ends[_pod(entry)] - PARTING)
@@ -62,10 +62,10 @@ def _time(entry: Entry) -> datetime:
 def _of(entry: Entry) -> Iterator[Right]:
     about = entry.get("objectRef")
     if not about:
-        return  # discovery, which every service account may read
+        return  # Discovery, which every service account may read.
     resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
     group, verb = about.get("apiGroup", ""), entry["verb"]
     yield group, resource, verb
-    # Server-side apply of what is not there needs the right to create it as well.
+    # Server-side apply also needs the right to create an object that does not exist.
     if verb == "patch" and (entry.get("responseStatus") or {}).get("code") == CREATED:
         yield group, resource, "create"

@@ -1,5 +1,5 @@
-"""What a machine that is full of other tests is given."""
+"""How much longer limits are on a machine that runs other tests."""
 
 SLOW = 3
-"""Limits are several times what a quiet machine takes. A full one is given so many times as long: a
-limit tells what hangs, and `make bench` what is slow."""
+"""Limits are several times what a quiet machine takes, and are multiplied by this. A limit catches
+what hangs; `make bench` measures what is slow."""

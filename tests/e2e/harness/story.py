@@ -1,4 +1,4 @@
-"""What became of a cluster's pods, event by event: which went, in which order, how many at once."""
+"""The watch events of a cluster's pods: which stopped, in which order, and how many at once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Chapter:
 
 @dataclass
 class Story:
-    """In the order of the API server's events, from what there was when it began."""
+    """Records watch events of the pods, beginning with the existing pods."""
 
     cluster: Cluster
     chapters: list[Chapter] = field(default_factory=list)
     moments: dict[str, float] = field(default_factory=dict)
-    """When pods, by UID, began to stop."""
+    """When each pod, by UID, began to terminate."""
 
     _ended: bool = False
 
@@ -46,7 +46,7 @@ class Story:
 
     @property
     def stopped(self) -> list[str]:
-        """Names of pods in the order in which they were deleted; twice, if it was twice."""
+        """Names of pods in the order in which they were deleted. A name may occur several times."""
         order: dict[str, str] = {}
         for chapter in self.chapters:
             if chapter.stopping or chapter.gone:
@@ -55,7 +55,7 @@ class Story:
 
     @property
     def most_down(self) -> int:
-        """How many that had been ready were not, at the worst moment."""
+        """The largest number of pods that were not ready at once, after they had been ready."""
         up: dict[str, bool] = {}
         worst = 0
         for chapter in self.chapters:
@@ -67,9 +67,10 @@ class Story:
 
     @property
     def most_away(self) -> int:
-        """How many had been stopped and were not back yet, at the worst moment.
+        """The largest number of pods that were deleted and not ready again at once.
 
-        Not who is unready by itself, as a member of two is while the other one restarts.
+        A pod that is merely not ready does not count, as one of two members is while the other one
+        restarts.
         """
         away: set[str] = set()
         worst = 0
@@ -88,7 +89,7 @@ class Story:
                     return
                 self._take(event["type"], event["object"])
         except (*PASSING, ValueError, KeyError):
-            return  # the namespace is gone, or the test is over
+            return  # The namespace is gone, or the test is over.
 
     def _take(self, what: str, pod: Json) -> None:
         metadata = pod["metadata"]

@@ -1,4 +1,4 @@
-"""Users and roles inside etcd, as a spec declares them and as clients log in."""
+"""etcd users and roles in a spec, and clients that log in with them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def password(place: Place, name: str, text: str) -> None:
 
 
 def etcdctl(place: Place, *words: str, member: str = "etcd-0") -> str:
-    """In a pod, whose environment names the member's certificate.
+    """Runs etcdctl in a pod, whose environment names the member's certificate.
 
-    etcd hashes the password at each call, within etcdctl's 2 s for the dial: on a busy machine it
-    may take more.
+    etcd hashes the password at each call. On a busy machine this may take more than etcdctl's
+    default of 2 s to connect.
     """
     patience = ("--dial-timeout=25s", "--command-timeout=25s")
     run = ("exec", member, "-c", "etcd", "--", "etcdctl", *patience, *words)

@@ -1,7 +1,7 @@
-"""`--report FILE`: what came of each test and how long it took, as JSON to be checked in.
+"""`--report FILE`: the verdict and the duration of each test, as JSON to be checked in.
 
-What the file says of other tests stays, each with the day and the commit it was run at: a campaign
-of hours may be made in pieces, and by several processes at once. Without the file it begins anew.
+Entries of tests that do not run this time stay, each with its date and commit. So a campaign of
+hours can be run in pieces, and by several processes at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.api import ROOT
 
 
 class Verdicts:
-    """Written anew after every test, so that a run that is broken off leaves what it saw."""
+    """Writes the file after every test, so that an interrupted run leaves its results."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -28,7 +28,7 @@ class Verdicts:
         self._commit = commit()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Of set-up, test and end together: the worst verdict and the sum of the seconds."""
+        """Adds up setup, call and teardown: the worst verdict, and the sum of their seconds."""
         name = report.nodeid.removeprefix("tests/e2e/")
         if report.when == "setup":
             self._tests[name] = self._begun()
@@ -68,7 +68,7 @@ def summary(tests: dict[str, Any]) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Of what runs, with a word if there is more than was committed."""
+    """The commit under test, marked dirty if there are uncommitted changes."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False

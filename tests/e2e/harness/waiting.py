@@ -1,4 +1,4 @@
-"""Waiting, always with a deadline, and always saying what was seen last."""
+"""Waits with a deadline, which report what they saw last."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from harness.slow import SLOW
 T = TypeVar("T")
 
 PASSING = (ApiError, HTTPError, OSError)
-"""What a look may raise while something is on its way; the deadline decides."""
+"""Errors that are tolerated until the deadline."""
 
 NEAR = 0.5
-"""Of its time. A wait that took more is told of at the end: on a slower machine it would fail."""
+"""A wait that took more than this part of its limit is listed at the end of a run, because it might
+fail on a slower machine."""
 
 near: list[str] = []
 
@@ -31,7 +32,7 @@ def eventually(
     seconds: float = 30.0,
     every: float = 0.2,
 ) -> T:
-    """The first value of `look` that is good. Otherwise fails, showing the last one."""
+    """Waits for a good value of `look`, and returns it. Fails at the deadline with the last one."""
     began, limit = time.monotonic(), SLOW * seconds
     seen: Any = None
     while True:
@@ -61,7 +62,7 @@ def steadily(
     seconds: float,
     every: float = 0.2,
 ) -> None:
-    """Fails as soon as `look` is not good within the given time."""
+    """Fails if a value of `look` is not good at any time within these seconds."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         seen = look()
@@ -70,7 +71,7 @@ def steadily(
 
 
 def brief(value: Any) -> str:
-    """Of an object only what can differ from what was hoped for."""
+    """A short text for a value; of a Kubernetes object its status."""
     if isinstance(value, dict) and "metadata" in value:
         value = value.get("status") or {"metadata": value["metadata"]["name"], "status": None}
     text = json.dumps(value, default=str) if isinstance(value, dict | list) else str(value)

@@ -98,7 +98,7 @@ def test_a_cluster_with_users_grows_is_backed_up_and_stays_guarded(place: Place)
 @pytest.mark.verify
 @pytest.mark.alone
 @pytest.mark.timeout(400)
-def test_a_cluster_born_with_users_goes_on_with_its_survivor(place: Place):
+def test_a_cluster_with_users_recovers_from_its_survivor(place: Place):
     """Without a quorum nobody can log in; the operator still sees who is furthest on."""
     place.may_lose |= {"data-etcd-0", "data-etcd-2"}
     for name, text in (("root", "r-1"), ("web", "w-1")):

@@ -27,7 +27,7 @@ LARGE_KEYS = 40
 
 @pytest.mark.verify
 @pytest.mark.timeout(300)
-def test_under_load_all_that_was_acknowledged_is_in_it(
+def test_a_backup_under_load_has_every_acknowledged_write(
     place: Place, s3: S3Server, tmp_path: Path
 ) -> None:
     """To S3 as coreos's manifest says it, to a volume by the cluster's name."""
@@ -69,9 +69,7 @@ def test_under_load_all_that_was_acknowledged_is_in_it(
 
 @pytest.mark.verify
 @pytest.mark.timeout(250)
-def test_how_far_it_is_and_how_fast_is_in_its_status_while_it_runs(
-    place: Place, s3: S3Server
-) -> None:
+def test_status_shows_progress_and_speed_while_a_backup_runs(place: Place, s3: S3Server) -> None:
     """To a store that stops taking anything in the middle, and goes on once it was seen."""
     cluster = place.declare(size=1, version=VERSION).comes_up()
     for number in range(LARGE_KEYS):
@@ -162,7 +160,7 @@ def test_a_secret_that_comes_later_is_found(place: Place, s3: S3Server) -> None:
 @pytest.mark.verify
 @pytest.mark.alone
 @pytest.mark.timeout(200)
-def test_at_an_interval_the_newest_are_kept_and_the_operator_may_die(
+def test_an_interval_keeps_the_newest_backups_even_if_the_operator_dies(
     place: Place, s3: S3Server
 ) -> None:
     place.operator_may_restart = True

@@ -105,7 +105,7 @@ def test_a_renewed_certificate_is_taken_up_without_a_restart(authority: Authorit
 
 @pytest.mark.verify
 @pytest.mark.timeout(900)
-def test_another_authority_of_the_issuer_is_taken_up_without_losing_anybody(
+def test_a_new_authority_of_the_issuer_is_taken_up_without_refusing_anybody(
     authority: Authority, place: Place
 ):
     cluster = place.declare(size=3, TLS=ISSUED).comes_up(90)

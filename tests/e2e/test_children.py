@@ -132,7 +132,7 @@ def test_a_deleted_stateful_set_that_left_its_pods_takes_them_back(place: Place)
 
 @pytest.mark.verify
 @pytest.mark.timeout(240)
-def test_a_deleted_stateful_set_that_took_its_pods_along_comes_back_with_the_data(place: Place):
+def test_a_stateful_set_deleted_with_its_pods_comes_back_with_the_data(place: Place):
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
     members, before = cluster.client.members(), cluster.stateful_set()
@@ -258,7 +258,7 @@ def someone_elses(kind: Kind, name: str) -> Json:
 
 @pytest.mark.verify
 @pytest.mark.timeout(240)
-def test_in_a_namespace_that_is_deleted_nothing_is_put_back_in_vain(place: Place, audit: Audit):
+def test_nothing_is_recreated_in_a_namespace_that_is_being_deleted(place: Place, audit: Audit):
     """Each object that goes asks for a pass, and each would be refused what it makes."""
     kube, user = place.kube, place.operator.user
     going = Place.make(kube, place.reach, place.operator, place.ledger, "goes")

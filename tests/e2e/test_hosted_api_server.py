@@ -24,7 +24,7 @@ SETTLES_SECONDS = 150
 
 
 @pytest.mark.timeout(780)
-def test_an_api_server_goes_on_through_all_that_is_done_to_its_store(place: Place, tmp_path: Path):
+def test_an_api_server_survives_every_operation_on_its_store(place: Place, tmp_path: Path):
     """No object lost, no client sent back to a list, and never restarted."""
     place.may_lose |= {f"data-etcd-{ordinal}" for ordinal in range(5)}
     cluster = place.declare(size=3, version="3.6.16").comes_up()

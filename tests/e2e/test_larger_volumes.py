@@ -61,7 +61,9 @@ def test_volumes_grow_under_running_members_and_under_later_ones(place: Place, e
     assert "PodRestarted" not in reasons
 
 
-def test_where_volumes_cannot_grow_it_is_said_and_the_size_put_back(place: Place, local_node: None):
+def test_a_size_that_volumes_cannot_grow_to_is_reported_and_can_be_reverted(
+    place: Place, local_node: None
+):
     cluster = place.declare(size=1, pod=declared("1Gi")).comes_up()
 
     cluster.change(pod=declared("2Gi"))

@@ -32,7 +32,7 @@ def two_operators(operator: Operator, place: Place) -> Iterator[Place]:
         pytest.param({"gracePeriodSeconds": 0}, id="killed"),
     ],
 )
-def test_the_other_operator_goes_on(two_operators: Place, options: dict[str, Any]):
+def test_the_other_operator_takes_over(two_operators: Place, options: dict[str, Any]):
     place, operator = two_operators, two_operators.operator
     first = eventually("a leader", operator.leader, seconds=30)
     place.declare(size=1, name="before").comes_up()

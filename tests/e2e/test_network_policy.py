@@ -102,7 +102,7 @@ def sources(place: Place, local_node: None) -> Iterator[Sources]:
 
 
 @pytest.mark.timeout(400)
-def test_those_who_are_named_get_in_and_nobody_else(place: Place, sources: Sources):
+def test_only_the_peers_named_in_the_spec_can_connect(place: Place, sources: Sources):
     cluster = place.declare(size=3).comes_up(90)
     beside = {name for name, peer in sources.peers.items() if peer.namespace == place.namespace}
     assert len(beside) == 3

@@ -49,7 +49,7 @@ def gate(kube: Kube) -> Iterator[Gate]:
 
 
 @pytest.mark.timeout(1200)
-def test_an_upgrade_restarts_and_loses_nothing_and_goes_on_with_what_was_begun(
+def test_an_upgrade_restarts_no_member_and_continues_unfinished_changes(
     place: Place, release: Release, earlier: Version, gate: Gate, s3: S3Server
 ):
     present = Version(ROOT, place.operator.image)
@@ -60,7 +60,7 @@ def test_an_upgrade_restarts_and_loses_nothing_and_goes_on_with_what_was_begun(
 
 
 @pytest.mark.timeout(1200)
-def test_a_rollback_restarts_and_loses_nothing_and_the_way_up_is_open_again(
+def test_a_rollback_restarts_no_member_and_allows_another_upgrade(
     place: Place, release: Release, earlier: Version, gate: Gate, s3: S3Server
 ):
     present = Version(ROOT, place.operator.image)

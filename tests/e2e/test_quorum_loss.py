@@ -45,7 +45,7 @@ def test_two_emptied_volumes_are_named_and_their_return_heals(place: Place, loca
 
 
 @pytest.mark.verify
-def test_two_deleted_claims_end_in_words_and_in_nothing_else(place: Place):
+def test_two_deleted_claims_are_reported_and_nothing_else_happens(place: Place):
     """No way back here but a human's: their data is gone."""
     place.may_lose |= {"data-etcd-0", "data-etcd-2"}
     cluster = place.declare(size=3).comes_up()
@@ -106,7 +106,7 @@ def test_pods_that_cannot_mount_their_volumes_are_waited_for(place: Place, local
 
 
 @pytest.mark.verify
-def test_the_cure_in_a_new_spec_reaches_pods_without_a_quorum(place: Place):
+def test_a_fix_in_the_spec_reaches_pods_without_a_quorum(place: Place):
     """A node selector that no node has, and a bad day: the pods wait for a spec that fits."""
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")

@@ -23,7 +23,7 @@ GATEWAY = "node-1"
 
 
 @pytest.mark.timeout(540)
-def test_the_survivor_goes_on_alone_and_is_joined_again(place: Place):
+def test_the_survivor_continues_alone_and_members_join_it_again(place: Place):
     """By nothing but the words of the condition, and with the operator killed on the way."""
     place.may_lose |= {"data-etcd-0", "data-etcd-2"}
     place.operator_may_restart = True
@@ -65,7 +65,7 @@ def test_the_survivor_goes_on_alone_and_is_joined_again(place: Place):
 
 
 @pytest.mark.verify
-def test_while_a_quorum_answers_it_is_declined_for_good(place: Place):
+def test_a_recovery_is_declined_for_good_while_a_quorum_answers(place: Place):
     """Not kept for the next loss of the quorum, which may be another one than was meant."""
     cluster = place.declare(size=3).comes_up()
     asked = {"survivor": "etcd-1", "clusterID": cluster.status()["clusterID"], "epoch": 1}

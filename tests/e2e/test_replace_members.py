@@ -166,7 +166,7 @@ def test_of_five_members_two_are_replaced(place: Place, local_node: None):
 
 
 @pytest.mark.verify
-def test_a_strange_learner_is_named_and_left_alone(place: Place):
+def test_a_foreign_learner_is_reported_and_left_alone(place: Place):
     """Somebody else's hand on the membership: who knows what for."""
     cluster = place.declare(size=3).comes_up()
     with nobody_watching(cluster):

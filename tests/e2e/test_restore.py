@@ -22,7 +22,7 @@ RESTORED_SECONDS = 120
 @pytest.mark.verify
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize("killed", backups.KILLED)
-def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
+def test_a_restored_cluster_has_all_data_and_higher_revisions(
     place: Place, s3: S3Server, killed: bool
 ) -> None:
     place.operator_may_restart = killed
@@ -59,7 +59,7 @@ def test_a_new_cluster_has_all_the_data_and_time_never_goes_back(
 
 
 @pytest.mark.verify
-def test_a_backup_that_cannot_be_had_is_told_and_taken_once_it_can(
+def test_an_unreadable_backup_is_reported_and_restored_once_it_can_be_read(
     place: Place, s3: S3Server
 ) -> None:
     """No pod runs meanwhile: an empty cluster in its place would be the worst outcome."""
@@ -101,9 +101,7 @@ def test_a_damaged_backup_is_refused(place: Place, s3: S3Server) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
-    place: Place, s3: S3Server
-) -> None:
+def test_one_object_recreates_a_cluster_that_lost_its_volumes(place: Place, s3: S3Server) -> None:
     """As coreos's manifests say it: nothing but the store knows what the cluster was like."""
     place.may_lose |= {f"data-lost-{ordinal}" for ordinal in range(3)}
     lost = place.declare(size=3, name="lost", version=VERSION, pod={"labels": {"team": "a"}})
@@ -146,7 +144,7 @@ def test_a_cluster_that_is_gone_with_its_volumes_comes_back_by_one_object(
 
 
 @pytest.mark.verify
-def test_a_cluster_without_tls_is_backed_up_and_born_again_with_it(
+def test_a_cluster_without_tls_is_backed_up_and_restored_with_tls(
     place: Place, s3: S3Server
 ) -> None:
     """As coreos's manifest says it."""
@@ -171,7 +169,7 @@ def test_a_cluster_without_tls_is_backed_up_and_born_again_with_it(
 
 @pytest.mark.verify
 @pytest.mark.timeout(780)
-def test_a_backup_by_its_name_is_waited_for_and_may_go_once_it_is_taken(
+def test_a_restore_waits_for_its_backup_which_may_be_deleted_afterwards(
     place: Place, s3: S3Server
 ) -> None:
     """Of an interval, for a new cluster; of one time, for one that is gone."""

@@ -34,9 +34,7 @@ RARE: dict[Right, str] = {
 
 
 @pytest.mark.timeout(420)
-def test_roles_in_the_namespaces_that_are_served_are_all_it_needs(
-    place: Place, release: Release, audit: Audit
-):
+def test_roles_in_the_served_namespaces_are_enough(place: Place, release: Release, audit: Audit):
     """No right in any other namespace, and none to any Secret outside of these."""
     release.upgrade(watchNamespaces=f"{{{place.namespace}}}")
     made = list(yaml.safe_load_all(manifest_of(place.operator)))
@@ -109,7 +107,7 @@ def is_ruled(role: Json, resource: str) -> bool:
 
 
 @pytest.mark.last
-def test_nothing_is_granted_that_the_suite_did_not_use(operator: Operator, whole_audit: Audit):
+def test_every_granted_right_was_used_by_the_suite(operator: Operator, whole_audit: Audit):
     manifests = [one for one in yaml.safe_load_all(manifest_of(operator)) if one]
     entries = list(whole_audit.entries(operator.user))
 

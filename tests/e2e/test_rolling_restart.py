@@ -135,7 +135,7 @@ def another_image(operator: Operator, local_node: None) -> Iterator[str]:
 
 @pytest.mark.verify
 @pytest.mark.parametrize("size", [1, 2])
-def test_few_members_restart_with_the_outage_announced(place: Place, size: int):
+def test_one_or_two_members_restart_with_an_announced_outage(place: Place, size: int):
     cluster = place.declare(size=size).comes_up()
     cluster.client.put("before", "kept")
     uids = cluster.pod_uids()

@@ -60,9 +60,7 @@ def test_a_settled_cluster_costs_no_requests(place: Place, audit: Audit):
 
 
 @pytest.mark.verify
-def test_secrets_of_a_user_are_not_read_before_they_change_and_then_at_once(
-    place: Place, audit: Audit
-):
+def test_a_users_secrets_are_read_only_when_they_change(place: Place, audit: Audit):
     home = f"etcd.{place.namespace}.svc"
     peers = Authority().secret("peers", "peer", f"*.{home}", f"*.{home}.cluster.local")
     root = {"metadata": {"name": "root"}, "stringData": {"password": "r-1"}}

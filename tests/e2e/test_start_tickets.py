@@ -86,7 +86,7 @@ def test_a_member_whose_claim_was_replaced_waits_and_never_rejoins(place: Place)
 
 
 @pytest.mark.verify
-def test_the_lost_majority_is_reported_and_nothing_starts_empty(place: Place, local_node: None):
+def test_a_lost_quorum_is_reported_and_nothing_starts_empty(place: Place, local_node: None):
     """Total loss never leads to an empty cluster without a human's word."""
     cluster = place.declare(size=1).comes_up()
     cluster.client.put("before", "lost")
@@ -101,7 +101,7 @@ def test_the_lost_majority_is_reported_and_nothing_starts_empty(place: Place, lo
     assert cluster.condition("Available")["status"] == "False"
 
 
-def test_volumes_that_changed_places_do_not_start(place: Place, local_node: None):
+def test_swapped_volumes_do_not_start(place: Place, local_node: None):
     """Another member's data is not this member's, whatever the claim says."""
     cluster = place.declare(size=3).comes_up()
     cluster.client.put("before", "kept")
@@ -118,7 +118,7 @@ def test_volumes_that_changed_places_do_not_start(place: Place, local_node: None
     assert cluster.client.get("before") == "kept"
 
 
-def test_strangers_cannot_make_start_go_on(place: Place):
+def test_nobody_but_the_operator_can_make_start_run_etcd(place: Place):
     """From another pod, with everything but the key, and where no policy shuts the port."""
     everybody = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}
     place.kube.create(POLICIES, {"metadata": {"name": "open"}, "spec": everybody}, place.namespace)

@@ -47,7 +47,7 @@ def test_members_spread_over_nodes(place: Place):
 
 
 @pytest.mark.verify
-def test_a_member_whose_pod_is_late_starts_as_who_it_is(place: Place):
+def test_a_member_whose_pod_is_late_keeps_its_identity(place: Place):
     """The others form the cluster without it; it had no ticket, so its empty volume is no loss."""
     machines.cordon(place.kube, "node-3", on=True)
     cluster = place.declare(size=3, pod={"antiAffinity": True})
@@ -66,7 +66,7 @@ def test_a_member_whose_pod_is_late_starts_as_who_it_is(place: Place):
 
 @pytest.mark.verify
 @pytest.mark.timeout(420)
-def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
+def test_a_drained_node_is_waited_for_and_no_member_is_replaced(place: Place):
     """The volume stays on it, so the member does as well."""
     cluster = place.declare(size=3, pod=labelled(place)).comes_up()
     before = cluster.client.members()
@@ -98,7 +98,7 @@ def test_a_drained_node_is_waited_for_and_loses_nobody(place: Place):
 
 
 @pytest.mark.timeout(600)
-def test_drains_of_all_nodes_go_one_by_one(place: Place):
+def test_all_nodes_can_be_drained_one_by_one(place: Place):
     """As an upgrade of all nodes does, as fast as the budget lets it."""
     cluster = place.declare(size=3, pod=labelled(place) | {"antiAffinity": True}).comes_up()
     before = cluster.client.members()
@@ -135,7 +135,7 @@ def test_a_drain_of_the_only_member_waits_and_says_what_to_do(place: Place):
 
 @pytest.mark.verify
 @pytest.mark.timeout(570)
-def test_a_node_that_fails_and_comes_back_loses_nobody(place: Place):
+def test_a_node_that_fails_and_comes_back_keeps_its_member(place: Place):
     cluster = place.declare(size=3).comes_up()
     before, claims = cluster.client.members(), cluster.claim_uids()
     ordinal, node = expendable(place, cluster)

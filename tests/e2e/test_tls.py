@@ -22,7 +22,7 @@ STATIC = {
 }
 
 
-def test_managed_tls_lets_in_who_has_a_certificate_and_nobody_else(place: Place):
+def test_managed_tls_admits_only_clients_with_a_certificate(place: Place):
     """It is what a spec gets that does not speak of TLS."""
     cluster = place.declare(size=3).comes_up()
 

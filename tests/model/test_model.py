@@ -22,7 +22,7 @@ def found() -> tuple[list[Found], list[Found]]:
     return explore.gone_through(quick=True)
 
 
-def test_no_state_breaks_a_rule_and_from_each_the_cluster_comes_to_rest(
+def test_no_state_breaks_a_rule_and_every_state_leads_to_rest(
     found: tuple[list[Found], list[Found]],
 ) -> None:
     searches, _ = found
@@ -32,7 +32,7 @@ def test_no_state_breaks_a_rule_and_from_each_the_cluster_comes_to_rest(
     assert sum(one.states for one in searches) > 150_000
 
 
-def test_no_interruption_changes_where_a_workload_ends_or_what_it_costs(
+def test_no_interruption_changes_the_end_or_the_cost_of_a_workload(
     found: tuple[list[Found], list[Found]],
 ) -> None:
     _, lives = found
@@ -41,7 +41,7 @@ def test_no_interruption_changes_where_a_workload_ends_or_what_it_costs(
     assert sum(one.plans for one in lives) > 5_000
 
 
-def test_every_answer_of_the_planner_comes_out_somewhere(
+def test_every_answer_of_the_planner_is_reached(
     found: tuple[list[Found], list[Found]],
 ) -> None:
     searches, lives = found
@@ -51,5 +51,5 @@ def test_every_answer_of_the_planner_comes_out_somewhere(
 
 
 @pytest.mark.parametrize("path", TRACES, ids=[path.stem for path in TRACES])
-def test_what_once_broke_a_rule_breaks_none(path: Path) -> None:
+def test_a_trace_that_once_broke_a_rule_breaks_none(path: Path) -> None:
     assert trace.still_breaks(trace.read(path)) == ""

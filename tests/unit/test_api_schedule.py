@@ -169,7 +169,7 @@ PLACES = [
 
 
 @given(st.sampled_from(PLACES), JSON)
-def test_any_json_is_taken_or_refused_in_words(place: list[str], value: Any) -> None:
+def test_any_json_is_accepted_or_refused_with_a_message(place: list[str], value: Any) -> None:
     given_ = copy.deepcopy(body(retention={}))
     inner = given_["spec"]
     for part in place[:-1]:

@@ -133,7 +133,7 @@ class TestChild:
         assert world.kube.live(SERVICES, "a")["spec"]["ports"]
         assert world.kube.live(SERVICES, "a")["metadata"]["uid"] == uid
 
-    async def test_of_another_owner_that_the_store_cannot_see_is_left_alone(self, world):
+    async def test_another_owners_object_outside_the_store_is_left_alone(self, world):
         """No label of ours: the watch does not show it, and apply would take it over (I10)."""
         before = world.kube.put(
             SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
@@ -141,7 +141,7 @@ class TestChild:
         assert isinstance(await world.apply(service_step()), Outdated)
         assert world.kube.live(SERVICES, "a") == before
 
-    async def test_of_another_owner_at_the_version_of_the_step_is_left_alone(self, world):
+    async def test_another_owners_object_at_the_steps_resource_version_is_left_alone(self, world):
         before = world.kube.put(
             SERVICES, {"metadata": {"name": "a", "namespace": "default"}, "spec": {}}
         )
@@ -214,7 +214,7 @@ class TestChild:
         assert isinstance(await world.apply(step), Outdated)
         assert world.kube.find(SERVICES, "a") is None
 
-    async def test_that_came_since_the_step_was_chosen_is_not_written_over(self, world):
+    async def test_an_object_created_after_the_decision_is_not_overwritten(self, world):
         """I5: an old view that saw no StatefulSet would lower the replicas of the new one."""
         await world.apply(service_step())
         world.kube.log.clear()
@@ -445,7 +445,7 @@ class TestDeletion:
         assert world.store.get(CLAIMS, "default", "data-a-0") is None
 
     @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
-    async def test_of_another_or_a_changed_one_does_not_happen(self, world, other):
+    async def test_another_or_a_changed_object_is_left_alone(self, world, other):
         claim = world.put_claim()
         assert isinstance(await world.apply(self.step(claim, **other)), Outdated)
         assert world.kube.find(CLAIMS, "data-a-0")
@@ -479,7 +479,7 @@ class TestExpansion:
         assert notes[naming.STORAGE] == "2Gi"
 
     @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
-    async def test_of_another_or_a_changed_one_does_not_happen(self, world, other):
+    async def test_another_or_a_changed_object_is_left_alone(self, world, other):
         claim = world.put_claim()
         assert isinstance(await world.apply(self.step(claim, **other)), Outdated)
         assert "resources" not in (world.kube.find(CLAIMS, "data-a-0").get("spec") or {})
@@ -505,7 +505,7 @@ class TestPodDeletion:
 
     @pytest.mark.parametrize("other", [{"uid": "uid-x"}, {"resourceVersion": "1"}])
     @pytest.mark.parametrize("force", [False, True])
-    async def test_of_another_or_a_changed_one_does_not_happen(self, world, other, force):
+    async def test_another_or_a_changed_object_is_left_alone(self, world, other, force):
         pod = world.put_pod()
         world.kube.watching = False
         newer = world.kube.put(PODS, {**pod, "spec": {"touched": True}})

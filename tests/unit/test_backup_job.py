@@ -119,7 +119,7 @@ def test_every_golden_file_is_rendered_by_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_fits_the_restricted_level(case: str) -> None:
+def test_it_meets_the_restricted_pod_security_level(case: str) -> None:
     pod = job(case)["spec"]["template"]["spec"]
 
     assert pod["automountServiceAccountToken"] is False

@@ -70,7 +70,7 @@ async def test_the_oldest_go_with_their_manifests(folder: Folder) -> None:
     assert len(list(folder.root.iterdir())) == 4
 
 
-async def test_two_objects_with_one_path_leave_each_others_alone(folder: Folder) -> None:
+async def test_two_objects_with_one_path_leave_each_others_backups_alone(folder: Folder) -> None:
     """Each deleted the other's, and both had half of what they were to keep."""
     for day in (1, 3, 5):
         folder.put(day, "uid-other")

@@ -130,7 +130,7 @@ class TestTheJob:
         assert len(urls) == 3
         assert all("://127.0.0.1:" in word for word in urls)
 
-    def test_it_fits_the_restricted_level(self) -> None:
+    def test_it_meets_the_restricted_pod_security_level(self) -> None:
         pod = self.pod()
 
         assert pod["automountServiceAccountToken"] is False

@@ -84,7 +84,7 @@ class TestNames:
             with pytest.raises(x509.ExtensionNotFound):
                 sans(files, key)
 
-    def test_the_operator_s_alone_is_that_of_root(self):
+    def test_only_the_operators_certificate_has_the_common_name_root(self):
         """To etcd with authentication on, a common name is a user."""
         named = {role for (role, _), need in needs().items() if need.subject == "root"}
         assert named == {"operator"}

@@ -75,7 +75,7 @@ GREETINGS = st.text(max_size=140).map(lambda nonce: json.dumps({"nonce": nonce})
 
 @given(TEXTS | st.binary() | GREETINGS)
 @example(ticket.greeting("0123456789abcdef").decode())
-def test_a_line_of_a_stranger(text: str | bytes) -> None:
+def test_a_line_without_a_valid_signature(text: str | bytes) -> None:
     line = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     for opens in OPEN.values():
         with pytest.raises(NotGenuine):
@@ -122,7 +122,7 @@ def test_a_marker_of_other_values(altered: dict[str, Any]) -> None:
 
 @given(st.lists(st.binary(max_size=128), max_size=4).map(tuple))
 @example((FIRST_SEGMENT,))
-def test_heads_of_a_log(heads: tuple[bytes, ...]) -> None:
+def test_heads_of_a_wal(heads: tuple[bytes, ...]) -> None:
     try:
         found = wal.identity(heads)
     except wal.Garbled:
@@ -142,7 +142,7 @@ def test_last_words_of_a_container(text: str) -> None:
 
 
 @given(st.binary(max_size=64))
-def test_what_a_status_carries_besides(data: bytes) -> None:
+def test_unknown_fields_of_a_member_status(data: bytes) -> None:
     """Fields that the client's stubs do not know are read off the message's bytes."""
 
     class Status:

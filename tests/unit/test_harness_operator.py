@@ -23,7 +23,7 @@ class Secrets:
         ]
 
 
-def test_a_key_in_the_log_is_found_from_the_moment_that_the_test_began():
+def test_a_key_that_was_logged_during_the_test_is_found():
     log = Log(cast("Kube", None), "operators")
     log.lines += [
         Line(1.0, "a", f"of another test: {KEY}"),

@@ -73,7 +73,7 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 
 
 @pytest.mark.parametrize("chunk", range(16))
-def test_none_escapes_and_none_crashes(chunk: int) -> None:
+def test_no_hostile_spec_reaches_an_owned_setting_or_crashes_the_operator(chunk: int) -> None:
     """In chunks: a thousand tests of their own would take longer to count than to run."""
     taken = 0
     for case in CASES[chunk::16]:
@@ -216,7 +216,7 @@ def check_policy(cluster: EtcdCluster) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if ": " not in case])
-def test_nobody_but_the_clusters_pods_is_talked_to(case: str) -> None:
+def test_the_operator_connects_only_to_the_clusters_pods(case: str) -> None:
     """From nothing to rest: tickets and calls of etcd go to the addresses of its pods alone."""
     body = copy.deepcopy(corpus()[case]) | {"status": {}}
     if body["metadata"]["name"] == "good":
@@ -256,7 +256,9 @@ _POD = st.sampled_from(
     st.dictionaries(_POD, _JSON),
     st.dictionaries(st.sampled_from(["clients", "metrics"]), _JSON),
 )
-def test_any_json_is_taken_or_refused_in_words(spec: Json, pod: Json, policy: Json) -> None:
+def test_any_json_is_accepted_or_refused_with_a_message(
+    spec: Json, pod: Json, policy: Json
+) -> None:
     body = {
         "metadata": {"name": "good", "namespace": "ns", "uid": UID, "generation": 1},
         "spec": {"size": 3, **spec}

@@ -104,14 +104,14 @@ def test_what_is_good_is_taken(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", RENDER)
-def test_each_row_is_refused_by_a_field_or_rendered_without_harm(kind: str) -> None:
+def test_each_hostile_spec_is_refused_by_a_field_or_rendered_without_harm(kind: str) -> None:
     taken = {case for case, body in kinds()[kind].rows.items() if jobs(kind, body)}
 
     assert len(taken) < len(kinds()[kind].rows) / 3, taken
 
 
 @pytest.mark.parametrize("kind", RENDER)
-def test_a_text_is_where_it_belongs_and_nowhere_else(kind: str) -> None:
+def test_text_of_a_spec_appears_only_in_the_fields_it_is_for(kind: str) -> None:
     """A path with `$$` in it was told to the pod as another one: the kubelet halves them."""
     before = [dict(leaves(one)) for one in jobs(kind, kinds()[kind].good) or ()]
     for case, (body, allowed) in kinds()[kind].texts.items():

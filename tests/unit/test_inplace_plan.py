@@ -162,7 +162,7 @@ class TestTheWholeChain:
         assert told is not None
         assert (told["uid"], told["state"]) == ("uid-r", "Done")
 
-    def test_nothing_is_done_for_another_cluster(self) -> None:
+    def test_a_restore_that_names_another_cluster_id_does_nothing(self) -> None:
         world = running()
         world.ask(cluster_id="00000000000000ab")
         before = len(world.history)
@@ -435,7 +435,7 @@ class TestWhatFails:
         assert world.serving() == {0, 1, 2}
         assert len(data_of(world, world.record.cluster_id)) == 3
 
-    def test_the_claims_of_before_stay_until_it_serves(self) -> None:
+    def test_the_old_claims_stay_until_the_restored_cluster_serves(self) -> None:
         world = running()
         old = world.record.cluster_id
         world.ask()

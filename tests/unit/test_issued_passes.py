@@ -212,7 +212,7 @@ class TestCreation:
             ({"ca.crt": b"rot"}, "ca.crt is no certificate"),
         ],
     )
-    async def test_what_cannot_be_used_is_said_and_not_used(self, bench, spoils, words):
+    async def test_an_unusable_certificate_is_reported_and_not_used(self, bench, spoils, words):
         bench.nodes.issuer.spoils = spoils
         bench.declare(size=3, TLS=ISSUED)
         for _ in range(30):
@@ -467,7 +467,7 @@ class TestAnotherAuthority:
             bench.nodes.issuer.issue(name)
 
     @pytest.mark.parametrize("times", [1, 2])
-    async def test_at_each_moment_whoever_may_show_a_certificate_is_trusted_by_all(
+    async def test_every_certificate_in_use_is_trusted_by_all_members_at_each_step(
         self, settled, times
     ):
         """Kubelets and applications may be late by the overlap: what was there so long ago is still
@@ -496,7 +496,9 @@ class TestAnotherAuthority:
         assert len(bundle(settled, "a-server-tls")) == 1
 
     @pytest.mark.parametrize("name", ["a-peer-tls", "a-server-tls"])
-    async def test_a_lost_secret_came_back_with_what_no_member_trusted_yet(self, settled, name):
+    async def test_a_recreated_secret_had_an_authority_that_no_member_trusted_yet(
+        self, settled, name
+    ):
         await self.replaced(settled)
         settled.kube.remove(SECRETS, "default", name)
         await a_while(settled, 20)

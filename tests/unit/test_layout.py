@@ -74,7 +74,7 @@ def test_the_standard_library_is_found_from_the_root_of_the_repository() -> None
 
 
 @pytest.mark.parametrize("package", ["start", "recover"])
-def test_start_runs_without_any_package_but_the_two_of_ours(package: str) -> None:
+def test_start_imports_no_packages_but_our_two(package: str) -> None:
     """Every pod start waits for its imports; and the image may lack nothing that it needs."""
     code = (
         f"import sys, etcd_operator.{package}.__main__\n"

@@ -342,7 +342,7 @@ class TestStatefulSet:
 
         assert etcd["livenessProbe"]["initialDelaySeconds"] >= 1800
 
-    def test_nobody_gains_rights(self) -> None:
+    def test_no_container_can_gain_privileges(self) -> None:
         pod = self.pod()
 
         assert pod["automountServiceAccountToken"] is False

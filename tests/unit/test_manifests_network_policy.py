@@ -94,7 +94,9 @@ NET = {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.128/25"]}}
     ],
     ids=str,
 )
-def test_who_reaches_which_port(access: dict, clients: set[str], metrics: set[str]) -> None:
+def test_which_peers_may_connect_to_which_port(
+    access: dict, clients: set[str], metrics: set[str]
+) -> None:
     found = policy(**access)
 
     assert {port: reached_by(port, found) for port in PORTS} == {
@@ -242,7 +244,7 @@ class TestDrift:
         ],
         ids=str,
     )
-    def test_one_more_entry_is_found(self, where: tuple, what: Any) -> None:
+    def test_an_added_entry_counts_as_drift(self, where: tuple, what: Any) -> None:
         found = policy(clients=[])
         live = stored(found)
         place = live["spec"]

@@ -118,7 +118,7 @@ class TestOn:
             Enable(),
         ]
 
-    def test_nothing_is_made_before_it_is_on_record(self) -> None:
+    def test_users_and_roles_are_recorded_before_they_are_created(self) -> None:
         found = world(auth=AUTH)
         first = next(at for at, one in enumerate(found.history) if isinstance(one, ChangeAuth))
         before = [one for one in found.history[:first] if isinstance(one, WriteBootstrap)]
@@ -180,7 +180,9 @@ class TestRootOfBefore:
         found.accounts.passwordless = {"root"}
         return found
 
-    def test_it_is_made_anew_with_a_password_before_authentication_is_on(self, found) -> None:
+    def test_a_manual_root_is_recreated_with_a_password_before_authentication_is_on(
+        self, found
+    ) -> None:
         found.declare()
 
         assert drive(found, idle=2) == Settled()
@@ -267,7 +269,9 @@ class TestEdits:
         assert on.accounts.permissions["web"] == {ALL_OF_WEB}
         assert on.accounts.granted["web"] == {"web"}
 
-    def test_what_is_declared_no_more_goes_and_what_was_made_by_hand_stays(self, on) -> None:
+    def test_users_and_roles_removed_from_the_spec_are_deleted_and_manual_ones_stay(
+        self, on
+    ) -> None:
         on.accounts.do(AddRole("theirs"))
         on.accounts.do(AddUser("them"), "x")
         on.accounts.do(GrantRole("them", "theirs"))

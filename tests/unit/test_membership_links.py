@@ -210,7 +210,7 @@ def test_half_way_is_kept_and_an_operator_that_knows_nothing_of_it_cannot_read_i
         load_links({"peer": {"mode": "PlaintextAndPlaintext"}, "client": {"mode": "Managed"}})
 
 
-def test_a_spec_that_does_not_speak_of_tls_gets_it_managed_and_recorded() -> None:
+def test_a_spec_without_tls_gets_managed_tls_which_is_recorded() -> None:
     world = World(body(3))
     drive(world, idle=2)
     assert world.record.links == BOTH

@@ -409,7 +409,7 @@ class TestAnotherAuthority:
     what is in there, and would lose each other by what it signs."""
 
     @pytest.mark.parametrize("name", AUTHORITIES)
-    def test_one_of_before_the_rotation_signed_what_members_had_ceased_to_trust(
+    def test_an_authority_from_before_the_rotation_signed_certificates_nobody_trusted(
         self, name: str
     ) -> None:
         world = settled()
@@ -439,7 +439,7 @@ class TestAnotherAuthority:
         is_held(world, name)
 
     @pytest.mark.parametrize("name", AUTHORITIES)
-    def test_a_stranger_signed_for_members_that_were_never_told_of_it(self, name: str) -> None:
+    def test_a_foreign_authority_signed_certificates_nobody_trusted(self, name: str) -> None:
         world = settled()
         replaced(world, name, replace(world.authorities[name], signs="stranger"))
 
@@ -572,5 +572,5 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_whatever_happens_meanwhile_nobody_is_refused(seed: int) -> None:
+def test_no_client_is_refused_at_any_step_of_a_rotation(seed: int) -> None:
     Walk(seed).run()

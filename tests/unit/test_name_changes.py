@@ -110,7 +110,7 @@ async def test_no_other_secret_and_no_bookmark_wakes_anybody(tables):
 
 
 @jumping
-async def test_each_namespace_has_one_watch_and_only_if_a_cluster_names_a_secret_there(tables):
+async def test_a_namespace_has_one_watch_only_while_a_cluster_names_a_secret_there(tables):
     async with listening(tables) as changes:
         await heard(changes, A, B, OTHER)
         changes.mark(SECRETS, A, "t")

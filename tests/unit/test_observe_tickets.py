@@ -129,7 +129,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("fault", FORGED.values(), ids=FORGED)
-async def test_what_is_not_genuine_is_no_answer(fault):
+async def test_an_answer_that_is_not_genuine_is_ignored(fault):
     server = Server(**fault)
     with pytest.raises(NoAnswer):
         await ask(server)

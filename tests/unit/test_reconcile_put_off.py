@@ -63,7 +63,7 @@ class TestUnreadable:
             call = f"{verb} {resource.kind}"
             bench.kube.failures[call] = [unreadable(resource)] * 999
 
-    async def test_a_cluster_was_not_even_begun_for_want_of_it(self, bench, resource):
+    async def test_a_cluster_without_the_right_was_not_even_bootstrapped(self, bench, resource):
         self.taken_away(bench, resource)
         await live(bench, 20)
 

@@ -65,7 +65,7 @@ class TestTheManifest:
         assert etcd["env"][0] == {"name": "GOTRACEBACK", "value": "none"}
         assert [one["name"] for one in etcd["env"][1:]] == ["ETCD_MAX_TXN_OPS"]
 
-    def test_root_s_password_is_a_file_of_finish_alone(self) -> None:
+    def test_only_the_finish_container_mounts_roots_password(self) -> None:
         auth = {"rootSecret": {"name": "root", "key": "pw"}}
         made = recovery_job(
             parse_cluster(body(3, auth=auth)), RECORD, 0x123, operator_image="operator:1"
@@ -105,7 +105,7 @@ class TestTheManifest:
         [refused] = [one["onExitCodes"] for one in rules if one["action"] == "FailJob"]
         assert (refused["containerName"], refused["values"]) == ("prepare", [3])
 
-    def test_it_fits_the_restricted_level(self) -> None:
+    def test_it_meets_the_restricted_pod_security_level(self) -> None:
         spec = job()["spec"]["template"]["spec"]
 
         assert spec["automountServiceAccountToken"] is False

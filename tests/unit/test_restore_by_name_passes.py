@@ -56,7 +56,7 @@ class TestTheLook:
         assert await self.look(observer) == place(FIRST)
         assert self.asked(kube) == 0
 
-    async def test_one_of_another_namespace_is_none(self) -> None:
+    async def test_a_backup_in_another_namespace_is_not_found(self) -> None:
         kube, observer, _ = self.observer()
         other = backup()
         other["metadata"]["namespace"] = "other"

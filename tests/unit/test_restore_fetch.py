@@ -326,7 +326,7 @@ def test_a_volume_that_cannot_be_used_was_said_to_hold_data_and_never_tried_agai
     assert words in said
 
 
-def test_what_a_marker_led_to_was_shown_to_all_who_see_the_pod(stores: Path) -> None:
+def test_the_target_of_a_linked_marker_was_shown_in_the_pods_status(stores: Path) -> None:
     """The credentials of the store are files beside it."""
     root = stores.with_name("volume")
     root.mkdir()

@@ -119,7 +119,7 @@ class TestWhatIsAwaited:
             "a/b",
         ],
     )
-    def test_a_status_that_leads_elsewhere_is_not_followed(self, location: str) -> None:
+    def test_a_location_outside_the_specs_store_is_not_used(self, location: str) -> None:
         """Who may write a status must not choose where the Secret is used."""
         found = awaited(backup(DONE | {"location": location}))
 

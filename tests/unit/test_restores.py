@@ -128,7 +128,7 @@ async def test_a_cluster_that_is_gone_is_made_from_what_was_recorded(world: Worl
     assert "00000000000000ab" in world.condition()["message"]
 
 
-async def test_a_manifest_that_was_altered_had_the_volumes_of_the_old_cluster_deleted(
+async def test_an_altered_manifest_had_the_old_clusters_volumes_deleted(
     world: World,
 ) -> None:
     """Who may write to the store is not who may say so here."""
@@ -504,7 +504,7 @@ class TestABackupByName:
 
         assert world.condition()["reason"] == "ClusterExists"
 
-    async def test_one_of_another_namespace_is_none(self, world: World) -> None:
+    async def test_a_backup_in_another_namespace_is_not_found(self, world: World) -> None:
         other = backup()
         other["metadata"]["namespace"] = "other"
         world.kube.put(ETCD_BACKUPS, other)

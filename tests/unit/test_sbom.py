@@ -16,7 +16,7 @@ make_sbom = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make_sbom)
 
 
-def test_every_locked_package_is_in_it_with_its_hashes() -> None:
+def test_every_locked_package_is_in_the_sbom_with_its_hashes() -> None:
     found = make_sbom.bill(LOCK)["components"]
     pinned = re.findall(r"^(\S+)==(\S+)", LOCK, re.MULTILINE)
     hashes = [
@@ -55,7 +55,7 @@ Version: 1:3.134
 """
 
 
-def test_packages_of_the_base_are_in_it_where_its_record_is_given() -> None:
+def test_packages_of_the_base_image_are_in_the_sbom_if_its_record_is_given() -> None:
     python = make_sbom.bill(LOCK)["components"]
     found = make_sbom.bill(LOCK, STATUS)["components"]
 

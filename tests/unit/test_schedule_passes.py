@@ -410,7 +410,7 @@ async def test_what_failures_could_not_prove_leaves_the_store_with_them(world: W
     assert "deletionTimestamp" in held["metadata"]
 
 
-async def test_what_it_did_not_make_is_never_touched(world: World) -> None:
+async def test_backups_that_it_did_not_make_are_never_touched(world: World) -> None:
     """By its labels it would be one of them, were it not for the name; by its name, for the UID."""
     labels = {naming.SCHEDULE: "s", naming.SCHEDULE_UID: UID}
     notes = {naming.SCHEDULED_TIME: "2026-11-20T00:00:00Z"}
@@ -431,7 +431,7 @@ async def test_what_it_did_not_make_is_never_touched(world: World) -> None:
     assert len(world.status["backups"]) == 3
 
 
-async def test_before_it_deletes_it_looks_anew(world: World) -> None:
+async def test_it_reads_a_backup_again_before_it_deletes_it(world: World) -> None:
     """The newest that was verified went while the watch was behind: the last good one stays."""
     await world.runs("03:00")
     await world.runs("03:01", verified=False)

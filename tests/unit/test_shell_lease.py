@@ -176,7 +176,7 @@ async def test_a_container_restarted_in_the_same_pod_does_not_wait(leases, candi
 
 
 @jumping
-async def test_of_two_that_want_it_at_the_same_moment_one_gets_it(leases, candidate):
+async def test_only_one_of_two_candidates_gets_the_lease(leases, candidate):
     leases.delay = 0.1
     one, two = candidate("one"), candidate("two")
     await asyncio.sleep(1)

@@ -53,7 +53,7 @@ def test_a_volume_with_this_member_s_data_just_runs(heads: tuple[bytes, ...]) ->
     assert verdict == rules.Run(MARKER, run_config(SETTINGS))
 
 
-def test_a_volume_that_its_storage_put_back_runs_as_nobody_can_tell() -> None:
+def test_a_volume_reverted_by_its_storage_runs_because_nothing_can_tell() -> None:
     """The docs say so, and what to do instead: claim, marker and log are this member's own."""
     now = replace(OURS, heads=(LATER_SEGMENT, FIRST_SEGMENT))
     put_back = replace(now, heads=(FIRST_SEGMENT,))
@@ -101,7 +101,7 @@ def test_a_log_with_a_malformed_marker_is_held(noise: bytes) -> None:
     ],
     ids=["cluster", "old-epoch", "new-epoch", "clone", "member-id", "cluster-id", "swapped"],
 )
-def test_data_of_another_is_held(changes: dict[str, Any], why: str) -> None:
+def test_data_of_another_member_does_not_run(changes: dict[str, Any], why: str) -> None:
     named = replace(MARKER, **changes)
     finding = found(marked(**changes))
     assert finding.found == "foreign-data"

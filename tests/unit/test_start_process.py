@@ -445,7 +445,7 @@ def test_ignored_options_are_said(world: World) -> None:
         b"x" * (ticket.MAX_LINE + 1) + b"\n",
     ],
 )
-def test_noise_does_no_harm(world: World, noise: bytes) -> None:
+def test_garbage_on_the_port_does_no_harm(world: World, noise: bytes) -> None:
     world.waits()
     for _ in range(5):
         with connect(world.port) as peer:
@@ -483,7 +483,7 @@ def test_idle_connections_do_not_keep_the_operator_out(world: World) -> None:
     world.ends()
 
 
-def test_under_a_flood_of_connections_nobody_was_heard() -> None:
+def test_a_flood_of_connections_kept_the_operator_out() -> None:
     """One round took on thousands, each in the place of another, and nothing else went on: neither
     the look at the volume nor the start of etcd after a ticket."""
     others: list[socket.socket] = []

@@ -107,7 +107,7 @@ async def test_an_alarm_went_off_over_certificates_of_a_cluster_that_has_none_an
     assert told() == [None, None]
 
 
-async def test_conditions_say_what_is_so_at_each_moment(bench):
+async def test_conditions_are_true_at_each_step_of_the_switch(bench):
     """No pass says that traffic is encrypted while some pod listens without."""
     edit(bench, TLS=MANAGED)
     said = []

@@ -71,7 +71,7 @@ async def told(client, since=7):
     return [change async for change in client.changes(SECRETS, "ns", since)]
 
 
-async def test_no_content_and_no_annotation_is_ever_asked_for(client, server):
+async def test_the_watch_never_requests_contents_or_annotations(client, server):
     assert await client.version(SECRETS, "ns") == 17
     asked = [server.asked]
     await told(client)

@@ -25,11 +25,11 @@ def functions_in(path: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("path", "test"), NAMED, ids=["::".join(one) for one in NAMED])
-def test_a_test_that_is_named_is_there(path: str, test: str) -> None:
+def test_every_test_that_is_named_exists(path: str, test: str) -> None:
     assert test in functions_in(path)
 
 
-def test_each_name_is_of_a_test_and_none_escapes_the_look() -> None:
+def test_every_name_is_checked() -> None:
     assert len(re.findall(r"`[a-z0-9_/]+\.py::test_[a-z0-9_]+`", TEXT)) == TEXT.count("::")
 
 

@@ -256,7 +256,7 @@ class TestCreation:
         assert bench.condition("Plaintext") is None
         assert "Plaintext" not in bench.events.reasons()
 
-    async def test_plaintext_that_is_asked_for_makes_nothing_and_is_told(self, bench):
+    async def test_requested_plaintext_makes_no_certificates_and_is_reported(self, bench):
         bench.declare(TLS=PLAINTEXT)
         await bench.run()
         made = {name for resource, _, name in bench.kube.objects if resource == SECRETS}
@@ -650,7 +650,9 @@ class TestEdits:
         assert settled.condition("Blocked") is None
         assert set(settled.kube.writes()) <= {"apply EtcdCluster/status"}
 
-    async def test_one_from_before_tls_was_the_default_goes_on_and_is_told_once(self, old):
+    async def test_a_cluster_older_than_the_tls_default_stays_in_plaintext_and_is_reported_once(
+        self, old
+    ):
         """As an upgrade of the operator brings it."""
         assert set(old.kube.writes()) == {"apply EtcdCluster/status"}
         words = old.condition("Plaintext")["message"]
@@ -786,7 +788,7 @@ class TestSecretThatTakesNoChange:
         assert "a-peer-ca" in settled.condition("Progressing")["message"]
 
 
-async def test_an_authority_that_came_after_the_decision_signed_what_members_did_not_trust(bench):
+async def test_an_authority_replaced_after_the_decision_signed_certificates_nobody_trusted(bench):
     declare(bench)
     await bench.run()
     cluster = parse_cluster(bench.body)

@@ -389,7 +389,7 @@ async def test_a_bucket_that_is_slow_or_large_costs_a_backup_nothing(
     assert done.others.partial
 
 
-async def test_what_is_another_objects_is_not_deleted(
+async def test_a_file_of_another_object_is_not_deleted(
     full: Cluster, s3: S3Server, bucket: tuple[str, Path], secret: str
 ) -> None:
     """Of the same path, and by the same name: the UID tells them apart."""

@@ -78,7 +78,7 @@ def parsed(body: Json, namespace: str) -> EtcdCluster | None:
         return None
 
 
-def test_what_is_admitted_renders_to_nothing_but_itself(
+def test_admitted_specs_render_to_nothing_but_their_own_fields(
     api: client.ApiClient, namespace: str
 ) -> None:
     counts: Counter[str] = Counter()

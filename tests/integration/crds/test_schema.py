@@ -53,7 +53,7 @@ def test_descriptions_are_sentences(crds: CRDS) -> None:
     assert [text for text in texts if not text.endswith((".", "`.")) or "  " in text] == []
 
 
-def test_nothing_is_preserved_unseen(crds: CRDS) -> None:
+def test_no_unknown_field_is_preserved(crds: CRDS) -> None:
     loose = [
         path
         for crd in crds.values()

@@ -124,7 +124,9 @@ async def log_in(at, user, password):
         return (await rpc.AuthStub(channel).Authenticate(request, timeout=5)).token
 
 
-async def test_what_is_declared_holds_and_the_second_look_finds_it_so(secured, declared):
+async def test_declared_users_and_roles_are_applied_and_a_second_pass_changes_nothing(
+    secured, declared
+):
     declared.say(AUTH)
     done = await declared.carry_out()
     assert done[-1] == Enable()
@@ -273,7 +275,9 @@ async def test_a_root_without_a_password_is_made_anew_in_the_way_that_is_said(se
     assert await log_in(secured.at("x"), "root", "r1")
 
 
-async def test_off_by_hand_on_again_off_by_the_spec(secured, declared):
+async def test_authentication_turned_off_by_hand_is_turned_on_again_until_the_spec_drops_it(
+    secured, declared
+):
     await declared.accounts.change(declared.at, AddUser("them"), "x")
     declared.say(AUTH)
     await declared.carry_out()

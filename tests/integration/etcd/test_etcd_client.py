@@ -47,7 +47,7 @@ async def test_status_and_list_are_those_of_the_predicted_members(cluster):
     assert not any(status.learner or status.errors for status in statuses)
 
 
-async def test_a_reply_of_another_cluster_or_member_is_no_reply(cluster):
+async def test_a_reply_from_another_cluster_or_member_is_rejected(cluster):
     cluster.begin(1)
     etcd = await cluster.ready()
     member = cluster.first[0]
@@ -63,7 +63,7 @@ async def test_a_reply_of_another_cluster_or_member_is_no_reply(cluster):
     assert issubclass(Stranger, NoAnswer)
 
 
-async def test_a_change_is_never_sent_to_a_stranger(cluster):
+async def test_a_change_is_never_sent_to_another_member(cluster):
     cluster.begin(1)
     etcd = await cluster.ready()
     member = cluster.first[0]

@@ -107,7 +107,7 @@ def test_lint_is_content(chart: Path) -> None:
     assert "WARNING" not in done.stdout
 
 
-def test_its_own_namespace_by_default_and_roles_alone() -> None:
+def test_by_default_it_has_only_roles_in_its_own_namespace() -> None:
     manifests = render(OPERATOR)
 
     assert roles(manifests) == {"home": [SERVED, LEASE]}
@@ -132,7 +132,7 @@ def test_all_namespaces_take_a_cluster_role() -> None:
 
 
 @pytest.mark.parametrize("namespaces", [[], ["one", "two"], ["*"]])
-def test_every_binding_fits_its_role_and_nothing_is_a_wildcard(namespaces: list[str]) -> None:
+def test_every_binding_matches_its_role_and_no_rule_has_a_wildcard(namespaces: list[str]) -> None:
     manifests = render(OPERATOR, watchNamespaces=namespaces)
     (account,) = of_kind(manifests, "ServiceAccount")
     made = of_kind(manifests, "Role") + of_kind(manifests, "ClusterRole")

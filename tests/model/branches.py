@@ -1,7 +1,7 @@
-"""Which of the planner's answers came out: every place in its modules where a step is made.
+"""Which of the planner's answers were reached: every place in its modules that constructs a step.
 
-The places are read off the source; which of them ran is watched line by line, on each answer of a
-kind not seen before and on some of the others.
+The places are found in the source. Which of them ran is traced line by line, for every answer of a
+new kind and for some of the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from model.world import quick
 
 FOLDER: Final = Path(planner.__file__).parent
 OFTEN: Final = 200
-"""Of so many answers of a known kind one is watched."""
+"""One in so many answers of a known kind is traced."""
 
 _STEPS: Final = frozenset(kind.__name__ for kind in get_args(steps.Step))
 _NUMBERS: Final = re.compile(r"[0-9a-f]{16}|\d+")
@@ -57,7 +57,7 @@ def _made(node: ast.AST) -> str:
 
 
 class Watch:
-    """`decide`, with a record of the kinds of answers and of the places they came from."""
+    """Wraps `decide`, and records kinds of answers and the places that they come from."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
@@ -101,7 +101,7 @@ class Watch:
 
 
 def kind_of(step: Step) -> str:
-    """The step without what differs from one ordinal or member to the next."""
+    """The step without numbers and IDs, which differ between ordinals and members."""
     if isinstance(step, steps.Hold):
         return f"Hold {step.reason}"
     reason = getattr(step, "reason", "")
@@ -109,7 +109,7 @@ def kind_of(step: Step) -> str:
 
 
 def unreached(lines: set[Site]) -> list[str]:
-    """Places that no answer came from, but for those that are told below."""
+    """Places that no answer came from, without those in ELSEWHERE."""
     return sorted(
         words
         for site, words in sites().items()
@@ -162,4 +162,4 @@ ELSEWHERE: Final[dict[str, str]] = {
     "upgrade.go_on: Wait": "a member that runs neither version: tests/unit",
     "upgrade._without_old_entries: WriteBootstrap": "logs with entries of etcd 3.5: tests/unit",
 }
-"""What nothing in this world leads to, and where it is tested."""
+"""Places that this model cannot reach, with the reason and where they are tested."""

@@ -1,4 +1,4 @@
-"""Puts `tests` on the path: the model is the package `model` for its tests and its scripts."""
+"""Puts `tests` on the path, so that tests and scripts import the package `model`."""
 
 from __future__ import annotations
 

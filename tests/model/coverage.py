@@ -1,4 +1,4 @@
-"""What the searches cover together and what they leave to others, in words, for the report."""
+"""What the searches cover together and what they leave out, as text for the report."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sentences(text: str) -> list[str]:
 
 
 def of(scenario: Scenario) -> dict[str, Any]:
-    """What may happen in a search."""
+    """What may happen in a search, for the report."""
     faults, edits, late = scenario.left
     return {
         "begins": {"spec": scenario.spec, "then": list(scenario.before)},

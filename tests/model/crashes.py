@@ -1,14 +1,14 @@
-"""The operator interrupted at every single call of every workload.
+"""Interrupts the operator at every single call of every workload.
 
-- `before`: it dies before the call; the world goes on without it; another one begins anew.
-- `after`: it dies when the call is done.
-- `lost`: the call is done and its answer lost; it is sent once more, with what was known before.
+- `before`: it is killed before the call. The world goes on without it, and another one starts.
+- `after`: it is killed after the call.
+- `lost`: the call takes effect, but its answer is lost. It is sent again, from the same old view.
 - `twice`: a second operator decided on the same step at that moment, and applies it before each
   later call.
-- `stale`: one read shows what was true some calls ago.
+- `stale`: one read returns what was true some calls ago.
 
-Whatever happens, the end is that of the run that nobody disturbs, with as many creates, deletes and
-changes of the membership; but that `start` told of a run that is over may cost one replacement.
+Every run must end as the undisturbed run does, with the same number of creates, deletes and changes
+of the membership. The one exception: a stale report of a run of `start` may cost one replacement.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Outcome:
 
 
 def campaign(workload: Workload, planner: Planner, *, thorough: bool = True) -> Outcome:
-    """Every plan of one workload."""
+    """Runs one workload once for each way to interrupt it."""
     outcome = Outcome()
     Naming.canonical = False
     try:
@@ -53,7 +53,7 @@ def campaign(workload: Workload, planner: Planner, *, thorough: bool = True) -> 
 
 
 def _calm(workload: Workload, planner: Planner, outcome: Outcome) -> Life | None:
-    """The run that nobody disturbs."""
+    """The undisturbed run; None if it fails, which is recorded."""
     kept: list[Life] = []
 
     def keep(life: Life, _step: Step) -> bool:
@@ -93,7 +93,8 @@ def _try(
 
 
 def _once_more(calm: Life, life: Life) -> bool:
-    """A ticket on record for a run of `start` that was over by then: its member is replaced."""
+    """Whether one member was replaced, because its ticket was recorded for a run of `start` that
+    was over by then."""
     more = life.counts - calm.counts
     return more == Counter(MemberAddLearner=1, MemberRemove=1) and not calm.counts - life.counts
 
@@ -125,7 +126,7 @@ def _before(life: Life) -> bool:
 
 
 def _soon(life: Life) -> bool:
-    """Another one takes over after a moment."""
+    """Another operator takes over after a moment."""
     life.do("world")
     return False
 

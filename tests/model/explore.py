@@ -1,18 +1,18 @@
-"""Goes through everything that may happen: `explore.py [--quick] [--report FILE]`.
+"""Explores every state that the world may reach: `explore.py [--quick] [--report FILE]`.
 
-**Closed**: each search goes on until no new state is found; none is cut short.
+**Closed**: each search continues until it finds no new state; none is cut short.
 
-**Symmetry**: states that differ only in names are one (see `world.state`: UIDs, resourceVersions,
-challenges and IDs of added members are named by their place; what nobody can ask for any more is
-forgotten). Moves of the world at different ordinals commute and are taken in one order (see
-`world.moves`); that an ordinal is slow is a fault. The operator keeps nothing between passes, so
-that killing and starting it anew is no event: it acts in any state or does not, and a step that it
-decided on before (`hold`, `late`) covers slow ones and two at once. In `eager` searches the world
-moves only when the operator has nothing to do. Faults, edits and late steps may come between any
-two steps of either.
+**Symmetry**: states that differ only in names are the same (see `world.state`: UIDs,
+resourceVersions, challenges and IDs of added members are named by their place, and what nothing can
+refer to any more is forgotten). Moves of the world at different ordinals commute, so they are taken
+in one order (see `world.moves`); a slow ordinal is a fault. The operator keeps no state between
+passes, so a restart of it is not an event: in any state it may act or not. A step that it decided
+on earlier (`hold`, `late`) covers slow operators, and two operators at once. In `eager` searches
+the world moves only if the operator has nothing to do. Faults, edits and late steps may come
+between any two steps of either.
 
-**Of every state**: the rules hold; and when nothing else goes wrong, the cluster comes to rest
-within `longest` steps as declared, or held for a reason that is true, and writes no more.
+**In every state** the rules hold. If nothing else goes wrong, the cluster comes to rest within
+`longest` steps: either as declared, or held for a reason that is true. Then it writes nothing more.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PROCESSES = 2
 
 @dataclass(frozen=True)
 class Found:
-    """What one search or one workload came to. `lines`: of the planner that gave answers."""
+    """The result of one search or workload. `lines`: places in the planner that gave answers."""
 
     name: str
     figures: dict[str, Any]
@@ -120,7 +120,7 @@ def gone_through(
     scenarios = [one for one in (QUICK if quick else WHOLE) if only in one.name]
     workloads = [one for one in WORKLOADS if only in one.name]
     with ProcessPoolExecutor(processes) as pool:
-        # The longest first, so that no process is left with one at the end.
+        # The longest searches start first, so that no process is still busy with one at the end.
         searching = [pool.submit(search, one) for one in reversed(scenarios)]
         job = interrupt_quickly if quick else interrupt
         living = [pool.submit(job, one) for one in workloads]

@@ -1,4 +1,4 @@
-"""Runs a workload to its end, and counts what the operator did that cannot be undone."""
+"""Runs a workload to its end, and counts the operator's creates, deletes and membership changes."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ COUNTED = (
     steps.MemberRemove,
     steps.PushTicket,
 )
-"""Creates, deletes and changes of the membership: as many in every run of a workload."""
+"""Steps whose number must be the same in every run of a workload."""
 
 Interruption = Callable[["Life", Step], bool]
-"""Called before each write with the number of writes before it; True when it has done the write."""
+"""Called before each write; returns True if it has done the write itself."""
 
 
 @dataclass
 class Life:
-    """A run under way. `past` are the states that the operator decided on a write in."""
+    """A run of a workload."""
 
     workload: Workload
     planner: Planner
     state: State
     actions: list[str] = field(default_factory=list)
     past: list[State] = field(default_factory=list)
+    """The states in which the operator decided on a write."""
     runs: list[int] = field(default_factory=list)
-    """For each of these, how many runs of `start` there had been."""
+    """For each of those states, the number of runs of `start` before it."""
     places: list[int] = field(default_factory=list)
-    """For each of these, how many actions."""
+    """For each of those states, the number of actions before it."""
     counts: Counter[str] = field(default_factory=Counter)
     done: Counter[str] = field(default_factory=Counter)
     """Writes of each kind since the last event."""
@@ -58,7 +59,7 @@ class Life:
         return len(self.past)
 
     def do(self, action: str) -> bool:
-        """Whether it changed anything. Raises Broken."""
+        """Performs the action; returns whether it changed anything. Raises Broken."""
         self.actions.append(action)
         after = perform(self.state, action, self.planner)
         if after is None:
@@ -72,7 +73,7 @@ class Life:
     def count(self, step: Step) -> None:
         self.done[type(step).__name__] += 1
         if isinstance(step, steps.DeletePod) and not self._is_members(step.name):
-            return  # whether it has to be deleted depends on how fast others are
+            return  # Whether this pod has to be deleted depends on timing.
         if isinstance(step, COUNTED):
             self.counts[type(step).__name__] += 1
         if isinstance(step, steps.ApplyChild) and "resourceVersion" not in str(step.manifest):
@@ -96,12 +97,12 @@ def begin(workload: Workload, planner: Planner) -> Life:
 
 
 def live(workload: Workload, planner: Planner, interrupt: Interruption | None = None) -> Life:
-    """The whole workload, resting at its end. Raises Broken."""
+    """Runs the whole workload until the cluster is at rest. Raises Broken."""
     life = begin(workload, planner)
     for wait, action in workload.events:
         _go_on(life, interrupt, wait)
         if wait:
-            world_goes_on(life)  # so that it comes at the same time in each run
+            world_goes_on(life)  # So that the action comes at the same point in each run.
         life.do(action)
         life.done.clear()
     _go_on(life, interrupt, "")
@@ -111,7 +112,7 @@ def live(workload: Workload, planner: Planner, interrupt: Interruption | None = 
 
 
 def _go_on(life: Life, interrupt: Interruption | None, until: str) -> None:
-    """Until so many writes of a kind have been done; or until it rests."""
+    """Continues until there were so many writes of a kind, or else until the cluster is at rest."""
     number, _, kind = until.partition(" ")
     for _ in range(3 * LONGEST):
         if until and life.done[kind] >= int(number):
@@ -133,13 +134,13 @@ def _go_on(life: Life, interrupt: Interruption | None, until: str) -> None:
 
 
 def world_goes_on(life: Life) -> None:
-    """Nobody operates until nothing moves any more."""
+    """Lets the world move without the operator, until nothing moves any more."""
     while life.do("world"):
         pass
 
 
 def unlike(one: Life, other: Life) -> str:
-    """How the ends of two runs differ that should be the same; the leader may be another."""
+    """How the ends of two runs differ; empty if they are the same. The leader may differ."""
     if one.counts != other.counts:
         less, more = one.counts - other.counts, other.counts - one.counts
         return f"counts: {dict(less)} less, {dict(more)} more"
@@ -149,7 +150,7 @@ def unlike(one: Life, other: Life) -> str:
 
 
 def _end(state: State) -> tuple[object, ...]:
-    """What a user could see, and no ID that is only by chance as it is."""
+    """The visible end state, without IDs that depend on chance."""
     members = state.etcd.members if state.etcd else ()
     listed = tuple((one.ordinal, one.learner, one.started) for one in members)
     pods = tuple(pod and (pod.where, pod.template, pod.deleting) for pod in state.pods)

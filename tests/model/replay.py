@@ -1,4 +1,4 @@
-"""`python tests/model/replay.py trace.json`: shows step by step how a rule came to be broken."""
+"""`python tests/model/replay.py trace.json`: shows step by step how a rule was broken."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is gone through exhaustively: sizes 1, 3 and 5, two faults, two edits, late steps.
+"""The exhaustive searches: sizes 1, 3 and 5, two faults, two edits, late steps.
 
-No one search has everything at once; each closes over all that it allows, and together they reach
-every branch of the planner. `QUICK` is the part for every run of the tests.
+No single search allows everything at once. Each is complete for what it allows, and together they
+reach every branch of the planner. `QUICK` is the part for every run of the tests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AT_ONCE: Final = (
 
 WIDER: Final = (*VERSIONS[1:4], '{"size": 2}', '{"size": 1}')
 UNBORN: Final[dict[str, object]] = {"size": 3, "version": "3.7.99"}
-"""Of an image that is in no registry."""
+"""A version whose image is in no registry."""
 
 UNBORN1: Final = UNBORN | {"size": 1}
 BIRTHS: Final = ('{"version": "3.7.3"}', '{"version": "3.5.35"}', '{"size": 1}')
@@ -76,17 +76,18 @@ DAMAGES: Final = (
 
 
 def at(names: tuple[str, ...], *ordinals: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """These faults at these ordinals; those of no ordinal once."""
+    """These faults at these ordinals. Faults that are not of one ordinal occur once."""
     return tuple((name, (0,) if name in faults.EVERYWHERE else ordinals) for name in names)
 
 
 REST: Final = ("rest",)
 LOST: Final = (*REST, "fault node_reimaged 0", "fault node_reimaged 2", *REST)
-"""The quorum, by two volumes of three."""
+"""The quorum is lost with two volumes of three."""
 HALF_WAY: Final = (*REST, 'edit {"version": "3.7.99"}', *REST, "fault node_reimaged 0", *REST)
-"""The same by the image of another version and a volume."""
+"""The quorum is lost with a version that has no image, and one volume."""
 SILENT: Final = (*REST, "fault node_reimaged 0", "fault node_silent 2", "recover 1 fenced 2")
-"""The same by one volume and a node, which a human says is off for good, and who may be wrong."""
+"""The quorum is lost with one volume, and with a node that a human declares off for good, perhaps
+wrongly."""
 BEHIND: Final = (
     *REST,
     "fault unscheduled 3",
@@ -94,7 +95,7 @@ BEHIND: Final = (
     "world",
     *(f"fault node_reimaged {ordinal}" for ordinal in (0, 1, 2)),
 )
-"""The same of five, of which the lower one that is left lacks what was written last."""
+"""Of five members two are left, and the lower one of them lacks the last writes."""
 RECOVERING: Final = tuple(faults_recovery.FAULTS)
 RECOVER: Final = ("recover offered",)
 WORDS: Final = (*RECOVER, "recover 1", "recover 0", '{"recovery": null}')

@@ -1,7 +1,7 @@
-"""Breadth-first search through everything that may happen, until nothing new does.
+"""Breadth-first search through all states, until there are no new ones.
 
-What counts is the state of the world, not how it was come by: a state that is reached again with no
-more faults, edits and late steps left than before is not gone through again.
+What counts is the state of the world, and not the way to it: a state that is reached again is only
+explored again if more faults, edits or late steps are left than before.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Left = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Where to begin, and what may happen.
+    """The initial state of a search, and what may happen.
 
     `faults`: by name, each with the ordinals that it may hit. `eager`: the world stands still while
-    the operator has something to write; that it is slow is left to other scenarios.
+    the operator has something to write; other scenarios cover a slow operator.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Report:
     longest: int = 0
     """Steps from the worst state to rest."""
     seconds: float = 0.0
-    """Of one core."""
+    """CPU seconds."""
     rests: dict[str, int] = field(default_factory=dict)
     failures: list[Trace] = field(default_factory=list)
     closed: bool = False
@@ -81,11 +81,11 @@ class Search:
 
     @property
     def reached(self) -> set[int]:
-        """Hashes of the states, the late steps that some of them have in hand included."""
+        """Hashes of the states, including their pending late steps."""
         return set(self._left)
 
     def run(self, begin: State, *, limit: int = 0) -> Report:
-        """Until nothing is left, or `limit` states."""
+        """Searches until nothing is left, or until there are `limit` states."""
         began, report = time.process_time(), self.report
         levels: list[deque[tuple[State, Left]]] = [deque() for _ in range(32)]
         self._reach(begin, self._scenario.left, levels, None, "")
@@ -93,7 +93,7 @@ class Search:
             while level:
                 state, left = level.popleft()
                 if left not in self._left[hash(state)]:
-                    continue  # meanwhile it was reached with more left
+                    continue  # It was reached again meanwhile, with more left.
                 report.nodes += 1
                 self._expand(state, left, levels)
                 if len(report.failures) >= self._most_failures or (

@@ -1,4 +1,4 @@
-"""States and steps in a few words, for people who read a trace."""
+"""Prints states and steps in a few words, for people who read a trace."""
 
 from __future__ import annotations
 

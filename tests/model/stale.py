@@ -1,8 +1,8 @@
-"""Reads that show what was true some calls ago, one kind of read at a time.
+"""Stale reads: one kind of read at a time returns what was true some calls ago.
 
-The planner is given the rest as it is now. What it then chooses meets the preconditions of the
-shell: an object that has changed since is a conflict, and a step that nothing undoes is chosen once
-more from fresh reads before it is applied.
+The planner sees everything else as it is now. Its step then meets the preconditions of the shell:
+if the object has changed since, the write is a conflict, and an irreversible step is decided again
+from fresh reads before it is applied.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ READS: Final[dict[str, tuple[int, ...]]] = {
     "all of Kubernetes": (0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 13),
     "everything": tuple(range(14)),
 }
-"""By name: the places in `visible` that one read fills."""
+"""For each read, the places in `visible` that it fills."""
 
 _PLACES: Final[dict[object, int]] = {
     "secret": 2,
@@ -48,7 +48,7 @@ _PLACES: Final[dict[object, int]] = {
     "PodDisruptionBudget": 12,
     "job": 13,
 }
-"""Which of them shows the object that a precondition is of."""
+"""The place in `visible` of the object that a precondition refers to."""
 
 AGES: Final = (1, 2, 3, 5, 8)
 """How many calls ago."""

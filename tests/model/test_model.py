@@ -1,6 +1,6 @@
-"""The part of the model for every run of the tests: closed searches, and each call interrupted.
+"""The part of the model that runs with every test run: complete searches, and interrupted calls.
 
-The whole is `make verify`: `python tests/model/explore.py --report tests/model/report.json`.
+All of it runs with `make verify`: `python tests/model/explore.py --report tests/model/report.json`.
 """
 
 from __future__ import annotations

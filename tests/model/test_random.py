@@ -1,7 +1,8 @@
-"""Long random lives: any fault, any edit, two operators, in any order, with hypothesis to shorten.
+"""Long random runs: any faults, any edits and two operators, in any order. Hypothesis shrinks them.
 
-What the searches cannot reach for their number of faults. A cluster may lose its quorum here; no
-rule may break, and once the faults are over it rests as declared or held for a true reason.
+They have more faults than the searches can afford, so a cluster may lose its quorum. No rule may
+break, and once the faults are over the cluster comes to rest as declared, or is held for a true
+reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A trace: how the world came to where a rule was broken, in a file that replays."""
+"""A trace: the actions that led to a broken rule, in a file that can be replayed."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def read(path: Path) -> Trace:
 
 
 def replay(trace: Trace, planner: Planner | None = None) -> State:
-    """Raises Broken where the trace breaks a rule."""
+    """The last state of the trace. Raises Broken if it breaks a rule."""
     return list(retold(trace, planner or Planner()))[-1]
 
 
 def retold(trace: Trace, planner: Planner) -> Iterator[State]:
-    """The states from the beginning on, one more than there are actions. Raises Broken."""
+    """The first state, and the state after each action. Raises Broken."""
     stale = [one for one in trace.actions if one.startswith("stale")]
-    Naming.canonical = not stale  # steps of long ago name members as they were named then
+    Naming.canonical = not stale  # Old steps use the old names of members.
     Naming.runs.clear()
     states, runs = [beginning(trace.width, **trace.spec)], [0]
     try:
@@ -77,7 +77,7 @@ def still_breaks(trace: Trace) -> str:
 
 
 def shortened(trace: Trace, *, tries: int = 400) -> Trace:
-    """The trace without the actions that it breaks the same rule without."""
+    """The trace without actions that are not needed to break the same rule."""
     rule, actions = trace.broken.partition(":")[0], list(trace.actions)
     at = len(actions) - 1
     while at >= 0 and tries > 0:

@@ -1,7 +1,8 @@
-"""What a cluster goes through in its life, one thing at a time: the runs that crashes interrupt.
+"""Workloads: what happens to a cluster over time, one thing after the other. `crashes` interrupts
+them.
 
-Each is a list of what others do. Before each of it the operator and the world go on until all
-rests, or only until the operator has done so much.
+Each is a list of events. Before each event the operator and the world continue until the cluster is
+at rest, or only until the operator has made a number of writes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ EMPTY_DIR: Final = {"pod": {"emptyDir": {}}}
 
 @dataclass(frozen=True)
 class Workload:
-    """`events`: actions, each with what the operator has to have done since the one before, such as
-    `2 MemberRemove`; nothing waits for rest."""
+    """`events`: actions, each with the writes that have to come first, such as `2 MemberRemove`; an
+    empty text waits for rest."""
 
     name: str
     spec: dict[str, object]
     events: tuple[tuple[str, str], ...] = ()
     settled: bool = True
-    """Begins with a settled cluster; else with its creation."""
+    """Whether it begins with a settled cluster, and not with its creation."""
     width: int = 7
 
 
@@ -44,12 +45,12 @@ def _replaced(name: str, fault: str, ordinal: int, size: int = 3, **spec: object
 
 
 def _recovered(name: str, *events: tuple[str, str]) -> Workload:
-    """From a quorum that is lost: by the volume of 0, and at once another."""
+    """A recovery after the quorum was lost with the volume of ordinal 0, and then another one."""
     return Workload(name, {"size": 3}, (("", "fault node_reimaged 0"), *events))
 
 
 LOST: Final = "0 DeletePod"
-"""The operator has to have done nothing since."""
+"""Waits for no write at all."""
 RECOVER: Final = ("", "recover offered")
 
 WORKLOADS: Final[tuple[Workload, ...]] = (

@@ -276,15 +276,17 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLAN,
-        'if seen.before and seen.before.state == "running" and not seen.before.stranger:',
+        'if seen.before and seen.before.state == "running" and not seen.before.other_owner:',
         "if False:",
         "two Jobs write under one name at once",
     ),
-    Mutant(_PLAN, "    if job.stranger:\n", "    if False:\n", "another's Job is taken for ours"),
+    Mutant(
+        _PLAN, "    if job.other_owner:\n", "    if False:\n", "another's Job is taken for ours"
+    ),
     Mutant(
         _PLAN,
-        "    if job.stranger or job.deleting:",
-        "    if job.stranger:",
+        "    if job.other_owner or job.deleting:",
+        "    if job.other_owner:",
         "the result of an object of before is this one's",
     ),
     Mutant(
@@ -467,7 +469,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _DELETION,
-        "    if job.stranger or job.deleting:",
+        "    if job.other_owner or job.deleting:",
         "    if job.deleting:",
         "by another's Job the object goes, and what it stored stays",
     ),
@@ -713,7 +715,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         _RESTORES,
-        "    if cluster.otherwise:\n",
+        "    if cluster.not_from_backup:\n",
         "    if False:\n",
         "a cluster that began empty, or adopted old data, is called restored",
     ),

@@ -16,8 +16,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "start/rules.py",
-        'return Again() if offered == taken else Refusal("this run has taken another ticket")',
-        "return Again()",
+        'return SameTicket() if offered == taken else Refusal("this run has taken another ticket")',
+        "return SameTicket()",
         "a second, other ticket is acknowledged",
     ),
     Mutant(

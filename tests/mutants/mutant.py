@@ -1,8 +1,8 @@
-"""What a seeded fault is.
+"""A mutant: a bug that is seeded on purpose.
 
-Each is seeded by hand in one place, with the harm that it would do; those whose harm begins with F
-and a number are failures that other operators had. `old` stands exactly once in the file. When the
-code moves on, the runner says which of them no longer apply; mend them along with the code.
+Each mutant replaces text in one place, and says what harm that would do. If the harm begins with F
+and a number, it is a failure that other operators had. `old` must occur exactly once in the file.
+If the code changes, the runner reports mutants that no longer apply; fix them along with the code.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
+    """One text replacement in one file."""
+
     file: str
-    """Below `stateful/etcd_stateful`; of the shell's with `operator/etcd_operator` before it."""
+    """Path below `stateful/etcd_stateful`, or a path that begins with `operator/etcd_operator`."""
 
     old: str
     new: str
     why: str
+    """The harm that it would do."""

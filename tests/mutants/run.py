@@ -1,10 +1,10 @@
-"""Seeds each mutant in a copy of the sources and asks the unit tests and the model: who notices?
+"""Seeds each mutant in a copy of the sources, and runs the unit tests and the model against it.
 
     python tests/mutants/run.py [--only TEXT] [--of MODULE] [--again] [--near] [--model] [--jobs N]
 
-The tests beside the altered code come first; if they let it through, all others follow, and then
-the model. Prints a table of what caught what and writes `report.json` beside this file. Exits with
-1 when a mutant survives (a hole in the tests) or no longer applies (the code has moved on).
+The tests beside the altered code run first. If they pass, all others run, and then the model. It
+prints a table of which check caught which mutant, and writes `report.json` beside this file. It
+exits with 1 if a mutant survives (a hole in the tests) or no longer applies (the code has changed).
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ COPIED = (
     "Dockerfile",
     "pyproject.toml",
 )
-"""Some of the unit tests are about the other tests and the pages."""
+"""Some unit tests check the other tests and the documentation."""
 
 ENOUGH = 3
 SHELL = "operator/"
 
 
 class Stale(Exception):
-    """The code that a mutant alters is not there (any more), or more than once."""
+    """The text that a mutant replaces does not occur exactly once."""
 
 
 def mutants(module: str = "") -> list[Mutant]:
@@ -103,7 +103,7 @@ def seeded(place: Path, mutant: Mutant) -> Iterator[None]:
     path = altered(place, mutant)
     text = path.read_text() if path.exists() else ""
     if text.count(mutant.old) != 1:
-        raise Stale(f"{mutant.file}: stands {text.count(mutant.old)} times: {mutant.old!r}")
+        raise Stale(f"{mutant.file}: found {text.count(mutant.old)} times: {mutant.old!r}")
     path.write_text(text.replace(mutant.old, mutant.new))
     try:
         yield
@@ -112,7 +112,7 @@ def seeded(place: Path, mutant: Mutant) -> Iterator[None]:
 
 
 def python(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    # No bytecode: files change faster than its timestamps tell.
+    # No bytecode: files change faster than the resolution of its timestamps.
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "300"}
     environment.pop("PYTHONPATH", None)
     return subprocess.run(
@@ -141,7 +141,11 @@ def failures(place: Path, patterns: tuple[str, ...], enough: int = ENOUGH) -> li
 
 
 def model(place: Path, known: list[str] | None = None) -> list[str]:
-    """What breaks in the model; without `known`, all that does."""
+    """What breaks in the model.
+
+    Args:
+        known: failures to leave out; None reports all.
+    """
     words = [] if known is None else [json.dumps(known)]
     run = python(place, "tests/mutants/model.py", *words)
     if run.returncode:
@@ -151,7 +155,7 @@ def model(place: Path, known: list[str] | None = None) -> list[str]:
 
 
 class Bench:
-    """Copies to work in, and how far each mutant is followed."""
+    """Copies of the sources to work in, and which checks run for each mutant."""
 
     def __init__(self, places: list[Path], *, near: bool, ask_model: bool) -> None:
         self._places: SimpleQueue[Path] = SimpleQueue()
@@ -197,7 +201,7 @@ class Bench:
         return caught_by
 
     def _without_any(self, place: Path) -> list[str]:
-        """What the model says without any mutant; asked once, and only if it is needed."""
+        """Failures of the model without any mutant; it runs once, and only if needed."""
         with self._asking:
             if self._known is None:
                 self._known = model(place)
@@ -242,7 +246,7 @@ def reported() -> list[dict[str, Any]]:
 
 
 def report(told: list[dict[str, Any]]) -> None:
-    """Writes what was found; mutants that were not tried now keep what was found before."""
+    """Writes the report. Mutants that were not tried this time keep their previous result."""
     known: dict[tuple[str, str], dict[str, Any]] = {}
     for one in (*reported(), *told):
         key = (one["file"], one["why"])
@@ -260,7 +264,7 @@ def report(told: list[dict[str, Any]]) -> None:
 
 
 def table(told: list[dict[str, Any]]) -> None:
-    """What caught what, one line each."""
+    """Prints one line for each mutant: which test caught it, and what the model says."""
     print(f"\n{'bug':88} | {'first test that fails':70} | model")
     for one in told:
         tests = one.get("caught_by", [])

@@ -28,7 +28,7 @@ MUTANTS: Final = [
     Mutant(_SCHEDULES, "return now - jitter(schedule)", "return now", "all clusters begin at once"),
     Mutant(
         _SHELL,
-        "            schedule = schedules.spread(schedule, calendar.period)\n",
+        "            schedule = schedules.with_default_jitter(schedule, calendar.period)\n",
         "",
         "copies of one schedule all begin at once",
     ),

@@ -1,4 +1,4 @@
-"""Which unit tests are asked of a mutant, and in which order."""
+"""Which unit tests run for a mutant, and in which order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 UNIT: Final = Path(__file__).parents[1] / "unit"
 
-# Quick and telling ones first: the run of a mutant ends with the third test that fails.
+# Quick and sensitive tests first: the run of a mutant ends with the third failure.
 TESTS: Final = (
     "test_membership_birth.py",
     "test_membership_rules.py",
@@ -437,11 +437,11 @@ BESIDE: Final[dict[str, tuple[str, ...]]] = {
     "membership/trusted.py": (*_ROTATION, "test_membership_certificates.py"),
     "status/rendering.py": ("test_status*.py",),
 }
-"""The tests beside a file. They are asked first, and mostly know."""
+"""The tests beside a file. They run first, and mostly catch its mutants."""
 
 
 def beside(file: str) -> tuple[str, ...]:
-    """Those of `BESIDE`; of a file that is not in it, the tests that import it."""
+    """The tests in `BESIDE`; for a file that is not in it, the tests that import it."""
     if file in BESIDE:
         return BESIDE[file]
     root = "" if file.startswith("operator/") else "etcd_stateful."

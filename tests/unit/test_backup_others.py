@@ -13,7 +13,7 @@ from etcd_stateful.backup import order, outcome, schedule_status, status
 from etcd_stateful.backup.foreign_files import MOST_LISTED, File, Found, Others, others
 from etcd_stateful.backup.outcome import Stored
 from etcd_stateful.backup.plan import Run, Tell
-from etcd_stateful.backup.scheduled import Made
+from etcd_stateful.backup.scheduled import ScheduledBackup
 from etcd_stateful.manifests.backup_job import backup_job
 
 MINE = "daily/etcd_2026-11-21-03:00_0123abcd"
@@ -177,8 +177,8 @@ def test_it_is_in_the_status_of_the_backup() -> None:
     assert "otherBackups" not in of_backup(None, {**body, "status": first})
 
 
-def made(moment: int, told: dict[str, Any] | None) -> Made:
-    return Made(f"s-{moment}", f"uid-{moment}", "1", moment, "stored", others=told)
+def made(moment: int, told: dict[str, Any] | None) -> ScheduledBackup:
+    return ScheduledBackup(f"s-{moment}", f"uid-{moment}", "1", moment, "stored", others=told)
 
 
 def test_a_schedule_says_what_its_newest_backup_has_seen_and_does_not_forget_it() -> None:

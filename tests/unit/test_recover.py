@@ -32,11 +32,11 @@ from etcd_stateful.jobs.recover import (
     CONFIG,
     REFUSED_EXIT,
     Begin,
+    Continue,
     Finished,
-    GoOn,
-    NotThis,
     Order,
     Unreadable,
+    WrongVolume,
     config,
     inspect,
     left_over,
@@ -65,12 +65,12 @@ class TestHowFarAVolumeHasCome:
         assert inspect(ORDER, facts(), older) == Begin()
 
     def test_begun(self) -> None:
-        assert inspect(ORDER, facts(None), BEFORE) == GoOn()
+        assert inspect(ORDER, facts(None), BEFORE) == Continue()
 
     def test_begun_by_an_earlier_recovery_that_never_ended(self) -> None:
         older = marker.serialise(replace(MARKER, epoch=1))
 
-        assert inspect(ORDER, facts(None), older) == GoOn()
+        assert inspect(ORDER, facts(None), older) == Continue()
 
     @pytest.mark.parametrize("aside", [None, BEFORE, b"noise"])
     def test_finished(self, aside: bytes | None) -> None:
@@ -94,25 +94,25 @@ class TestHowFarAVolumeHasCome:
 
         verdict = inspect(ORDER, *given)
 
-        assert isinstance(verdict, NotThis)
+        assert isinstance(verdict, WrongVolume)
         assert words in verdict.why
 
     def test_a_marker_of_the_new_epoch_that_is_aside_is_none(self) -> None:
         """Nobody puts it there; who knows what has happened since."""
-        assert isinstance(inspect(ORDER, facts(None), AFTER), NotThis)
+        assert isinstance(inspect(ORDER, facts(None), AFTER), WrongVolume)
 
     @pytest.mark.parametrize("noise", [b"", b"{}", b"[]", b"\xff\xfe", b"{" * 2000, b"x" * 9999])
     def test_noise(self, noise: bytes) -> None:
-        assert isinstance(inspect(ORDER, facts(noise), BEFORE), NotThis)
-        assert isinstance(inspect(ORDER, facts(None), noise), NotThis)
-        assert isinstance(inspect(ORDER, facts(BEFORE, (noise + b"x" * 64,)), None), NotThis)
+        assert isinstance(inspect(ORDER, facts(noise), BEFORE), WrongVolume)
+        assert isinstance(inspect(ORDER, facts(None), noise), WrongVolume)
+        assert isinstance(inspect(ORDER, facts(BEFORE, (noise + b"x" * 64,)), None), WrongVolume)
 
     def test_a_log_without_any_marker(self) -> None:
-        assert inspect(ORDER, facts(None), None) == NotThis("a log without a marker")
+        assert inspect(ORDER, facts(None), None) == WrongVolume("a log without a marker")
 
     def test_no_log(self) -> None:
         for text in (BEFORE, AFTER, None):
-            assert isinstance(inspect(ORDER, facts(text, ()), BEFORE), NotThis)
+            assert isinstance(inspect(ORDER, facts(text, ()), BEFORE), WrongVolume)
 
     def test_a_log_of_another_member(self) -> None:
         other = replace(ORDER, member_id=7)
@@ -120,7 +120,7 @@ class TestHowFarAVolumeHasCome:
 
         verdict = inspect(other, facts(text), None)
 
-        assert isinstance(verdict, NotThis)
+        assert isinstance(verdict, WrongVolume)
         assert f"the log is of member {MEMBER_ID:016x}" in verdict.why
 
     def test_a_volume_that_cannot_be_read_may_be_tried_again(self) -> None:

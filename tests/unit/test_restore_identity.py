@@ -178,14 +178,16 @@ class TestARestoreOfWhatIsGone:
 
 class TestWhatASpecSays:
     def test_beside_a_backup_by_name_it_is_refused(self) -> None:
-        """Two would say as who, and the one that has stored is known to work."""
+        """The EtcdBackup already names a ServiceAccount, which is known to work."""
         said = {"backupRef": {"name": "b"}, "pod": POD}
 
         with pytest.raises(
-            RefusedCluster, match=r"restore\.pod\.serviceAccountName: is set beside"
+            RefusedCluster, match=r"restore\.pod\.serviceAccountName: cannot be combined"
         ):
             parse_cluster(body(1, bootstrap={"restore": said}))
-        with pytest.raises(RefusedRestore, match=r"spec\.pod\.serviceAccountName: is set beside"):
+        with pytest.raises(
+            RefusedRestore, match=r"spec\.pod\.serviceAccountName: cannot be combined"
+        ):
             parse_restore(restoring(**said))
 
     @pytest.mark.parametrize("pod", [3, [], {"serviceAccountName": 3}])

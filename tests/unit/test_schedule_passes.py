@@ -29,7 +29,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.schedule import parse_schedule
 from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.schedule_status import MOST_LISTED
-from etcd_stateful.backup.schedules import jitter, spread
+from etcd_stateful.backup.schedules import jitter, with_default_jitter
 
 KEY = ("default", "s")
 UID = "0a1b2c3d-1111"
@@ -250,7 +250,7 @@ async def test_jitter_shifts_the_run_and_not_what_it_is_of(world: World) -> None
 async def test_where_nobody_speaks_of_jitter_a_run_begins_a_little_later(world: World) -> None:
     world.declare(jitterSeconds=None, schedule="0 * * * *")
     schedule = parse_schedule(world.kube.live(ETCD_SCHEDULES, "s"))
-    later = jitter(spread(schedule, 3600))
+    later = jitter(with_default_jitter(schedule, 3600))
     assert 10 < later < 60
 
     await world.until(f"03:00:{later - 1}")

@@ -12,7 +12,7 @@ from etcd_stateful.backup import retention, schedule_status, schedules
 from etcd_stateful.backup.deletion import FINALIZER
 from etcd_stateful.backup.plan import LONGEST_WAIT
 from etcd_stateful.backup.retention import FAILED_KEPT, MOST_LEAVING, LetGo
-from etcd_stateful.backup.scheduled import Made, made_by
+from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
 from etcd_stateful.backup.schedules import Create, Due, Record, Seen, Tell
 from etcd_stateful.naming import SCHEDULE_UID, scheduled_backup
 
@@ -26,9 +26,9 @@ def seen(**changes: Any) -> Seen:
     return replace(base, **changes)
 
 
-def made(moment: int, **changes: Any) -> Made:
+def made(moment: int, **changes: Any) -> ScheduledBackup:
     name = scheduled_backup("s", moment)
-    base = Made(name, f"uid-{moment}", "1", moment, "stored")
+    base = ScheduledBackup(name, f"uid-{moment}", "1", moment, "stored")
     return replace(base, **changes)
 
 
@@ -109,7 +109,9 @@ class TestDue:
 
     def test_an_operator_that_was_there_is_not_said_to_have_been_away(self) -> None:
         due = Due(NOON, 5, NOON - 3600)
-        step = schedules.decide(seen(due=due, began=NOON - 3601.0, unmade="a webhook is down"))
+        step = schedules.decide(
+            seen(due=due, began=NOON - 3601.0, creation_error="a webhook is down")
+        )
 
         assert missed(step) == ("NotMade", 5, NOON - 1)
         assert isinstance(step, Tell)
@@ -149,9 +151,11 @@ class TestJitter:
     def test_without_a_word_there_is_a_little_of_it(self, period: int, most: int) -> None:
         """A thousand clusters had the same cron, and their backups began in the same second."""
         unsaid = [replace(HOURLY, uid=f"uid-{number}") for number in range(1000)]
-        found = [schedules.jitter(schedules.spread(one, period)) for one in unsaid]
+        found = [schedules.jitter(schedules.with_default_jitter(one, period)) for one in unsaid]
 
-        assert found == [schedules.jitter(schedules.spread(one, period)) for one in unsaid]
+        assert found == [
+            schedules.jitter(schedules.with_default_jitter(one, period)) for one in unsaid
+        ]
         assert set(found) <= set(range(most + 1))
         assert len(set(found)) > most * 0.9, "spread over all of it"
 
@@ -159,7 +163,7 @@ class TestJitter:
     def test_what_is_said_holds_and_zero_is_none(self, said: int) -> None:
         schedule = replace(HOURLY, jitter=said)
 
-        assert schedules.spread(schedule, 60) == schedule
+        assert schedules.with_default_jitter(schedule, 60) == schedule
         assert schedules.jitter(schedule) <= said
 
     def test_it_begins_later_by_it(self) -> None:
@@ -264,8 +268,8 @@ class TestJitter:
 
 
 class TestRetention:
-    def gone(self, kept: Retention, *there: Made, now: float = NOON) -> list[int]:
-        return sorted(one.moment for one in retention.beyond(kept, there, now))
+    def gone(self, kept: Retention, *there: ScheduledBackup, now: float = NOON) -> list[int]:
+        return sorted(one.moment for one in retention.not_kept(kept, there, now))
 
     def test_nothing_is_let_go_without_a_word(self) -> None:
         assert self.gone(Retention(), *(made(n, state="failed") for n in range(1, 50))) == []
@@ -418,7 +422,7 @@ class TestWhose:
         return {"spec": {}, **changes, "metadata": metadata | changes.get("metadata", {})}
 
     def test_its_own(self) -> None:
-        one = made_by(HOURLY, self.body())
+        one = as_scheduled(HOURLY, self.body())
 
         assert one
         assert (one.moment, one.state, one.resource_version) == (6000, "running", "7")
@@ -438,10 +442,10 @@ class TestWhose:
     )
     def test_of_others(self, changes: Any) -> None:
         """Their labels may say what they like: they are neither counted nor deleted."""
-        assert made_by(HOURLY, self.body(**changes)) is None
+        assert as_scheduled(HOURLY, self.body(**changes)) is None
 
     def test_a_schedule_that_has_no_uid_owns_nothing(self) -> None:
-        assert made_by(replace(HOURLY, uid=""), self.body(uid="")) is None
+        assert as_scheduled(replace(HOURLY, uid=""), self.body(uid="")) is None
 
     @pytest.mark.parametrize(
         ("status", "state"),
@@ -457,7 +461,7 @@ class TestWhose:
         ],
     )
     def test_how_far_it_is(self, status: Any, state: str) -> None:
-        one = made_by(HOURLY, self.body(status=status))
+        one = as_scheduled(HOURLY, self.body(status=status))
 
         assert one
         assert one.state == state
@@ -466,18 +470,18 @@ class TestWhose:
         policy = {"spec": {"deletionPolicy": "Delete"}}
         held = {"metadata": {"finalizers": [FINALIZER]}}
 
-        assert made_by(HOURLY, self.body(spec={"deletionPolicy": "Retain"})).keeps_stored  # type: ignore[union-attr]
-        assert not made_by(HOURLY, self.body(**held) | policy).keeps_stored  # type: ignore[union-attr]
-        assert not made_by(HOURLY, self.body() | policy).deletes_stored  # type: ignore[union-attr]
-        assert not made_by(HOURLY, self.body(**held)).deletes_stored  # type: ignore[union-attr]
-        assert made_by(HOURLY, self.body(**held) | policy).deletes_stored  # type: ignore[union-attr]
+        assert as_scheduled(HOURLY, self.body(spec={"deletionPolicy": "Retain"})).keeps_stored  # type: ignore[union-attr]
+        assert not as_scheduled(HOURLY, self.body(**held) | policy).keeps_stored  # type: ignore[union-attr]
+        assert not as_scheduled(HOURLY, self.body() | policy).deletes_stored  # type: ignore[union-attr]
+        assert not as_scheduled(HOURLY, self.body(**held)).deletes_stored  # type: ignore[union-attr]
+        assert as_scheduled(HOURLY, self.body(**held) | policy).deletes_stored  # type: ignore[union-attr]
 
     def test_a_template_that_came_to_say_retain_did_not_keep_what_was_stored_before(self) -> None:
         """All that was made until then was deleted with its files."""
         now = replace(HOURLY, template={"deletionPolicy": "Retain"})
         there = [
-            made_by(now, self.body()),
-            made_by(now, self.body(spec={"deletionPolicy": "Delete"})),
+            as_scheduled(now, self.body()),
+            as_scheduled(now, self.body(spec={"deletionPolicy": "Delete"})),
         ]
 
         assert [one.keeps_stored for one in there if one] == [True, False]

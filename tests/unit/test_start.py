@@ -268,7 +268,7 @@ def test_only_the_log_of_the_ticket_s_ids_is_adopted(
 @pytest.mark.parametrize("facts", [EMPTY, OURS, BROKEN])
 def test_the_same_ticket_again_is_the_same_ticket(facts: rules.VolumeFacts) -> None:
     """The receipt was lost. By then the volume may show whatever the ticket made of it."""
-    assert rules.accept(SETTINGS, facts, CHALLENGE, TICKET, taken=TICKET) == rules.Again()
+    assert rules.accept(SETTINGS, facts, CHALLENGE, TICKET, taken=TICKET) == rules.SameTicket()
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,8 @@ class Backups:
         return await (self._end if deleting else self._go_on)(body, backup)
 
     async def _go_on(self, body: Json, backup: EtcdBackup) -> float | None:
-        if guard := deletion.guard(_finalizers(body), wanted=backup.delete_stored):
-            return await self._do(body, backup, guard)
+        if first := deletion.finalizer_step(_finalizers(body), wanted=backup.delete_stored):
+            return await self._do(body, backup, first)
         seen = await self._look(body, backup)
         step = plan.decide(seen)
         if isinstance(step, Tell):
@@ -165,7 +165,7 @@ class Backups:
         return plan.due_run(backup, stored, last, began, now)
 
     async def _let_go(self, body: Json) -> float | None:
-        off = deletion.guard(_finalizers(body), wanted=False)
+        off = deletion.finalizer_step(_finalizers(body), wanted=False)
         if off is not None:
             await self._finalize(body, off)
         return None
@@ -317,7 +317,7 @@ class Backups:
 
     async def _tell(self, body: Json, seen: Seen, said: Tell) -> float | None:
         began = rfc3339(said.began) if said.began is not None else ""
-        job = seen.job.name if seen.job and not seen.job.stranger else ""
+        job = seen.job.name if seen.job and not seen.job.other_owner else ""
         told = status.render(body, seen.run, said, job=job, began=began, now=self._now())
         if said.over:
             await self._announce(body, said)

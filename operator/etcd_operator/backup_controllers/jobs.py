@@ -104,7 +104,7 @@ class BackupJobs:
             why=jobs.why_failed(raw),
             trouble=self._trouble(raw, newest, state),
             progress=await self._progress(newest) if newest and state == "running" else None,
-            stranger="" if ours or predecessor else _in_words(owner),
+            other_owner="" if ours or predecessor else _in_words(owner),
             deleting="deletionTimestamp" in metadata or (predecessor and not ours),
             store=_ordered(raw),
             unpullable=jobs.is_unpullable(raw, newest, self._operator_image),

@@ -194,7 +194,7 @@ def _target_cluster(cluster: Json, secret: Json | None) -> TargetCluster:
         doing=str(told.get("plan") or "not looked at yet"),
         blocked=str(blocked.get("message", "")) if blocked.get("status") == "True" else "",
         restore=told.get("restore") or {},
-        otherwise=secret is not None and _began_otherwise(cluster, secret),
+        not_from_backup=secret is not None and _began_otherwise(cluster, secret),
     )
 
 

@@ -36,7 +36,7 @@ from etcd_stateful import naming
 from etcd_stateful.api.schedule import EtcdBackupSchedule, RefusedSchedule, parse_schedule
 from etcd_stateful.backup import schedule_status, schedules
 from etcd_stateful.backup.retention import LetGo
-from etcd_stateful.backup.scheduled import Made, made_by
+from etcd_stateful.backup.scheduled import ScheduledBackup, as_scheduled
 from etcd_stateful.backup.schedules import Create, Record, Seen, Tell
 from etcd_stateful.manifests.scheduled_backup import scheduled_backup
 
@@ -82,7 +82,7 @@ class Schedules:
         try:
             schedule = parse_schedule(body)
             calendar = calendar_of(schedule)
-            schedule = schedules.spread(schedule, calendar.period)
+            schedule = schedules.with_default_jitter(schedule, calendar.period)
         except RefusedSchedule as refused:
             told = schedule_status.refused(body, str(refused), rfc3339(self._wall_clock()))
             self._metrics.schedule_stopped(key)
@@ -125,7 +125,9 @@ class Schedules:
     ) -> Seen:
         now = self._wall_clock()
         record = self._record(body, schedule, now)
-        made = tuple(one for each in backups if (one := made_by(schedule, each, created(each))))
+        made = tuple(
+            one for each in backups if (one := as_scheduled(schedule, each, created(each)))
+        )
         due = calendar.due(record.counted_until, schedules.clock(schedule, now))
         return Seen(
             schedule=schedule,
@@ -136,10 +138,12 @@ class Schedules:
             due=due,
             made=made,
             taken=due is not None and self._is_taken(schedule, due.latest, made),
-            unmade=self._unmade.get(key_of(body), ""),
+            creation_error=self._unmade.get(key_of(body), ""),
         )
 
-    def _is_taken(self, schedule: EtcdBackupSchedule, moment: int, made: tuple[Made, ...]) -> bool:
+    def _is_taken(
+        self, schedule: EtcdBackupSchedule, moment: int, made: tuple[ScheduledBackup, ...]
+    ) -> bool:
         name = naming.scheduled_backup(schedule.name, moment)
         found = self._store.get(ETCD_BACKUPS, schedule.namespace, name)
         return found is not None and name not in (one.name for one in made)
@@ -151,7 +155,7 @@ class Schedules:
         missed = stored.get("missedRuns")
         until = seconds(stored.get("countedUntil"))
         return Record(
-            counted_until=schedules.believed(schedule, began if until is None else until, now),
+            counted_until=schedules.handled_until(schedule, began if until is None else until, now),
             times=str(stored.get("observedTimes") or ""),
             last_made=seconds(stored.get("lastScheduleTime")),
             last_missed=seconds(stored.get("lastMissedTime")),

@@ -36,7 +36,7 @@ from etcd_operator.kube.unanswered import UNANSWERED_PASSES, in_words
 from etcd_operator.step_result import Declined, Done, Outdated, StepResult, TicketRefused, Uncertain
 from etcd_operator.telemetry.latency import StepDelay
 from etcd_operator.telemetry.metrics import Metrics
-from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, namesake, parse_cluster
+from etcd_stateful.api.cluster import EtcdCluster, RefusedCluster, parse_cluster, stand_in
 from etcd_stateful.membership.children import Postponable, may_wait
 from etcd_stateful.membership.irreversible import goes_by_objects, is_final
 from etcd_stateful.membership.observation import Observation
@@ -161,7 +161,7 @@ class Reconciler:
         if memory.step != hold:
             self._reporter.event(body, "Warning", refused.reason, str(refused))
         memory.step = hold
-        found = namesake(body)
+        found = stand_in(body)
         observation = self._observer.from_store(body, found) if found else None
         pending = await self._reporter.status(body, Outcome(observation, refused=refused))
         return pending or None

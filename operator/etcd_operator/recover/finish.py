@@ -19,7 +19,7 @@ from etcd_operator.recover.gateway import Gateway, Silent, Undone
 from etcd_operator.recover.prepare import look
 from etcd_operator.start import volume
 from etcd_operator.start.journal import Journal
-from etcd_stateful.jobs.recover import CONFIG, CONFIG_PATH, Finished, GoOn, Order, left_over
+from etcd_stateful.jobs.recover import CONFIG, CONFIG_PATH, Continue, Finished, Order, left_over
 from etcd_stateful.start import marker
 
 PAUSE: Final = 0.2
@@ -52,7 +52,7 @@ class Finish:
             self._stop()
             self._journal.conclude(f"{self._order.settings.member} was recovered before")
             return
-        if not isinstance(verdict, GoOn):
+        if not isinstance(verdict, Continue):
             raise Undone(f"the volume is not prepared: {verdict}")
         self._await_member()
         running = self._find(self._path)
@@ -112,7 +112,7 @@ class Finish:
         return told
 
     def _mark(self) -> None:
-        if not isinstance(look(self._order, self._root), GoOn):
+        if not isinstance(look(self._order, self._root), Continue):
             raise Undone("the volume changed while etcd ran")
         volume.write(self._root, marker.FILE, marker.serialise(self._order.marker))
         settings = self._order.settings

@@ -10,10 +10,10 @@ from etcd_stateful.jobs.recover import (
     CONFIG,
     Begin,
     Finished,
-    NotThis,
     Order,
     Unreadable,
     Verdict,
+    WrongVolume,
     config,
     inspect,
 )
@@ -28,7 +28,7 @@ def prepare(order: Order, root: str, journal: Journal) -> None:
     """Raises Refused, or OSError: then another try may do better."""
     verdict = look(order, root)
     match verdict:
-        case NotThis(why=why):
+        case WrongVolume(why=why):
             raise Refused(why)
         case Unreadable(why=why):
             raise OSError(why)

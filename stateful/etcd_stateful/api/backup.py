@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from etcd_stateful import naming
 from etcd_stateful.api.reading import Reader, RefusedObject, check_labels
-from etcd_stateful.api.stores import VOLUME, Store, read_store, unwritable
+from etcd_stateful.api.stores import VOLUME, Store, file_name_problem, read_store
 
 Proof = Literal["None", "Hash", "Restore"]
 _PROOFS: Final[Mapping[str, Proof]] = {"None": "None", "Hash": "Hash", "Restore": "Restore"}
@@ -145,7 +145,7 @@ def parse_backup(body: Mapping[str, Any]) -> EtcdBackup:
 
 def _store(spec: Reader, pod: Reader, *, stamped: bool) -> Store | None:
     store = read_store(spec, "storageType", pod, stamped=stamped)
-    if store and store.kind == VOLUME and (why := unwritable(store.key, stamped=stamped)):
+    if store and store.kind == VOLUME and (why := file_name_problem(store.key, stamped=stamped)):
         spec.object(store.section).problem("path", f"{why}, found {store.key[-60:]!r}")
     return store
 

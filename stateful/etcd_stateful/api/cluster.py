@@ -212,7 +212,7 @@ def _size(spec: Reader) -> int:
     return spec.number("size", 0, 1, naming.MAX_SIZE)
 
 
-def namesake(body: Mapping[str, Any]) -> EtcdCluster | None:
+def stand_in(body: Mapping[str, Any]) -> EtcdCluster | None:
     """A stand-in for a cluster whose spec is not accepted, with its name and `paused` alone.
 
     It is only for observing what is there; nothing may be decided by it. None if the name itself is

@@ -61,8 +61,8 @@ class EtcdBackupSchedule:
     deadline: int | None = None
     """How many seconds late a run may begin; None: at any time."""
     jitter: int | None = None
-    """A run begins up to this many seconds late; None: `schedules.spread` chooses it by how often
-    runs are due."""
+    """A run begins up to this many seconds late. If it is None, `schedules.with_default_jitter`
+    chooses it by how often runs are due."""
     suspend: bool = False
     retention: Retention = field(default_factory=Retention)
 

@@ -196,7 +196,7 @@ def key_problem(key: str) -> str:
     return ""
 
 
-def unwritable(key: str, *, stamped: bool) -> str:
+def file_name_problem(key: str, *, stamped: bool) -> str:
     """Why a volume cannot store a backup under this key; empty if it can.
 
     Args:

@@ -59,7 +59,7 @@ def _is_where_it_stores(backup: EtcdBackup, location: str) -> bool:
     return key == store.key or (backup.periodic and bool(names.moment_of(store.key, key)))
 
 
-def guard(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
+def finalizer_step(finalizers: Sequence[str], *, wanted: bool) -> SetFinalizers | None:
     """Adds the finalizer if it is wanted, and removes it if not; None if nothing has to change."""
     if (FINALIZER in finalizers) == wanted:
         return None
@@ -79,7 +79,7 @@ def decide(
     """
     if FINALIZER not in finalizers:
         return None
-    off = guard(finalizers, wanted=False)
+    off = finalizer_step(finalizers, wanted=False)
     if not wanted or off is None:
         return off
     if running and may_store(running):
@@ -92,7 +92,7 @@ def decide(
 def may_store(job: Job) -> bool:
     """Whether a pod of the Job may still run. A Job that is being deleted exists until its pod is
     gone."""
-    return not job.stranger and (job.state == "running" or job.deleting)
+    return not job.other_owner and (job.state == "running" or job.deleting)
 
 
 def _stop(running: Job) -> Step:
@@ -105,7 +105,7 @@ def _stop(running: Job) -> Step:
 
 
 def _of_job(job: Job, off: SetFinalizers, now: float) -> Step:
-    if job.stranger or job.deleting:
+    if job.other_owner or job.deleting:
         return plan.not_ours(job)
     if job.state == "complete":
         return off

@@ -65,7 +65,7 @@ class Job:
     trouble: str = ""
     """Why its pod does not run or, if the Job is being deleted, why its pod is not gone."""
     progress: Progress | None = None
-    stranger: str = ""
+    other_owner: str = ""
     """The owner of the Job, if that is not this EtcdBackup."""
     deleting: bool = False
     store: Store | None = None
@@ -178,7 +178,7 @@ def due_run(
 def decide(seen: Seen) -> Step:
     """The next step. A running Job of an older spec is stopped before anything else."""
     run, job = seen.run, seen.job
-    if seen.before and seen.before.state == "running" and not seen.before.stranger:
+    if seen.before and seen.before.state == "running" and not seen.before.other_owner:
         return _end(seen.before)
     if run is None:
         return _said_before(seen)
@@ -193,7 +193,7 @@ def trial_of(run: Run) -> Run:
 
 
 def _of_job(seen: Seen, run: Run, job: Job) -> Step:
-    if job.stranger or job.deleting:
+    if job.other_owner or job.deleting:
         return not_ours(job)
     match job.state:
         case "complete":
@@ -205,10 +205,10 @@ def _of_job(seen: Seen, run: Run, job: Job) -> Step:
 
 
 def not_ours(job: Job) -> Tell:
-    if job.stranger:
+    if job.other_owner:
         return Tell(
             "JobOfAnother",
-            f"Job {job.name} belongs to {job.stranger}; delete it, or rename this EtcdBackup",
+            f"Job {job.name} belongs to {job.other_owner}; delete it, or rename this EtcdBackup",
             after=SLOW_SECONDS,
         )
     words = f"the previous Job {job.name} is being deleted{held_by(job)}"
@@ -283,7 +283,7 @@ def _try(seen: Seen, run: Run, job: Job, stored: Stored) -> Step:
 
 
 def _of_trial(seen: Seen, job: Job, stored: Stored, tried: Job) -> Step:
-    if tried.stranger or tried.deleting:
+    if tried.other_owner or tried.deleting:
         return not_ours(tried)
     match tried.state:
         case "complete" if tried.said.proven:

@@ -25,13 +25,13 @@ def record(
     Args:
         cluster: the parsed spec with the links that the cluster runs with, if they are known.
     """
-    kept = lasting(spec)
+    kept = reusable(spec)
     if cluster is not None and (bare := _bare(cluster)):
         kept["TLS"] = {**(kept.get("TLS") or {}), **bare}
     return {"name": name, "spec": kept}
 
 
-def lasting(spec: Mapping[str, Any]) -> dict[str, Any]:
+def reusable(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec without the fields that are about one cluster only.
 
     This also applies to a spec from a store, which others may have written: only a human may decide

@@ -62,7 +62,7 @@ class TargetCluster:
     """Why it is blocked, and what a human has to do."""
     restore: Mapping[str, Any] = field(default_factory=dict)
     """Its `status.restore`."""
-    otherwise: bool = False
+    not_from_backup: bool = False
     """By its record it has formed, but not from a backup."""
 
 
@@ -146,7 +146,7 @@ def decide(seen: Seen) -> Step:
         return _describe(seen) if seen.restore.replaces is None else _nothing_there(seen)
     if cluster.of != seen.restore.uid:
         return _taken(seen, cluster)
-    if cluster.otherwise:
+    if cluster.not_from_backup:
         return _begun_otherwise(seen, cluster)
     if cluster.serves:
         words = f"cluster {cluster.cluster_id} serves with the data of the backup"
@@ -259,8 +259,8 @@ def _describe(seen: Seen) -> Step:
     job, source = seen.job, seen.restore.source
     if job is None:
         return _begin(seen)
-    if job.stranger:
-        words = f"Job {job.name} belongs to {job.stranger}; delete it, as its name is needed"
+    if job.other_owner:
+        words = f"Job {job.name} belongs to {job.other_owner}; delete it, as its name is needed"
         return Say("JobOfAnother", words, "False", after=SLOW_SECONDS)
     if job.deleting:
         words = f"the previous Job {job.name} is being deleted{held_by(job)}"
@@ -305,7 +305,7 @@ def _create(restore: EtcdRestore, described: Described, store: Store) -> Step:
     version = {"version": described.version} if described.version else {}
     spec = (
         version
-        | recorded_cluster.lasting(described.spec)
+        | recorded_cluster.reusable(described.spec)
         | {"bootstrap": {"restore": stores.to_spec(store)}}
     )
     return CreateCluster(

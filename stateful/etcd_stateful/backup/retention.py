@@ -15,7 +15,7 @@ from typing import Final
 
 from etcd_stateful.api.schedule import Retention
 from etcd_stateful.backup.deletion import FINALIZER
-from etcd_stateful.backup.scheduled import Made
+from etcd_stateful.backup.scheduled import ScheduledBackup
 
 FAILED_KEPT: Final = 3
 MOST_LEAVING: Final = 5
@@ -36,10 +36,10 @@ class LetGo:
     """The finalizers to set together with the policy; None to delete the object."""
 
 
-def decide(retention: Retention, made: tuple[Made, ...], now: float) -> LetGo | None:
+def decide(retention: Retention, made: tuple[ScheduledBackup, ...], now: float) -> LetGo | None:
     """The next step, for the oldest backup that retention does not keep; None if there is none."""
     leaving = sum(one.deleting for one in made)
-    going = beyond(retention, made, now)
+    going = not_kept(retention, made, now)
     if not going or leaving >= MOST_LEAVING:
         return None
     one = min(going, key=lambda each: each.moment)
@@ -51,7 +51,9 @@ def decide(retention: Retention, made: tuple[Made, ...], now: float) -> LetGo | 
     return LetGo(one.name, one.uid, one.resource_version, finalizers)
 
 
-def beyond(retention: Retention, made: tuple[Made, ...], now: float) -> list[Made]:
+def not_kept(
+    retention: Retention, made: tuple[ScheduledBackup, ...], now: float
+) -> list[ScheduledBackup]:
     """The backups that retention does not keep."""
     if not retention.limited:
         return []
@@ -68,7 +70,7 @@ def beyond(retention: Retention, made: tuple[Made, ...], now: float) -> list[Mad
     return [one for one in stored if one.uid not in safe] + failed[FAILED_KEPT:]
 
 
-def _counted(stored: list[Made], count: int) -> list[Made]:
+def _counted(stored: list[ScheduledBackup], count: int) -> list[ScheduledBackup]:
     """The newest `count`, and the last backup of each etcd cluster. If a cluster was lost and
     recreated under its name, two weeks of backups of the new one must not push out the last backup
     of the old one."""
@@ -77,12 +79,12 @@ def _counted(stored: list[Made], count: int) -> list[Made]:
     return few + [one for one in stored[len(few) :] if one.uid == last[one.cluster_id]]
 
 
-def _newest(some: list[Made]) -> list[Made]:
+def _newest(some: list[ScheduledBackup]) -> list[ScheduledBackup]:
     """The newest by the operator's clock (in the name), and the newest by the API server's."""
     return [*some[:1], max(some, key=lambda one: one.began)] if some else []
 
 
-def _age(one: Made, now: float, last: float) -> float:
+def _age(one: ScheduledBackup, now: float, last: float) -> float:
     """The smaller of two ages, by the operator's clock and by the API server's relative to the last
     run. If one clock is ahead for a moment, that must not make all backups look old.
 
@@ -92,6 +94,6 @@ def _age(one: Made, now: float, last: float) -> float:
     return min(now - one.moment, last - one.began)
 
 
-def stuck(made: tuple[Made, ...]) -> list[Made]:
+def stuck(made: tuple[ScheduledBackup, ...]) -> list[ScheduledBackup]:
     """Backups that are being deleted, but whose stored backup cannot be deleted."""
     return [one for one in made if one.deleting and one.reason == "DeletionFailed"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from etcd_stateful.backup import retention, schedules, status
-from etcd_stateful.backup.scheduled import Made
+from etcd_stateful.backup.scheduled import ScheduledBackup
 from etcd_stateful.backup.schedules import Miss, Record, Seen
 
 MOST_LISTED: Final = 20
@@ -72,7 +72,7 @@ def render(
     return status.of_schedule(body, told, [*said, _retained(seen)], now)
 
 
-def others(body: Mapping[str, Any], newest: list[Made]) -> dict[str, Any]:
+def others(body: Mapping[str, Any], newest: list[ScheduledBackup]) -> dict[str, Any]:
     """`otherBackups` of the newest backup that reports any; the old value once that one is gone."""
     seen = [one.others for one in newest if one.others]
     before = (body.get("status") or {}).get("otherBackups")
@@ -80,7 +80,7 @@ def others(body: Mapping[str, Any], newest: list[Made]) -> dict[str, Any]:
     return {"otherBackups": found} if found else {}
 
 
-def last_succeeded(record: Record, made: Iterable[Made]) -> bool | None:
+def last_succeeded(record: Record, made: Iterable[ScheduledBackup]) -> bool | None:
     """Whether the last finished run stored a backup; False if a later run was missed, and None if
     there was no run yet."""
     if _missed_last(record):
@@ -89,7 +89,7 @@ def last_succeeded(record: Record, made: Iterable[Made]) -> bool | None:
     return None if over is None else over.state == "stored"
 
 
-def last_verified(made: Iterable[Made]) -> str:
+def last_verified(made: Iterable[ScheduledBackup]) -> str:
     """When the newest verified backup was stored, RFC 3339; empty if there is none."""
     return max((one.over for one in made if one.verified), default="")
 
@@ -98,11 +98,11 @@ def _missed_last(record: Record) -> bool:
     return (record.last_missed or 0) > (record.last_made or 0)
 
 
-def _moment(one: Made) -> int:
+def _moment(one: ScheduledBackup) -> int:
     return one.moment
 
 
-def _listed(one: Made, written: Written) -> dict[str, Any]:
+def _listed(one: ScheduledBackup, written: Written) -> dict[str, Any]:
     told: dict[str, Any] = {"name": one.name, "scheduledTime": written(one.moment)}
     if one.state != "running":
         told["succeeded"] = one.state == "stored"
@@ -126,7 +126,7 @@ def _scheduled(seen: Seen, written: Written) -> Condition:
     return "Scheduled", "True", "Scheduled", f"the next run begins at {begins}"
 
 
-def _last(record: Record, newest: list[Made], miss: Miss | None) -> Iterator[Condition]:
+def _last(record: Record, newest: list[ScheduledBackup], miss: Miss | None) -> Iterator[Condition]:
     """The condition `LastRun`, for the last scheduled time, whether it was run or missed."""
     if miss is not None:
         yield "LastRun", "False", miss.reason, miss.message

@@ -14,7 +14,7 @@ State = Literal["running", "stored", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ScheduledBackup:
     """An EtcdBackup that a schedule has made."""
 
     name: str
@@ -51,9 +51,9 @@ class Made:
         return self.created or self.moment
 
 
-def made_by(
+def as_scheduled(
     schedule: EtcdBackupSchedule, body: Mapping[str, Any], created: float | None = None
-) -> Made | None:
+) -> ScheduledBackup | None:
     """The EtcdBackup, if this schedule has made it; else None, whatever labels it has.
 
     Args:
@@ -71,7 +71,7 @@ def made_by(
     said: Mapping[str, Any] = conditions.get("Complete") or {}
     finalizers = tuple(metadata.get("finalizers") or ())
     policy = (body.get("spec") or {}).get("deletionPolicy")
-    return Made(
+    return ScheduledBackup(
         name=str(metadata["name"]),
         uid=str(metadata["uid"]),
         resource_version=str(metadata["resourceVersion"]),

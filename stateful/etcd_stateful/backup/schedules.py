@@ -21,7 +21,7 @@ from etcd_stateful.api.schedule import EtcdBackupSchedule
 from etcd_stateful.backup import retention
 from etcd_stateful.backup.plan import CLOCKS_DIFFER, LONGEST_WAIT
 from etcd_stateful.backup.retention import LetGo
-from etcd_stateful.backup.scheduled import Made
+from etcd_stateful.backup.scheduled import ScheduledBackup
 
 BUSY_SECONDS: Final = 2.0
 """How often to look while a backup is made or deleted: the operator's own writes cause no event."""
@@ -69,11 +69,11 @@ class Seen:
     upcoming: int
     """The next scheduled time."""
     due: Due | None = None
-    made: tuple[Made, ...] = ()
+    made: tuple[ScheduledBackup, ...] = ()
     """The EtcdBackups of this schedule."""
     taken: bool = False
     """Whether an EtcdBackup of somebody else has the name of the run that is due."""
-    unmade: str = ""
+    creation_error: str = ""
     """The API server's message, if it refused the EtcdBackup at the last tries."""
 
 
@@ -104,7 +104,7 @@ class Tell:
 Step = Create | LetGo | Tell
 
 
-def spread(schedule: EtcdBackupSchedule, period: int) -> EtcdBackupSchedule:
+def with_default_jitter(schedule: EtcdBackupSchedule, period: int) -> EtcdBackupSchedule:
     """The schedule, with a default jitter if its spec sets none.
 
     Args:
@@ -128,7 +128,7 @@ def clock(schedule: EtcdBackupSchedule, now: float) -> float:
     return now - jitter(schedule)
 
 
-def believed(schedule: EtcdBackupSchedule, until: float, now: float) -> float:
+def handled_until(schedule: EtcdBackupSchedule, until: float, now: float) -> float:
     """The time up to which runs count as handled.
 
     A recorded time in the future was written by a clock that was ahead. It is not used, as all runs
@@ -177,7 +177,7 @@ def _unbegun(seen: Seen, moment: int) -> Miss:
 
 
 def _said(seen: Seen) -> str:
-    return f": {seen.unmade}" if seen.unmade else ""
+    return f": {seen.creation_error}" if seen.creation_error else ""
 
 
 def _hindrance(seen: Seen, moment: int) -> Miss | None:

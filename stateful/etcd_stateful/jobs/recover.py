@@ -59,7 +59,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class Continue:
     """The marker is set aside: write the configuration with `force-new-cluster`."""
 
 
@@ -69,7 +69,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class NotThis:
+class WrongVolume:
     """The volume is not the survivor's, and is left as it is."""
 
     why: str
@@ -82,7 +82,7 @@ class Unreadable:
     why: str
 
 
-Verdict = Begin | GoOn | Finished | NotThis | Unreadable
+Verdict = Begin | Continue | Finished | WrongVolume | Unreadable
 
 
 def parse_order(environment: Mapping[str, str]) -> Order:
@@ -107,14 +107,14 @@ def inspect(order: Order, facts: VolumeFacts, aside: bytes | None) -> Verdict:
     if facts.problem:
         return Unreadable(facts.problem)
     if not facts.heads:
-        return NotThis("there is no log on the volume")
+        return WrongVolume("there is no log on the volume")
     try:
         log = wal.identity(facts.heads)
     except wal.Garbled as error:
-        return NotThis(f"the log cannot be parsed: {error}")
+        return WrongVolume(f"the log cannot be parsed: {error}")
     if (log.member_id, log.cluster_id) != (order.member_id, order.cluster_id):
         found = f"member {log.member_id:016x} of etcd cluster {log.cluster_id:016x}"
-        return NotThis(f"the log is of {found}")
+        return WrongVolume(f"the log is of {found}")
     if facts.marker is None:
         return _inspect_aside(order, aside)
     return _inspect_marker(order, facts.marker)
@@ -122,16 +122,16 @@ def inspect(order: Order, facts: VolumeFacts, aside: bytes | None) -> Verdict:
 
 def _inspect_aside(order: Order, aside: bytes | None) -> Verdict:
     if aside is None:
-        return NotThis("a log without a marker")
+        return WrongVolume("a log without a marker")
     why = _not_of_before(order, aside)
-    return NotThis(f"the marker that was set aside: {why}") if why else GoOn()
+    return WrongVolume(f"the marker that was set aside: {why}") if why else Continue()
 
 
 def _inspect_marker(order: Order, text: bytes) -> Verdict:
     if marker.parse(text) == order.marker:
         return Finished()
     why = _not_of_before(order, text)
-    return NotThis(why) if why else Begin()
+    return WrongVolume(why) if why else Begin()
 
 
 def _not_of_before(order: Order, text: bytes) -> str:

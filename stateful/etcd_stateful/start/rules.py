@@ -68,7 +68,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class SameTicket:
     """The same ticket as before: the operator did not get the first receipt."""
 
 
@@ -99,12 +99,12 @@ def accept(
     challenge: str,
     offered: ticket.Ticket,
     taken: ticket.Ticket | None = None,
-) -> Plan | Again | Refusal:
+) -> Plan | SameTicket | Refusal:
     """What to do about a genuine ticket. `taken` is the ticket that this run has carried out."""
     if offered.challenge != challenge:
         return Refusal("the ticket is for another run of start")
     if taken is not None:
-        return Again() if offered == taken else Refusal("this run has taken another ticket")
+        return SameTicket() if offered == taken else Refusal("this run has taken another ticket")
     why = _not_ours(settings, offered) or _not_for_volume(settings, facts, offered)
     if why:
         return Refusal(why)

@@ -1,1 +1,1 @@
-"""The world around the planner: what it may see, what its steps do, and what else may happen."""
+"""The world around the planner: what it observes, what its steps do, and what else may happen."""

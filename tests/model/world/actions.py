@@ -1,16 +1,16 @@
-"""One thing that happens, as a line of text: what traces are made of.
+"""Actions: one thing that happens, as a line of text. Traces are lists of actions.
 
-operator            it looks, decides and applies one step
-hold                a second operator decides on a step, and is slow to apply it
-late                it applies that step now
-world               controllers, kubelet and etcd go one move further
+operator            observes, decides and applies one step
+hold                a second operator decides on a step, but does not apply it yet
+late                the second operator applies that step now
+world               controllers, kubelets and etcd make one move
 elect 2             the voters elect ordinal 2
-fault pod_deleted 2 see `faults`; also those that end a passing one
+fault pod_deleted 2 a fault, or the end of a passing one; see `faults`
 edit {"size": 5}    the spec is edited
-recover offered     the spec is given the recovery that the status holds out, word for word
-recover 1 fenced 2  the same, as a human makes it up from what else the status shows
-heal                passing faults are over
-rest                everything goes on, without faults, until it rests
+recover offered     spec.recovery is copied from what the status offers
+recover 1 fenced 2  spec.recovery is written by a human, from other fields of the status
+heal                passing faults end
+rest                everything continues without faults until it is at rest
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from model.world.state import NONE, Member, State, content_of, up_voters
 from model.world.writes import apply, is_write
 
 LONGEST = 400
-"""Steps within which a cluster rests once faults are over; far more than any needs."""
+"""Within this many steps a cluster must be at rest once faults are over. None needs as many."""
 
 
 def beginning(width: int, **fields: object) -> State:
-    """An EtcdCluster has just been declared."""
+    """The state in which an EtcdCluster has just been created."""
     nothing = (None,) * width
     spec = tables.spec(**fields)
     return State(spec, 0, NONE, NONE, NONE, NONE, NONE, nothing, nothing, None, ())
 
 
 def perform(state: State, action: str, planner: Planner) -> State | None:
-    """The state after it; None where it cannot happen or changes nothing. Raises Broken."""
+    """The state after an action; None if it cannot happen or changes nothing. Raises Broken."""
     kind, _, rest = action.partition(" ")
     if kind == _RECOVER:
         return recover(state, rest, planner)
@@ -59,7 +59,7 @@ def checked(state: State | None) -> State | None:
 
 
 def act(state: State, planner: Planner) -> State | None:
-    """What the operator does now; None for no write, or one that changes nothing."""
+    """The state after the operator's next step; None if it writes nothing or changes nothing."""
     step = planner(state)
     return carry_out(state, step) if is_write(step) else None
 
@@ -71,7 +71,7 @@ def carry_out(state: State, step: Write | Step, *, late: bool = False) -> State 
         after = apply(state, step)  # type: ignore[arg-type]
     except Refused:
         return None
-    if late:  # what is refused does no harm
+    if late:  # A step that is refused does no harm.
         rules.check_step(state, step)
     rules.check_state(after)
     return after if after != state else None
@@ -85,14 +85,15 @@ def hold(state: State, planner: Planner) -> State | None:
 
 
 def late(state: State, planner: Planner) -> State | None:
-    """Before a FINAL step the shell reads once more, and drops it if it would choose another."""
+    """Applies the held step. Before an irreversible step the shell decides again from fresh reads,
+    and drops the step if it would choose another."""
     if state.pending == NONE:
         return None
     step, state = steps_held.step(state.pending), state._replace(pending=NONE)
     if is_final(step) and planner(state) != step:
         return state
     if tables.specs[state.spec].cluster.paused:
-        return state  # docs/model.md: a pause is never seen late
+        return state  # docs/model.md: a pause is never observed late.
     return carry_out(state, step, late=True) or state
 
 
@@ -107,7 +108,7 @@ def recover(state: State, words: str, planner: Planner) -> State | None:
 
 
 def _offered(state: State, planner: Planner) -> dict[str, Any] | None:
-    """What it holds out has to be no worse than what any other member that answers has."""
+    """The recovery that the status offers. No member that answers may be a better survivor."""
     step = planner(state)
     message = step.message if isinstance(step, Hold) else ""
     _, there, rest = message.partition("spec.recovery: ")
@@ -127,7 +128,7 @@ def _stays(state: State, member: Member) -> bool:
 
 
 def _made_up(state: State, words: str) -> dict[str, Any] | None:
-    """status.clusterID and status.epoch are there to be copied at any time."""
+    """A recovery written by a human, who can always copy status.clusterID and status.epoch."""
     if state.secret == NONE or not tables.bootstraps[state.secret].latched:
         return None
     record = tables.bootstraps[state.secret]
@@ -141,12 +142,12 @@ def _made_up(state: State, words: str) -> dict[str, Any] | None:
 
 
 def forward(state: State, planner: Planner) -> State | None:
-    """The one next thing when nobody interferes; None at rest."""
+    """The next state if nothing interferes; None at rest."""
     return act(state, planner) or checked(next_move(state)) or checked(heal(state))
 
 
 def to_rest(state: State, planner: Planner) -> State:
-    """Raises Broken when it does not rest, or not where it should."""
+    """The state at rest. Raises Broken if there is none, or if it must not rest there."""
     state, seen = state._replace(pending=NONE), dict[State, None]()
     while True:
         if state in seen:
@@ -164,7 +165,7 @@ def to_rest(state: State, planner: Planner) -> State:
 
 
 def went_round(states: list[State], planner: Planner) -> None:
-    """Raises Broken unless there is nothing better to do than what is done again and again."""
+    """Raises Broken unless the cycle of states is acceptable."""
     if words := goes_round_well(states, [planner(one) for one in states]):
         raise Broken(f"rest: {words}")
 

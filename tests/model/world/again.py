@@ -1,8 +1,8 @@
-"""A container that fails is tried again and again, and runs for a moment before it fails as before.
+"""Crash loops: a container that fails is restarted, and runs for a moment before it fails again.
 
-The world has no state for that moment, in which nothing else happens. Whatever the planner is shown
-of pods that fail, it is shown once more as they look then, and held to two rules: it does what it
-would do if they ran and were silent, and what it says meanwhile stays as it is, word for word.
+The world has no state for that moment, in which nothing else happens. Whenever the planner is shown
+pods that fail, it is also shown them in that moment, and must obey two rules: it does what it would
+do if they ran without answering, and its message does not change.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from model.world.moves import Broken
 
 
 def check(seen: Observation, step: Step, decide: Callable[[Observation], Step]) -> None:
-    """Raises Broken.
+    """Checks both rules. Raises Broken.
 
     Args:
-        step: what is decided while all of them are down.
+        step: the decision while all of these pods are down.
     """
     for some in _groups([pod.ordinal for pod in seen.pods if pod.crashing]):
         told, silent = decide(_with(seen, some, _again)), decide(_with(seen, some, _runs))
@@ -55,8 +55,9 @@ def _is_write(step: Step) -> bool:
 
 
 def _is_excused(step: Step, told: Step) -> bool:
-    """Of several whose data is damaged, one that is down is named. And a member that is lost by
-    etcd's last words goes as soon as those that serve answer: to say so is of a moment anyway."""
+    """Exceptions. Of several members with damaged data, a message names one that is down. And a
+    member whose loss etcd's last message proves is removed as soon as the others answer, so its
+    message lasts for a moment only."""
     if isinstance(step, Hold) and isinstance(told, Hold):
         return step.reason == told.reason == "DataDamaged"
     return isinstance(step, Wait) and "can be replaced: etcd in pod" in step.reason

@@ -1,6 +1,7 @@
-"""etcd's own rules of membership, as its server checks them (etcd-facts, B2).
+"""etcd's own rules for membership changes, as its server checks them.
 
-Each change is asked of one server. What etcd refuses raises `Refused`: nothing has happened.
+Each change is requested from one server. If etcd refuses it, `Refused` is raised and nothing
+changes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from model.world.world import World, fresh_member, pruned
 
 
 class Refused(Exception):
-    """etcd, or the API server, has said no; nothing has happened."""
+    """etcd or the API server refused the request, and nothing has changed."""
 
 
 def change(world: World, step: steps.EtcdChange) -> None:
@@ -36,7 +37,7 @@ def change(world: World, step: steps.EtcdChange) -> None:
 
 
 def _asked(world: World, asked: steps.Leader) -> Etcd:
-    """The server at that address, if it is who it should be and leads."""
+    """The server at that address, if it is the expected member and the leader."""
     etcd, state = world.etcd, world.now()
     if etcd is None or world.cut or etcd.cluster != asked.cluster_id:
         raise Refused("nobody answers")
@@ -51,7 +52,7 @@ def _asked(world: World, asked: steps.Leader) -> Etcd:
 
 
 def linked(state: State) -> int:
-    """Voters that have been connected for longer than the health interval; the leader always is."""
+    """How many voters have been connected for longer than the health interval, with the leader."""
     assert state.etcd is not None
     count = 0
     for one in up_voters(state):
@@ -61,8 +62,8 @@ def linked(state: State) -> int:
 
 
 def _add(world: World, etcd: Etcd, url: str) -> None:
-    """From 3.5.30 and 3.6.11 on: voters connected for 5 s >= quorum(n + 1), learners too; a single
-    member always may."""
+    """From 3.5.30 and 3.6.11 on: members connected for 5 s >= quorum(n + 1), including learners. A
+    single member may always add one."""
     ordinal = tables.ordinal_of(url.removeprefix("http://").partition(".")[0])
     if any(one.ordinal == ordinal for one in etcd.members):
         raise Refused("Peer URLs already exists")
@@ -76,7 +77,7 @@ def _add(world: World, etcd: Etcd, url: str) -> None:
 
 
 def _promote(world: World, etcd: Etcd, member: int) -> None:
-    """By what the leader last heard of the learner, also of one that is dead or wiped since."""
+    """By what the leader last heard from the learner, even if it is dead or wiped since."""
     found = _member(etcd, member)
     if not found.learner:
         raise Refused("can only promote a learner member")
@@ -121,7 +122,7 @@ def _enable(world: World, etcd: Etcd, minor: int) -> None:
 
 
 def _cancel(world: World, etcd: Etcd) -> None:
-    """Also where none is on: etcd says yes to that."""
+    """etcd accepts this even if no downgrade is enabled."""
     world.etcd = etcd._replace(down=0)
 
 

@@ -1,6 +1,6 @@
-"""What others do to the world: each fault by name, at an ordinal where it makes sense.
+"""Faults by name, most of them at an ordinal.
 
-A fault returns None where it is impossible. `FREE` ones undo a passing fault and cost nothing.
+A fault returns None where it is impossible. `FREE` faults end a passing fault and cost nothing.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from model.world.state import (
 from model.world.world import World
 
 FEWEST: Final = 3
-"""Voters among which a majority can tell which one differs."""
+"""The fewest voters of which a majority can tell which one differs."""
 
 Fault = Callable[[World, int], bool]
 
 
 def happen(state: State, name: str, ordinal: int) -> State | None:
-    """The state after the fault; None where it cannot happen or changes nothing."""
+    """The state after the fault; None if it cannot happen or changes nothing."""
     world = World(state)
     fault = FAULTS.get(name) or FREE.get(name) or faults_recovery.FAULTS[name]
     if not fault(world, ordinal):
@@ -53,7 +53,7 @@ def happen(state: State, name: str, ordinal: int) -> State | None:
 
 
 def container_restarts(world: World, ordinal: int) -> bool:
-    """Only the container: init containers are skipped."""
+    """Only etcd's container restarts; init containers do not run again."""
     if not _runs(world, ordinal):
         return False
     run_etcd(world, ordinal)
@@ -70,7 +70,7 @@ def pod_deleted(world: World, ordinal: int) -> bool:
 
 
 def claim_deleted(world: World, ordinal: int) -> bool:
-    """With kubectl; a pod that uses it keeps it."""
+    """Deleted with kubectl. The claim stays as long as a pod uses it."""
     claim = world.claims[ordinal]
     if claim is None or claim.deleting:
         return False
@@ -84,7 +84,7 @@ def claim_and_pod_deleted(world: World, ordinal: int) -> bool:
 
 
 def volume_emptied(world: World, ordinal: int) -> bool:
-    """Underneath the pod, whose container fails over it and is restarted."""
+    """Emptied while the pod runs, whose container fails and is restarted."""
     if world.content(ordinal) is None or not _runs(world, ordinal) or not world.durable:
         return False
     world.set_content(ordinal, None)
@@ -93,7 +93,7 @@ def volume_emptied(world: World, ordinal: int) -> bool:
 
 
 def node_reimaged(world: World, ordinal: int) -> bool:
-    """The pod object is kept, and all its containers start anew on an empty disk."""
+    """The pod object stays, and all its containers start again on an empty disk."""
     pod = world.pods[ordinal]
     if pod is None or pod.where in UNSTARTED or pod.deleting or world.away >> ordinal & 1:
         return False
@@ -103,7 +103,7 @@ def node_reimaged(world: World, ordinal: int) -> bool:
 
 
 def log_damaged(world: World, ordinal: int) -> bool:
-    """Only `start` tells of it; pods with an emptyDir are not restarted for a look."""
+    """Only `start` reports it. Pods with an emptyDir are not restarted to find it."""
     return world.durable and _damaged(world, ordinal, LOG)
 
 
@@ -121,7 +121,7 @@ def _damaged(world: World, ordinal: int, harm: int) -> bool:
 
 
 def volume_unreadable(world: World, ordinal: int) -> bool:
-    """For a while, and just when the pod is started anew."""
+    """For a while, from the moment that the pod is recreated."""
     content, pod = world.content(ordinal), world.pods[ordinal]
     if content is None or not content.log or content.harm or not _runs(world, ordinal):
         return False
@@ -143,7 +143,7 @@ def readable(world: World, ordinal: int) -> bool:
 
 
 def old_pod_restored(world: World, ordinal: int) -> bool:
-    """From a backup of Kubernetes' objects: of the oldest version, and on its node once more."""
+    """Restored from a backup of Kubernetes objects: with the oldest version, and on its node."""
     pod = world.pods[ordinal]
     if pod is None or pod.where in UNSTARTED or pod.deleting or world.away >> ordinal & 1:
         return False
@@ -153,13 +153,13 @@ def old_pod_restored(world: World, ordinal: int) -> bool:
 
 
 def _age(template: int) -> tuple[Version, str]:
-    """Not by their numbers: those depend on what else this process has looked at."""
+    """The age of a template by its content. Its number depends on the history of this process."""
     made = tables.templates[template]
     return made.version, made.text
 
 
 def data_differs(world: World, ordinal: int) -> bool:
-    """Silently, until the leader's check finds it; the alarm is on the right member."""
+    """Silently, until the leader's check raises the alarm, on the right member."""
     return _differs(world, ordinal, blamed=ordinal)
 
 
@@ -182,7 +182,7 @@ def _differs(world: World, ordinal: int, *, blamed: int) -> bool:
 
 
 def node_removed(world: World, ordinal: int) -> bool:
-    """With the volumes on it; Kubernetes collects its pods."""
+    """The node is gone with its volumes, and Kubernetes garbage-collects its pods."""
     pod, claim = world.pods[ordinal], world.claims[ordinal]
     if pod is None or pod.where == PENDING or (claim and claim.lost):
         return False
@@ -206,7 +206,7 @@ def volume_lost(world: World, ordinal: int) -> bool:
 
 
 def node_silent(world: World, ordinal: int) -> bool:
-    """Nobody knows what runs there; the pod object stays as it was."""
+    """The node does not answer. Its processes may run, and the pod object stays as it was."""
     pod = world.pods[ordinal]
     if pod is None or pod.where == PENDING or world.away >> ordinal & 1:
         return False
@@ -222,7 +222,7 @@ def unscheduled(world: World, ordinal: int) -> bool:
 
 
 def removed_by_hand(world: World, ordinal: int) -> bool:
-    """etcdctl member remove, by etcd's rules."""
+    """`etcdctl member remove`, if etcd's rules allow it."""
     state = world.now()
     member = member_at(state, ordinal)
     if world.etcd is None or member is None or not world.etcd.leader or not has_quorum(state):
@@ -235,7 +235,7 @@ def removed_by_hand(world: World, ordinal: int) -> bool:
 
 
 def wrong_mount(world: World, ordinal: int) -> bool:
-    """An empty directory once, in a new pod; the right one may come back later."""
+    """A new pod finds an empty directory; the right volume may come back later."""
     claim, pod = world.claims[ordinal], world.pods[ordinal]
     if claim is None or claim.hidden or claim.content is None or not _runs(world, ordinal):
         return False
@@ -263,8 +263,8 @@ def right_mount(world: World, ordinal: int) -> bool:
 
 
 def onto_terminating_claim(world: World, ordinal: int) -> bool:
-    """The new pod is bound before the claim that is being deleted is gone, which then stays for the
-    pod's sake, and no kubelet starts a pod on such a claim."""
+    """The new pod is bound to a node before its old claim is gone. The claim then stays because of
+    the pod, and no kubelet starts a pod on a claim that is being deleted."""
     pod, claim = world.pods[ordinal], world.claims[ordinal]
     if pod is None or claim is None or not (pod.deleting and claim.deleting) or claim.lost:
         return False
@@ -308,8 +308,8 @@ def stateful_set_orphaned(world: World, ordinal: int) -> bool:
 
 
 def pods_refused(world: World, ordinal: int) -> bool:
-    """By a quota or a webhook that is gone by now, for so long that the StatefulSet's controller
-    does not try again by itself; in reality each event of another pod is one more try."""
+    """By a quota or a webhook that is gone by now, for so long that the StatefulSet controller does
+    not try again by itself. In reality each event of another pod triggers a try."""
     if world.sts == NONE or world.asleep:
         return False
     replicas = min(world.replicas(), len(world.pods))
@@ -331,7 +331,7 @@ def operator_cut_off(world: World, ordinal: int) -> bool:
 
 
 def operator_unpullable(world: World, ordinal: int) -> bool:
-    """It was upgraded to an image that only its own node has."""
+    """The operator was upgraded to an image that only its own node has."""
     changed, world.unpullable = not world.unpullable, True
     return changed
 
@@ -353,7 +353,7 @@ def scheduled(world: World, ordinal: int) -> bool:
 
 
 def node_answers(world: World, ordinal: int) -> bool:
-    """Back, with its disk: containers start again."""
+    """The node is back with its disk, and its containers start again."""
     if not world.away >> ordinal & 1:
         return False
     world.away &= ~(1 << ordinal)

@@ -1,4 +1,4 @@
-"""What others do to a recovery while it is under way, and to the cluster that came out of one."""
+"""Faults during a recovery, and in the cluster after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _at_work(world: World, ordinal: int) -> Job | None:
 
 
 def job_deleted(world: World, ordinal: int) -> bool:
-    """With kubectl, in the foreground."""
+    """Deleted with kubectl, in the foreground."""
     made = _at_work(world, ordinal)
     if made is None:
         return False
@@ -27,7 +27,7 @@ def job_deleted(world: World, ordinal: int) -> bool:
 
 
 def job_fails(world: World, ordinal: int) -> bool:
-    """Its pods were killed as often as it may try."""
+    """Its pods were killed until its back-off limit was reached."""
     made = _at_work(world, ordinal)
     if made is None or made.phase != RUNS:
         return False
@@ -54,8 +54,8 @@ def log_damaged_under_job(world: World, ordinal: int) -> bool:
 
 
 def pod_of_before_restored(world: World, ordinal: int) -> bool:
-    """From a backup of Kubernetes' objects, as it was made in the epoch before; also while there is
-    to be none. The StatefulSet takes it for its own."""
+    """A pod of the earlier epoch is restored from a backup of Kubernetes objects, even while there
+    should be no pods. The StatefulSet adopts it."""
     pod, claim = world.pods[ordinal], world.claims[ordinal]
     if world.sts < 0 or claim is None or claim.deleting or claim.lost:
         return False
@@ -81,4 +81,4 @@ FAULTS: Final[dict[str, Callable[[World, int], bool]]] = {
         pod_of_before_restored,
     )
 }
-"""Apart from those that may befall any cluster: without a recovery none of these can be."""
+"""Faults that are only possible with a recovery, apart from those of any cluster."""

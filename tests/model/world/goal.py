@@ -1,6 +1,6 @@
 """Where the world may come to rest once faults are over: as declared, or held for a good reason.
 
-Whether a reason is good is judged by the truth of the world, not by what the planner could see.
+Whether a reason is good is judged by the true state of the world, not by what the planner observes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from model.world.state import (
 
 
 def rests_well(state: State, step: Step) -> str:
-    """Empty, or why the world must not rest here."""
+    """Why the world must not rest in this state; empty if it may."""
     if isinstance(step, Settled):
         return _unlike_declared(state)
     if isinstance(step, Hold):
@@ -63,7 +63,7 @@ def _unlike_pods(state: State) -> str:
             claim = state.claims[ordinal]
             if pod is not None or (claim is not None and claim.record is not None):
                 return f"settled with a pod or claim at {ordinal}"
-            continue  # a claim that no record speaks of is left alone (I6)
+            continue  # A claim without a record is left alone (I6).
         assert pod is not None
         made = tables.templates[pod.template]
         if cluster.version_declared and made.version != cluster.version:
@@ -77,24 +77,24 @@ def _unlike_pods(state: State) -> str:
 
 
 def _is_good(state: State, member: Member) -> bool:
-    """Its data is there, so it serves again or could."""
+    """Whether the data of the member is there, so that it serves or could serve."""
     content, claim = content_of(state, member.ordinal), state.claims[member.ordinal]
     if content is None or content.member != member.member:
-        return False  # a first member that never had its ticket needs a quorum to get it
+        return False  # A first member without a ticket needs a quorum to get one.
     pod = state.pods[member.ordinal]
     if not content.log and (pod is None or pod.where in (*UNSTARTED, START)):
-        return False  # its ticket was for a run that is over
+        return False  # Its ticket was for a run that is over.
     return content.harm not in (LOG, DATABASE, UNREADABLE) and not (claim and claim.deleting)
 
 
 def is_lost_for_good(state: State) -> bool:
-    """Too few voters have their data: without a human there is no going on."""
+    """Whether too few voters have their data, so that only a human can help."""
     every = voters(state)
     return bool(every) and sum(_is_good(state, one) for one in every) < quorum(len(every))
 
 
 def _pods_kept_away(state: State, step: Hold | Wait) -> str:
-    """By a StatefulSet that asks for fewer than there are to be, where no recovery needs that."""
+    """Why pods are missing: the StatefulSet has too few replicas, though no recovery needs that."""
     if not is_formed(state) or state.sts == NONE or tables.specs[state.spec].cluster.paused:
         return ""
     record = tables.bootstraps[state.secret]
@@ -136,8 +136,8 @@ def _is_jump(state: State) -> bool:
 
 
 def _fails(state: State) -> bool:
-    """Some pod cannot run what it was made for; and no member runs the minor that is asked for, or
-    what is on record is too old for the data."""
+    """Some pod cannot run the version it was made for; and either no member runs the requested
+    minor, or the recorded version is too old for the data."""
     if state.secret == NONE or state.etcd is None:
         return False
     made = [(pod.where, tables.templates[pod.template].version) for pod in state.pods if pod]
@@ -155,14 +155,14 @@ def is_formed(state: State) -> bool:
 
 
 def _cannot_begin_anew(state: State) -> bool:
-    """Some etcd has run, with whatever the spec said then; or something else is amiss as well."""
+    """Some etcd has already run, with an earlier spec; or something else is wrong as well."""
     found = (content_of(state, ordinal) for ordinal in range(len(state.pods)))
     has_run = any(one is not None and one.log for one in found)
     return has_run or not _pullable(state) or _unrecorded_loss(state)
 
 
 def _unrecorded(state: State) -> bool:
-    """A claim without a word of its own that it was this etcd cluster's."""
+    """A claim has no record that it belonged to this etcd cluster."""
     formed = state.etcd.cluster if state.etcd else 0
     return any(
         claim and (claim.record is None or not claim.record.own or claim.record.cluster != formed)
@@ -176,7 +176,7 @@ def _damaged(state: State) -> bool:
 
 
 def _unrecorded_loss(state: State) -> bool:
-    """A claim that no member had is lost: nobody but a human may delete it (I6)."""
+    """A claim that no member has used is lost: only a human may delete it (I6)."""
     return any(
         claim and claim.lost and (claim.record is None or not is_formed(state))
         for claim in state.claims
@@ -184,7 +184,8 @@ def _unrecorded_loss(state: State) -> bool:
 
 
 def goes_round_well(states: list[State], steps: list[Step]) -> str:
-    """What goes on for ever: only that a pod is made again because its etcd cannot run."""
+    """Why this cycle is not acceptable. A pod may be recreated for ever only if its etcd cannot
+    run."""
     writes = [one for one in steps if not isinstance(one, Settled | Hold | Wait)]
     looks = all(isinstance(one, DeletePod) and "keeps failing" in one.reason for one in writes)
     if looks and (not is_formed(states[0]) or is_lost_for_good(states[0])):
@@ -193,14 +194,14 @@ def goes_round_well(states: list[State], steps: list[Step]) -> str:
 
 
 def _never_formed(state: State) -> bool:
-    """Volumes were emptied before the latch, and others may hold what they held."""
+    """Volumes were emptied before the latch, and others may have the same data."""
     return state.etcd is None or not is_formed(state)
 
 
 def _not_waited(state: State, wait: Wait) -> str:
-    """For something that does not come, and that a human is told of by its name."""
+    """Why it must not wait: it may only wait for something that the message names."""
     if _has_no_image(state):
-        return ""  # of that pod, or of what waits for it
+        return ""  # It waits for that pod, or for something that waits for the pod.
     names = {
         "no node has room": _unrecorded_loss(state),
         "a quorum to answer: ": is_lost_for_good(state) or _never_formed(state),
@@ -215,7 +216,7 @@ def _not_waited(state: State, wait: Wait) -> str:
 
 
 def _has_no_image(state: State) -> bool:
-    """And the spec asks for another only where etcd would have to jump."""
+    """The image cannot be pulled, and any other requested version would be too large a step."""
     waits = any(pod and pod.where == IMAGE for pod in state.pods)
     return waits and (not _pullable(state) or (is_formed(state) and _is_jump(state)))
 

@@ -1,4 +1,4 @@
-"""Where a recovery may come to rest without an end, by the truth of the world."""
+"""Where a recovery may come to rest before its end, by the true state of the world."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from model.world.state import DATABASE, FAILED, LOG, NONE, RUNS, STAYS, State, c
 
 
 def is_wrong(state: State) -> bool:
-    """The word is not for this cluster as it is now, or names a volume that is good for nothing."""
+    """`spec.recovery` is not for this cluster in its present epoch, or names a useless volume."""
     cluster, record = tables.specs[state.spec].cluster, tables.bootstraps[state.secret]
     asked = cluster.recovery
     if asked is None:
@@ -34,16 +34,16 @@ def _is_useless(state: State, ordinal: int) -> bool:
 
 
 def is_under_way(state: State) -> bool:
-    """A Job that has done its work may be left, where the Secret was lost before it was deleted; or
-    one that can do none, where the word was taken back as well."""
+    """A finished Job may be left if the Secret was lost before the Job was deleted. So may a Job
+    that cannot work, if `spec.recovery` was removed as well."""
     record, job = tables.bootstraps[state.secret], state.job
     works = job is not None and job.phase == RUNS and job.epoch <= record.epoch
     return works or bool(record.survivor)
 
 
 def is_kept_back(state: State) -> bool:
-    """A Job has worked on a volume, and the Secret that would have it made use of was lost. Or the
-    claim goes as soon as the pod does that is of the epoch before."""
+    """A Job has worked on a volume, and the Secret that recorded its purpose was lost. Or the claim
+    will be deleted as soon as its pod of the earlier epoch is gone."""
     epoch = tables.bootstraps[state.secret].epoch if state.secret != NONE else 0
     for ordinal, pod in enumerate(state.pods):
         content, claim = content_of(state, ordinal), state.claims[ordinal]
@@ -55,7 +55,7 @@ def is_kept_back(state: State) -> bool:
 
 
 def has_failed(state: State) -> bool:
-    """The Job has, or its survivor is not to be had."""
+    """The Job has failed, or the survivor is gone."""
     record = tables.bootstraps[state.secret] if state.secret != NONE else None
     if record is None or not record.survivor:
         return False
@@ -64,7 +64,7 @@ def has_failed(state: State) -> bool:
 
 
 def cannot_run(state: State) -> bool:
-    """etcd's container in the Job's pod fails, and a human is told that it does."""
+    """etcd's container in the Job's pod fails, which the status reports."""
     job = state.job
     if job is None or job.phase != RUNS or job.going != STAYS:
         return False

@@ -1,8 +1,8 @@
-"""The Job of a recovery: what its pod does to the survivor's volume, and what comes of that.
+"""The recovery Job: what its pod does to the survivor's volume.
 
-The pod may die at any point and be made again, so how far the work is follows from the volume: the
-marker aside, the log's own list down to one, the marker of the new epoch. That the survivor is the
-cluster by then shows only when it runs: until its marker is written nobody may.
+The pod may die at any point and be recreated, so its progress follows from the volume: the marker
+is set aside, the WAL's own member list has one member, the marker of the new epoch is written. Only
+then may anything run on the volume, and the survivor becomes the cluster.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def go_on(world: World) -> bool:
         return False
     if job.going != STAYS:
         if world.away >> job.survivor & 1 and job.phase == RUNS:
-            return False  # nobody confirms that the pod has stopped
+            return False  # Nothing confirms that the pod has stopped.
         _become(world, None)
         return True
     if job.phase != RUNS or not is_scheduled(world.now(), job):
@@ -46,7 +46,7 @@ def go_on(world: World) -> bool:
 
 
 def is_scheduled(state: State, job: Job) -> bool:
-    """No pod is put on a claim that goes; and of two etcds on one volume the second waits."""
+    """A pod is not scheduled onto a claim that is being deleted, nor onto a volume in use."""
     claim, at = state.claims[job.survivor], job.survivor
     if claim is None or claim.deleting or claim.lost or state.pods[at] is not None:
         return False
@@ -55,14 +55,14 @@ def is_scheduled(state: State, job: Job) -> bool:
 
 def _work(world: World, job: Job, content: Content | None) -> bool:
     match volume.verdict(job, content):
-        case recover.NotThis():
+        case recover.WrongVolume():
             _become(world, job._replace(phase=FAILED))
         case recover.Unreadable():
             return False
         case recover.Begin():
             assert content is not None
             world.set_content(job.survivor, content._replace(aside=True, alone=False))
-        case recover.GoOn():
+        case recover.Continue():
             assert content is not None
             return _force(world, job, content)
         case recover.Finished():
@@ -77,7 +77,7 @@ def _force(world: World, job: Job, content: Content) -> bool:
         world.set_content(job.survivor, finished)
         return True
     if not job.pullable or content.harm == DATABASE or job.minor < _minor(world):
-        return False  # its container fails, again and again
+        return False  # Its container is in a crash loop.
     if any(one.member == content.member and one.learner for one in world.members()):
         _become(world, job._replace(phase=FAILED))
         return True
@@ -92,7 +92,7 @@ def _minor(world: World) -> int:
 
 
 def etcd_started(state: State) -> bool:
-    """As the planner is told: from then on it may write its own format."""
+    """Whether the planner observes that etcd has started, and may have written its own format."""
     job = state.job
     claim = state.claims[job.survivor] if job else None
     content = claim.content if claim else None
@@ -107,17 +107,17 @@ def _become(world: World, job: Job | None) -> None:
 
 
 def leave(world: World, job: Job) -> None:
-    """As the operator deletes it: at once, and its pod takes its time."""
+    """Deleted by the operator: the Job is gone at once, and its pod stops later."""
     _become(world, job._replace(going=LEAVING) if job.phase == RUNS else None)
 
 
 def delete_foreground(world: World, job: Job) -> None:
-    """As a human may: it is there until its pod is gone."""
+    """Deleted by a human in the foreground: the Job stays until its pod is gone."""
     _become(world, job._replace(going=DELETING))
 
 
 def begin_again(world: World, ordinal: int) -> None:
-    """Called when etcd runs: a survivor of a new epoch is the cluster, and its data the truth."""
+    """Called when etcd runs: the survivor of a new epoch becomes the cluster, with its data."""
     etcd, content = world.etcd, world.content(ordinal)
     if etcd is None or content is None or not (content.log and content.alone):
         return
@@ -134,7 +134,7 @@ def begin_again(world: World, ordinal: int) -> None:
 
 
 def trouble(state: State) -> str:
-    """Of the pod, as the planner is told."""
+    """The trouble of the Job's pod, as the planner observes it."""
     job = state.job
     if job is None or job.phase != RUNS or job.going != STAYS:
         return ""

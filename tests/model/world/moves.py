@@ -1,7 +1,7 @@
-"""What goes on by itself: the StatefulSet controller, the kubelet, claims, and etcd's processes.
+"""Moves of the StatefulSet controller, the kubelets, the claims and etcd's processes.
 
-`next_move` takes the world one move further, in a fixed order. Moves of different ordinals commute,
-so one order stands for all of them; that an ordinal is slow is told as a fault (`slow`, `away`).
+`next_move` makes one move, in a fixed order. Moves of different ordinals commute, so one order
+represents all of them; a slow ordinal is a fault (`slow`, `away`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Move = Callable[[World], bool]
 
 
 def next_move(state: State) -> State | None:
-    """The state after the next move that changes anything; None when all is quiet."""
+    """The state after the next move that changes anything; None if there is none."""
     world = World(state)
     for move in MOVES:
         if move(world):
@@ -57,7 +57,7 @@ def _stop(world: World) -> bool:
 
 
 def _release(world: World) -> bool:
-    """pvc-protection: a claim goes when no scheduled pod uses it."""
+    """pvc-protection: a deleted claim is gone once no scheduled pod uses it."""
     for ordinal, claim in enumerate(world.claims):
         pod = world.pods[ordinal]
         if claim and claim.deleting and (pod is None or pod.where == PENDING):
@@ -80,7 +80,8 @@ def _scale_down(world: World) -> bool:
 
 
 def _make(world: World) -> bool:
-    """Claims for pods that lack one, then pods; not onto a claim that is being deleted."""
+    """Creates claims for pods that lack one, then pods. A pod is not created for a claim that is
+    being deleted."""
     if world.sts == NONE or world.asleep:
         return False
     for ordinal in range(min(world.replicas(), len(world.pods))):
@@ -107,7 +108,7 @@ def _schedule(world: World) -> bool:
 
 
 def run_start(world: World, ordinal: int) -> None:
-    """A pod's init container runs: data of this member just runs, all else waits."""
+    """A pod's init container runs: etcd starts with data of this member, and waits otherwise."""
     pod = world.pods[ordinal]
     assert pod is not None
     if not tables.templates[pod.template].startable:
@@ -124,14 +125,14 @@ def run_start(world: World, ordinal: int) -> None:
 
 
 def run_etcd(world: World, ordinal: int) -> None:
-    """The etcd container is started; `start` is not asked."""
+    """The etcd container starts, without `start`."""
     pod = world.pods[ordinal]
     assert pod is not None
     content = world.content(ordinal)
     if not tables.templates[pod.template].pullable:
         where = IMAGE
     elif content is None or content.harm in (LOG, DATABASE, UNREADABLE):
-        where = CRASH  # the path of the configuration leads nowhere; or etcd refuses
+        where = CRASH  # The path of the configuration does not exist, or etcd refuses to start.
     else:
         where = CRASH if _refuses_to_run(world, pod, content) else ETCD
     if where != pod.where:
@@ -142,7 +143,7 @@ def run_etcd(world: World, ordinal: int) -> None:
 
 
 def _refuses_to_run(world: World, pod: Pod, content: Content) -> bool:
-    """Of a lower minor than the cluster's version, or told that it was removed."""
+    """Its minor is lower than the cluster version, or a peer tells it that it was removed."""
     etcd = world.etcd
     if etcd is None or content.cluster != etcd.cluster or not content.log:
         return False
@@ -152,7 +153,7 @@ def _refuses_to_run(world: World, pod: Pod, content: Content) -> bool:
 
 
 def _is_removed(world: World, etcd: Etcd, content: Content) -> bool:
-    """It hears so from any one peer; without, or among strangers, it goes on alone."""
+    """Any peer tells a removed member so. Without a peer of its cluster it continues alone."""
     if content.cluster != etcd.cluster:
         return False
     if any(one.member == content.member for one in etcd.members):
@@ -196,8 +197,9 @@ def _first_start(world: World, ordinal: int, pod: Pod, content: Content) -> bool
 
 
 def _may_join(world: World, pod: Pod, content: Content) -> bool:
-    """One peer has to answer, which takes no quorum; or the container fails and is restarted. A
-    lower minor than the cluster's is an "invalid downgrade"; amid a downgrade nobody may join."""
+    """One peer has to answer, which takes no quorum; else the container fails and is restarted. A
+    minor below the cluster version is an "invalid downgrade". No member may join during a
+    downgrade."""
     etcd, state = world.etcd, world.now()
     if etcd is None or not any(is_up(state, one.ordinal) for one in etcd.members):
         return False
@@ -207,7 +209,7 @@ def _may_join(world: World, pod: Pod, content: Content) -> bool:
 
 
 def _matches(etcd: Etcd, content: Content) -> bool:
-    """The initial cluster has exactly the listed URLs; the list says who this is."""
+    """The initial cluster must have exactly the listed URLs; the ID comes from the list."""
     urls = sum(1 << one.ordinal for one in etcd.members)
     return urls == content.initial and any(one.member == content.member for one in etcd.members)
 
@@ -235,7 +237,7 @@ def _begin(world: World, content: Content) -> None:
 
 
 def _recovers(world: World, ordinal: int, pod: Pod, content: Content) -> bool:
-    """The kubelet starts a failed container again and again; this time it may run."""
+    """The kubelet restarts a failed container, which may run this time."""
     if content.harm in (LOG, DATABASE, UNREADABLE):
         return False
     if content.log:
@@ -250,7 +252,7 @@ def _recovers(world: World, ordinal: int, pod: Pod, content: Content) -> bool:
 
 
 def candidates(state: State) -> list[Member]:
-    """Who may be elected: a voter that is up, with every committed entry if any has them."""
+    """Members that may be elected: voters that are up; those with every committed entry, if any."""
     if state.etcd is None or state.etcd.leader or not has_quorum(state):
         return []
     up = up_voters(state)
@@ -336,7 +338,8 @@ def _is_unreadable(world: World, ordinal: int) -> bool:
 
 
 def heal(state: State) -> State | None:
-    """Passing faults are over; None if there are none. Part of what fairness promises."""
+    """The state after passing faults have ended; None if there are none. Fairness guarantees that
+    they end."""
     world = World(state)
     cured = [at for at in range(len(state.pods)) if _is_unreadable(world, at)]
     if not (state.cut or state.slow or state.away or state.unpullable or cured):

@@ -1,4 +1,4 @@
-"""What the Job of a recovery is ordered to do, as its own pod reads it from the manifest."""
+"""The order of the recovery Job, read from its manifest as its own pod reads it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from model.world.state import Job
 from model.world.tables import Json
 
 _ordered: Final[dict[int, tuple[Json, Job]]] = {}
-"""By identity: the planner's steps are kept, and so are their manifests."""
+"""Keyed by identity: the planner's steps, and so their manifests, are kept alive."""
 
 
 def ordered(manifest: Json) -> Job:
-    """What the manifest's pod is told to do, as that pod reads it."""
+    """The order in a manifest."""
     kept = _ordered.get(id(manifest))
     if kept is None or kept[0] is not manifest:
         kept = _ordered[id(manifest)] = (manifest, _read(manifest))
@@ -48,6 +48,6 @@ def _read(manifest: Json) -> Job:
 
 
 def renamed(manifest: Json, member: int, new: int) -> Json:
-    """The same for a member that goes by another ID now."""
+    """The manifest with a new ID of the member."""
     text = json.dumps(manifest).replace(f"{member:016x}", f"{new:016x}")
     return dict(json.loads(text))

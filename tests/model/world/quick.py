@@ -1,7 +1,7 @@
-"""Makes the planner quick to ask a million times: rendering is looked up where it is the same.
+"""Makes the planner fast enough for millions of decisions: it caches the comparison of children.
 
-`_children` renders four objects and compares each with its live one; that takes most of the time
-of `decide`, and its answer depends on a handful of things. Every thousandth answer is checked.
+`_children` renders four objects and compares each with its live one. That takes most of the time of
+`decide`, and its answer depends on a few inputs only. Every thousandth answer is verified.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _children: Final = planner._children
 _known: dict[tuple[Any, ...], tuple[Step | None, tuple[Any, ...]]] = {}
 _count = 0
 watched = False
-"""Someone wants to see where answers come from: nothing is looked up then."""
+"""While answers are traced, the cache is not used."""
 
 
 def children(seen: Observation) -> Step | None:
@@ -60,7 +60,7 @@ def children(seen: Observation) -> Step | None:
     found = _known.get(key)
     _count += 1
     if found is None:
-        # The objects are kept, so that nothing else can get their identities.
+        # The objects are kept alive, so that no other object can get their identity.
         found = _known[key] = (_children(seen), lives)
     elif _count % CHECKED == 0:
         again = _children(seen)

@@ -1,8 +1,8 @@
 """The safety rules of docs/invariants.md, each a function with its number.
 
-`STATE_RULES` are asked of every state, `STEP_RULES` of every write at the moment that it is
-applied, with the state before it: what the operator believed then is no excuse.
-An empty text means that the rule holds.
+`STATE_RULES` are checked in every state, `STEP_RULES` for every write at the moment that it is
+applied, against the true state before it, and not against what the operator observed. An empty text
+means that the rule holds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ StateRule = Callable[[State], str]
 StepRule = Callable[[State, Any], str]
 
 FEW: Final = 3
-"""Clusters with fewer voters are restarted with an announced outage."""
+"""In clusters with fewer voters a restart is an announced outage."""
 
 
 def check_state(state: State) -> None:
@@ -68,7 +68,8 @@ def i0_no_acknowledged_write_is_lost(state: State) -> str:
 
 
 def i1_no_drain_takes_the_quorum(state: State) -> str:
-    """It counts Ready pods, which only voters that serve are: so what it keeps must be a quorum."""
+    """The disruption budget counts Ready pods, which only serving voters are. So its minAvailable
+    must be a quorum."""
     if state.budget == NONE:
         return ""
     kept, needed = tables.objects[state.budget].least, quorum(len(voters(state)))
@@ -90,7 +91,8 @@ def i3_no_two_volumes_of_one_member(state: State) -> str:
 
 
 def i7_one_cluster(state: State) -> str:
-    """The record names the cluster that has formed; one that never did may be begun anew."""
+    """The record names the cluster that has formed. One that never formed may be bootstrapped
+    again."""
     if state.etcd is None or state.secret == NONE:
         return ""
     record = tables.bootstraps[state.secret]
@@ -160,7 +162,7 @@ def i2_one_change(state: State, step: steps.MemberAddLearner) -> str:
 
 
 def i3_one_ticket(state: State, step: steps.PushTicket) -> str:
-    """Whatever the ledger says: each member ID has had at most one ticket, for one run."""
+    """Each member ID has had at most one ticket, for one run, whatever the ledger says."""
     given = dict(state.given)
     member = step.ticket.member_id
     if member in given and not given[member]:
@@ -217,14 +219,15 @@ def i3_ledger_remembers(state: State, step: steps.WriteBootstrap) -> str:
 
 
 def i5_replicas(state: State, step: steps.ApplyChild) -> str:
-    """Only once the ordinals that go are on no list; never before it has formed."""
+    """Replicas are lowered only once the removed ordinals are on no list, and never before the
+    cluster has formed."""
     if step.kind != "StatefulSet" or rules_recovery.excused(state, step):
         return ""
     spec: Any = step.manifest["spec"]
     wanted = spec["replicas"]
     members = rules_recovery.members(state)
     if state.sts == NONE:
-        # Made again, maybe while nobody tells who is a member: only who has data matters.
+        # The StatefulSet is recreated, maybe without a member list: only members with data matter.
         members = tuple(one for one in members if content_of(state, one.ordinal))
     if beyond := [one.ordinal for one in members if one.ordinal >= wanted]:
         return f"{wanted} replicas, and ordinals {beyond} are members"
@@ -263,7 +266,7 @@ def i7_cluster_id(state: State, step: steps.WriteBootstrap) -> str:
 
 
 def i8_one_pod_down(state: State, step: steps.DeletePod) -> str:
-    """A pod that serves goes only while no other is down by our choice."""
+    """A serving pod is deleted only if no other pod is down by our choice."""
     ordinal = tables.ordinal_of(step.name)
     member, up = member_at(state, ordinal), up_voters(state)
     if member is None or member not in up:
@@ -287,7 +290,7 @@ def i8_leader_last(state: State, step: steps.DeletePod) -> str:
 
 
 def i9_version(state: State, step: steps.ApplyChild) -> str:
-    """Templates move by one minor, from members that all run one that may be left."""
+    """The template moves by one minor, and only if all members run a patch from which they may."""
     if step.kind != "StatefulSet" or state.etcd is None:
         return ""
     template = tables.objects[tables.stored(step.manifest)].template
@@ -306,7 +309,7 @@ def i9_version(state: State, step: steps.ApplyChild) -> str:
 
 
 def _is_left(state: State, etcd: Etcd) -> bool:
-    """Whether a volume has data of this etcd cluster; one that never formed may be gone whole."""
+    """Whether a volume has data of this etcd cluster. A cluster that never formed may have none."""
     found = (content_of(state, ordinal) for ordinal in range(len(state.pods)))
     return any(one is not None and one.log and one.cluster == etcd.cluster for one in found)
 
@@ -321,7 +324,7 @@ def _jump(old: versions.Version, new: versions.Version) -> str:
 
 
 def i9_first_version(state: State, step: steps.PushTicket) -> str:
-    """A first member is of the version on record, which is what its data is taken to be of."""
+    """A first member runs the recorded version, as its data is assumed to have that format."""
     pod, record = state.pods[tables.ordinal_of(step.pod)], tables.bootstraps[state.secret]
     made_for = tables.templates[pod.template].version if pod else None
     if step.ticket.state == "new" and str(made_for) != record.version:
@@ -330,7 +333,8 @@ def i9_first_version(state: State, step: steps.PushTicket) -> str:
 
 
 def i9_version_of_an_attempt(state: State, step: steps.WriteBootstrap) -> str:
-    """Before it has formed, the version changes with the attempt alone, beside no data of it."""
+    """Before the cluster has formed, the version changes only with the attempt, and only without
+    data of the earlier one."""
     if state.secret == NONE:
         return ""
     old, new = tables.bootstraps[state.secret], step.record
@@ -363,7 +367,7 @@ def i10_owner(state: State, step: steps.ApplyChild) -> str:
 
 
 def i11_no_empty_cluster(state: State, step: steps.CreateSecret | steps.WriteBootstrap) -> str:
-    """Another cluster ID than that of the data that there is."""
+    """No cluster ID other than that of the existing data is recorded."""
     known = tables.bootstraps[state.secret].cluster_id if state.secret != NONE else 0
     if step.record.latched or step.record.cluster_id == known:
         return ""

@@ -1,6 +1,6 @@
-"""What only a recovery may do, and only on a human's word: functions as in `rules`.
+"""Rules for what only a recovery may do, at a human's request: functions as in `rules`.
 
-`excused` says where it is such a step, which the rules for all others are then not asked of.
+`excused` says whether a step is part of a recovery, for which some of the other rules do not apply.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _record(state: State) -> Bootstrap | None:
 
 
 def _word(state: State) -> Recovery | None:
-    """What the spec asks for, where it is meant for this cluster, as it is now."""
+    """`spec.recovery`, if it is for this cluster in its present epoch."""
     record, asked = _record(state), tables.specs[state.spec].cluster.recovery
     if record is None or asked is None or not record.latched or record.declined:
         return None
@@ -45,7 +45,7 @@ def _survivor(state: State) -> str:
 
 
 def excused(state: State, step: object) -> bool:
-    """Whether it stops every pod, or does away with a volume, as part of a recovery."""
+    """Whether the step stops every pod, or deletes a volume, as part of a recovery."""
     if isinstance(step, steps.ApplyChild) and step.kind == "StatefulSet":
         spec: Any = step.manifest["spec"]
         return spec["replicas"] == 0
@@ -53,7 +53,7 @@ def excused(state: State, step: object) -> bool:
 
 
 def members(state: State) -> tuple[Member, ...]:
-    """Of an epoch that has begun, and in which nobody has run yet, only the survivor."""
+    """The members; only the survivor in a new epoch in which nothing has run yet."""
     record, every = _record(state), state.etcd.members if state.etcd else ()
     if record is None or state.etcd is None or record.epoch == state.etcd.epoch:
         return every
@@ -65,7 +65,7 @@ def members(state: State) -> tuple[Member, ...]:
 
 
 def i3_no_volume_of_before_runs(state: State) -> str:
-    """Nor one that a Job has begun to work on, beside a cluster that has another."""
+    """No volume of an earlier epoch runs, nor one that a Job works on beside a running cluster."""
     etcd = state.etcd
     if etcd is None or etcd.epoch == 1:
         return ""
@@ -79,7 +79,7 @@ def i3_no_volume_of_before_runs(state: State) -> str:
 
 
 def i7_epoch_is_kept(state: State) -> str:
-    """Also by a Secret that was made again, or volumes of before could run once more."""
+    """A recreated Secret keeps the epoch too, or volumes of an earlier epoch could run again."""
     record, etcd = _record(state), state.etcd
     if record is None or etcd is None or record.epoch >= etcd.epoch:
         return ""
@@ -94,7 +94,7 @@ def i7_epoch_is_kept(state: State) -> str:
 
 
 def i1_stopped_by_word(state: State, step: steps.ApplyChild) -> str:
-    """All pods stop: for a recovery that has begun, or that a human asks for without a quorum."""
+    """All pods stop only for a recovery that has begun, or that is requested without a quorum."""
     stopped = state.sts != NONE and not tables.objects[state.sts].replicas
     if not excused(state, step) or _survivor(state) or stopped:
         return ""
@@ -105,7 +105,7 @@ def i1_stopped_by_word(state: State, step: steps.ApplyChild) -> str:
 
 
 def i7_epoch(state: State, step: steps.WriteBootstrap) -> str:
-    """By one, with nobody left who runs in the one before, and nothing else with it."""
+    """The epoch rises by one, once nothing runs in the previous one, and nothing else changes."""
     old, new = _record(state), step.record
     if old is None or new.epoch == old.epoch:
         return ""
@@ -121,15 +121,15 @@ def i7_epoch(state: State, step: steps.WriteBootstrap) -> str:
 
 
 def i7_recovered(state: State, step: steps.WriteBootstrap) -> str:
-    """The survivor is off the record once it is safe, and nothing is left of the others."""
+    """The survivor is removed from the record once it is safe and nothing is left of the others."""
     old, new = _record(state), step.record
     if old is None or not old.survivor or new.survivor == old.survivor:
         return ""
     if new.epoch != old.epoch:
-        return ""  # another survivor, by another word
+        return ""  # The spec names another survivor.
     kept = tables.ordinal_of(old.survivor)
     if (claim := state.claims[kept]) is None or claim.deleting or claim.lost:
-        return ""  # somebody has done away with it since
+        return ""  # It was destroyed since.
     if not _is_safe(state.claims[kept], old.epoch):
         return "the recovery is over before the survivor is of the new epoch"
     for ordinal, claim in enumerate(state.claims):
@@ -139,8 +139,8 @@ def i7_recovered(state: State, step: steps.WriteBootstrap) -> str:
 
 
 def _is_safe(claim: Claim | None, epoch: int) -> bool:
-    """It holds the survivor's data, and whoever makes the Secret again finds the epoch on it. What
-    has been done away with since the Job looked, nobody can know."""
+    """The claim has the survivor's data, and the epoch for a recreated Secret. What was destroyed
+    after the Job had checked it, cannot be known."""
     if claim is None or claim.record is None or claim.deleting or claim.record.epoch != epoch:
         return False
     content = claim.content
@@ -150,7 +150,7 @@ def _is_safe(claim: Claim | None, epoch: int) -> bool:
 
 
 def i6_claim_of_before(state: State, step: steps.DeleteClaim) -> str:
-    """Not before the survivor is safe, and only what is on record as of before."""
+    """Claims are deleted only once the survivor is safe, and only those of an earlier epoch."""
     record = _record(state)
     ordinal = tables.ordinal_of(step.name.removeprefix("data-"))
     claim = state.claims[ordinal]
@@ -166,7 +166,8 @@ def i6_claim_of_before(state: State, step: steps.DeleteClaim) -> str:
 
 
 def i8_given_up(state: State, step: steps.DeletePod) -> str:
-    """Nobody confirms that it has stopped: a human does, or it is no member any more."""
+    """A pod that does not confirm that it has stopped is force-deleted only if a human confirms it,
+    or if it is not a member any more."""
     if not step.force:
         return ""
     content = content_of(state, tables.ordinal_of(step.name))

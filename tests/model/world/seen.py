@@ -1,7 +1,7 @@
-"""What the planner is shown of a state, and what it decides on it.
+"""What the planner observes of a state, and what it decides.
 
-`visible` is the part of a state that an operator could know, in small tuples; states that look the
-same get the same `Observation`, and the planner is asked about each of those once.
+`visible` is the part of a state that an operator can observe, in small tuples. States that look the
+same get the same `Observation`, for which the planner decides only once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def visible(state: State) -> Visible:
     pods = tuple(_pod(state, ordinal, led=led) for ordinal in range(size))
     claims = tuple(one and (one.record, one.deleting, one.lost == PHASE) for one in state.claims)
     statuses: tuple[Any, ...] = ()
-    # Nobody asks etcd without a record of which cluster should answer.
+    # Without a record of the expected cluster, etcd is not queried.
     if state.etcd is not None and not state.cut and state.secret != NONE:
         statuses = tuple(_status(state, ordinal, led=led) for ordinal in range(size))
     listed = led and any(statuses)
@@ -82,7 +82,7 @@ def visible(state: State) -> Visible:
 
 
 def _predecessors(state: State) -> tuple[int, ...]:
-    """Pods that go with the StatefulSet before."""
+    """Pods that are garbage-collected with an earlier StatefulSet."""
     if state.sts != NONE:
         return ()
     return tuple(at for at, pod in enumerate(state.pods) if pod is not None and pod.deleting)
@@ -123,7 +123,7 @@ def _pod(state: State, ordinal: int, *, led: bool) -> Visible | None:
 
 
 def _is_ready(state: State, ordinal: int, *, led: bool) -> bool:
-    """As `/readyz` says: a linearizable read, and no learner."""
+    """As `/readyz`: a linearizable read succeeds, and it is not a learner."""
     if not led or not is_up(state, ordinal) or state.etcd is None:
         return False
     content = content_of(state, ordinal)
@@ -132,7 +132,7 @@ def _is_ready(state: State, ordinal: int, *, led: bool) -> bool:
 
 
 def _status(state: State, ordinal: int, *, led: bool) -> Visible | None:
-    """Own status, asked of the member that the record names, or of anyone of this cluster."""
+    """The status of the member that the record names, or of any member of this cluster."""
     etcd, pod, content = state.etcd, state.pods[ordinal], content_of(state, ordinal)
     if etcd is None or pod is None or content is None or pod.where != ETCD:
         return None
@@ -337,7 +337,7 @@ def _as_status(
 
 
 class Planner:
-    """`decide`, asked once about everything that looks the same."""
+    """`decide`, called only once for states that look the same."""
 
     def __init__(self, ask: Callable[[Observation], Step] = decide) -> None:
         self._ask = ask

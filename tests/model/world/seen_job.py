@@ -1,4 +1,4 @@
-"""The Job of a recovery, and its pod, as the planner is shown them."""
+"""The recovery Job and its pod, as the planner observes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PHASES: Final[dict[int, Literal["running", "complete", "failed"]]] = {
 
 
 def onto(seen: Observation, made: Made, trouble: str, etcd_started: bool) -> Observation:
-    """Its pod counts as an occupant until it is over, also when the Job is gone before it."""
+    """Its pod occupies the volume until it has ended, even if the Job is gone earlier."""
     name = naming.recovery_job(tables.NAME)
     over = made.phase != RUNS
     occupants = () if over else (f"{name}-x7k2p",)

@@ -1,14 +1,13 @@
 """The state of the world: small, hashable, and canonical by construction.
 
-Nothing that only ever grows is kept, so that two histories which differ in nothing that matters
-end in the same state:
+It keeps nothing that only grows, so that two histories without a relevant difference end in the
+same state:
 
-- A UID, a resourceVersion or a challenge is only ever compared for equality. So each object bears
-  one name that follows from its ordinal (`pod-2`, `run-2`), and what was remembered of the object
-  before it (in the ledger, in a step that waits to be applied) is renamed to `gone` the moment that
-  it goes. See `World.touch` and `World.new_run`.
-- The ID of a member that was added is one of a pool; which one follows from where it appears first
-  (`canonical`). IDs of members that appear nowhere but in the ledger are left out.
+- A UID, a resourceVersion or a challenge is only compared for equality. So each object has one name
+  that follows from its ordinal (`pod-2`, `run-2`). When an object is deleted, references to it (in
+  the ledger, in a held step) are renamed to `gone`. See `World.touch` and `World.new_run`.
+- The ID of an added member comes from a pool; which one depends on where it appears first
+  (`canonical`). IDs that appear only in the ledger are left out.
 - Time is two bits of a pod: `aged` (a minute has passed) and `linked` (its etcd has been connected
   to its peers for longer than etcd's health interval).
 """
@@ -28,9 +27,9 @@ CRASH: Final = 3
 IMAGE: Final = 4
 BOUND: Final = 5
 LACKS: Final = 6
-"""Where a pod is: not scheduled, in the init container `start`, its etcd runs, fails, or cannot be
-pulled; or on a node whose kubelet starts nothing of it, as its claim is being deleted, or as the
-operator's image cannot be pulled that `start` is run of."""
+"""Where a pod is: not scheduled; in the init container `start`; its etcd runs, fails, or its image
+cannot be pulled; or the kubelet starts no container, because the claim is being deleted or because
+the operator's image for `start` cannot be pulled."""
 
 UNSTARTED: Final = frozenset({PENDING, BOUND, LACKS})
 
@@ -39,22 +38,22 @@ LOG: Final = 1
 DATABASE: Final = 2
 DIFFERENT: Final = 3
 UNREADABLE: Final = 4
-"""What is wrong with data: the log is no log, etcd refuses it, it silently differs, the disk gives
-errors for a while."""
+"""What is wrong with data: the WAL cannot be parsed, etcd refuses the database, data silently
+differs, or the disk returns errors for a while."""
 
 RUNS: Final = 0
 COMPLETE: Final = 1
 FAILED: Final = 2
-"""How far a recovery's Job is."""
+"""How far the recovery Job has come."""
 
 STAYS: Final = 0
 DELETING: Final = 1
 LEAVING: Final = 2
-"""A Job whose own deletion waits for its pod; one that is gone, and its pod has yet to stop."""
+"""A Job whose deletion waits for its pod; and one that is gone while its pod still stops."""
 
 NODE: Final = 1
 PHASE: Final = 2
-"""How a claim's volume is lost: with its node, or by the volume's own end."""
+"""How a claim's volume is lost: with its node, or the volume alone (phase Lost)."""
 
 NONE: Final = -1
 
@@ -69,24 +68,24 @@ class Record(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What is on a volume: a marker and, once etcd has run, a log with these IDs."""
+    """The content of a volume: a marker and, once etcd has run, a WAL with these IDs."""
 
     member: int
     cluster: int
     new: bool
-    """The ticket said `new`; else `existing`."""
+    """Whether the ticket's state was `new`, and not `existing`."""
     initial: int
     """Ordinals in the ticket's initial cluster, as bits."""
     log: bool
     has: bool
-    """Every write that was ever acknowledged."""
+    """Whether it has every acknowledged write."""
     harm: int = NO_HARM
     epoch: int = FIRST_EPOCH
-    """In its marker."""
+    """The epoch in its marker."""
     aside: bool = False
-    """A recovery's Job has set that marker aside, and written no other yet."""
+    """The recovery Job has set the marker aside, and has not written another yet."""
     alone: bool = False
-    """By its own log it is the only member; of no account once it has run in that epoch."""
+    """By its own WAL it is the only member. It means nothing once etcd has run in that epoch."""
 
 
 class Claim(NamedTuple):
@@ -99,7 +98,7 @@ class Claim(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """`record` and `content` with an emptyDir only."""
+    """A pod. It has `record` and `content` only with an emptyDir."""
 
     where: int
     template: int
@@ -115,9 +114,9 @@ class Member(NamedTuple):
     ordinal: int
     learner: bool
     started: bool
-    """Its name is on the list: it has published it, or is of the first, who begin with one."""
+    """Whether its name is on the list: it has published it, or is one of the first members."""
     matched: bool
-    """The leader has once seen it caught up; that stays so while it is silent, or wiped."""
+    """Whether the leader has once seen it caught up, even if it is silent or wiped since."""
 
 
 class Etcd(NamedTuple):
@@ -132,13 +131,13 @@ class Etcd(NamedTuple):
     format: int
     alarms: tuple[int, ...] = ()
     epoch: int = FIRST_EPOCH
-    """Of the volumes that it runs on: raised the moment that a survivor runs as all there is."""
+    """The epoch of its volumes, raised when a survivor runs as the only member."""
 
 
 class Job(NamedTuple):
-    """A recovery's, and its pod: whose volume it works on, and what it was ordered to make of it.
+    """The recovery Job with its pod: the volume it works on, and its order.
 
-    `made`: of which spec. `minor` and `pullable`: of its etcd."""
+    `made`: the spec it was made from. `minor` and `pullable`: of its etcd image."""
 
     survivor: int
     member: int
@@ -166,10 +165,10 @@ class State(NamedTuple):
     pods: tuple[Pod | None, ...]
     etcd: Etcd | None
     given: tuple[tuple[int, bool], ...]
-    """Members that had their ticket, and whether the run that had it is still the ordinal's last:
+    """Members that have had their ticket, and whether that run is still the last one there. This is
     the truth, whatever the ledger says."""
     cut: bool = False
-    """The operator reaches no pod."""
+    """The operator can reach no pod."""
     slow: int = 0
     """Ordinals whose pods are not scheduled."""
     away: int = 0
@@ -177,12 +176,12 @@ class State(NamedTuple):
     ours: int = 0
     """Ordinals that are down because the operator deleted their pod."""
     pending: int = NONE
-    """A step that an operator has decided on and not applied yet."""
+    """A held step: an operator has decided on it and not applied it yet."""
     job: Job | None = None
     asleep: bool = False
-    """The StatefulSet's controller has backed off, and does nothing until that is written to."""
+    """The StatefulSet controller has backed off, and does nothing until the object changes."""
     unpullable: bool = False
-    """The operator that works has an image that no node can pull for a pod."""
+    """No node can pull the image of the running operator."""
 
 
 def quorum(size: int) -> int:
@@ -190,7 +189,7 @@ def quorum(size: int) -> int:
 
 
 def content_of(state: State, ordinal: int) -> Content | None:
-    """What is on the volume of an ordinal; a claim's or, with an emptyDir, its pod's."""
+    """The content of an ordinal's volume: of its claim or, with an emptyDir, of its pod."""
     claim = state.claims[ordinal]
     if claim is not None:
         return claim.content
@@ -199,7 +198,7 @@ def content_of(state: State, ordinal: int) -> Content | None:
 
 
 def running(state: State, ordinal: int) -> int:
-    """The listed member that its etcd runs as; 0 for none."""
+    """ID of the listed member that the etcd of this ordinal runs as; 0 for none."""
     etcd, pod = state.etcd, state.pods[ordinal]
     if etcd is None or pod is None or pod.where != ETCD or state.away >> ordinal & 1:
         return 0
@@ -214,7 +213,7 @@ def running(state: State, ordinal: int) -> int:
 
 
 def is_up(state: State, ordinal: int) -> bool:
-    """Its etcd runs as a listed member."""
+    """Whether the etcd of this ordinal runs as a listed member."""
     return running(state, ordinal) != 0
 
 

@@ -1,7 +1,7 @@
-"""Steps that an operator has decided on and not applied yet, as a part of the state.
+"""Held steps: an operator has decided on them and not applied them yet. They are part of the state.
 
-A step's preconditions (UID, resourceVersion, challenge) are names of objects; once the object has
-changed the precondition can never hold again, and the step is dropped (`World.touch`).
+The preconditions of a step (UID, resourceVersion, challenge) refer to objects. Once the object has
+changed, the precondition can never hold again, and the step is dropped (`World.touch`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def step(number: int) -> Step:
 
 @functools.cache
 def guards(number: int) -> frozenset[Guard]:
-    """The objects whose change makes the step void."""
+    """The objects whose change makes the step invalid."""
     held = _steps[number]
     match held:
         case ApplyChild(manifest=manifest, kind=kind, name=name):

@@ -1,4 +1,4 @@
-"""What states refer to by number: specs, bootstrap records, manifests, templates, steps."""
+"""Tables of values that states refer to by number: specs, bootstrap records, objects, templates."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ NAME: Final = "c"
 NAMESPACE: Final = "ns"
 IMAGE: Final = "operator:1"
 UNPULLABLE: Final = "operator:gone"
-"""Of the operator: it works, and no node can pull this for a pod."""
+"""An image with which the operator runs, but which no node can pull for a pod."""
 
 GONE: Final = "gone"
 POOL: Final = tuple(0x9E3779B97F4A7C15 * (index + 3) % (1 << 63) + (1 << 62) for index in range(48))
-"""IDs of members that are added later: any that no other member has."""
+"""IDs of members that are added later. Any IDs will do that no other member has."""
 
 POOLED: Final = frozenset(POOL)
 
 PLAINTEXT: Final = {"TLS": {"peer": "Plaintext", "client": "Plaintext"}}
-"""Of every cluster here: to the membership TLS is another scheme in a URL."""
+"""`spec.TLS` of every cluster here: for the membership, TLS is only another scheme in URLs."""
 
 
 class Table(Generic[T]):
@@ -64,7 +64,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a pod is made from, as far as anything here depends on it."""
+    """The parts of a pod template that matter here."""
 
     text: str
     image: str
@@ -72,9 +72,9 @@ class Template:
     spec_hash: str
     pullable: bool
     epoch: int
-    """That its `start` looks for."""
+    """The epoch in the settings of its `start`."""
     startable: bool
-    """The operator's image can be pulled that its `start` is run of."""
+    """Whether the operator's image for its `start` can be pulled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ bootstraps: Final[Table[Bootstrap]] = Table()
 templates: Final[Table[Template]] = Table()
 objects: Final[Table[Object]] = Table()
 first_members: Final[dict[int, tuple[tuple[int, int], ...]]] = {}
-"""Of each etcd cluster by its ID: the members that it begins with, with their ordinals."""
+"""By ID of the etcd cluster: its first members with their ordinals."""
 
 
 def spec(**fields: Any) -> int:
@@ -106,7 +106,7 @@ def spec(**fields: Any) -> int:
 
 @functools.cache
 def edited(number: int, fields: str) -> int:
-    """The spec with these fields, as JSON; null takes one away."""
+    """The spec with these fields (JSON); null removes a field."""
     merged = specs[number].body | json.loads(fields)
     return spec(**{key: value for key, value in merged.items() if value is not None})
 
@@ -127,11 +127,11 @@ def ordinal_of(pod: str) -> int:
 
 
 _stored: dict[int, tuple[Json, int]] = {}
-"""By identity: the planner's steps are kept, and so are their manifests."""
+"""Keyed by identity: the planner's steps, and so their manifests, are kept alive."""
 
 
 def stored(manifest: Json) -> int:
-    """The object that an apply leaves behind."""
+    """The object in the API server after an apply."""
     kept = _stored.get(id(manifest))
     if kept is None or kept[0] is not manifest:
         kept = _stored[id(manifest)] = (manifest, _as_stored(manifest))
@@ -182,7 +182,7 @@ def _is_startable(raw: Json) -> bool:
 
 
 def _settings(raw: Json) -> Json:
-    """The variable of `start` that the epoch is in."""
+    """START_SETTINGS, which contain the epoch."""
     return next(dict(one) for one in _start(raw)["env"] if one["name"] == "START_SETTINGS")
 
 
@@ -192,7 +192,7 @@ def _epoch(raw: Json) -> int:
 
 @functools.cache
 def of_before(template: int) -> int:
-    """As pods were made in the epoch before; NONE for one of the first."""
+    """The template of the previous epoch; NONE in the first epoch."""
     made = templates[template]
     if made.epoch == FIRST_EPOCH:
         return -1
@@ -210,7 +210,7 @@ _renamed: dict[tuple[int, Hashable, Hashable], int] = {}
 
 
 def rename(number: int, runs: tuple[str, ...], members: tuple[tuple[int, int], ...]) -> int:
-    """The record with these runs gone and these members renamed; a member renamed to 0 left out."""
+    """The record without these runs and with these members renamed; a member renamed to 0 goes."""
     key = (number, runs, members)
     if (found := _renamed.get(key)) is not None:
         return found

@@ -1,4 +1,4 @@
-"""Volumes as the real `start` sees them: markers and log heads in bytes, read by its own logic."""
+"""Volumes as the real `start` reads them: markers and WAL heads as bytes, read by its own code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings(ordinal: int, epoch: int = FIRST_EPOCH) -> Settings:
 
 @functools.cache
 def finding(ordinal: int, content: Content | None, epoch: int = FIRST_EPOCH) -> Finding | None:
-    """What `start` of a pod of that epoch reports of the volume; None when it just runs."""
+    """What `start` of a pod of that epoch reports about the volume; None if it runs etcd."""
     found = rules.inspect(settings(ordinal, epoch), _facts(ordinal, content))
     return found.finding if isinstance(found, rules.Wait) else None
 
@@ -39,7 +39,7 @@ def finding(ordinal: int, content: Content | None, epoch: int = FIRST_EPOCH) -> 
 def take(
     ordinal: int, content: Content | None, epoch: int, challenge: str, ticket: Ticket
 ) -> Content | str:
-    """The volume once `start` has taken the ticket, or why it does not."""
+    """The volume after `start` has taken the ticket, or why it refuses it."""
     facts = _facts(ordinal, content)
     plan = rules.accept(settings(ordinal, epoch), facts, challenge, ticket)
     if isinstance(plan, rules.Refusal):
@@ -59,7 +59,7 @@ def take(
 
 @functools.cache
 def verdict(job: Job, content: Content | None) -> recover.Verdict:
-    """What the Job of a recovery finds on the volume that it was given."""
+    """The verdict of the recovery Job about its volume."""
     ordinal = job.survivor
     order = recover.Order(settings(ordinal, job.epoch), job.member, job.cluster)
     aside = _marker(ordinal, content) if content is not None and content.aside else None
@@ -96,7 +96,7 @@ def _marker(ordinal: int, content: Content) -> bytes:
 
 
 def log_head(member: int, cluster: int) -> bytes:
-    """The head of a log as etcd writes it: a checksum record, then one with the IDs."""
+    """The head of a WAL as etcd writes it: a checksum record, then metadata with the IDs."""
     metadata = b"\x08" + _varint(member) + b"\x10" + _varint(cluster)
     checksum = b"\x08\x04\x10\x00"
     crc = _varint(wal._crc32c(0, metadata))

@@ -1,7 +1,7 @@
-"""A state that can be changed: what every move of the world and every write is made of.
+"""A mutable state, on which moves of the world and writes work.
 
-`World(state)` thaws, `freeze` lets everything follow that needs no time (names are published, logs
-are replicated, a leader without a quorum steps down) and returns the canonical state.
+`World(state)` thaws a state. `freeze` adds the consequences that take no time (names are published,
+the log is replicated, a leader without a quorum steps down) and returns the canonical state.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ class World:
     # Objects, and what remembered them.
 
     def touch(self, *key: object) -> None:
-        """The object has changed: whoever goes by its old resourceVersion is too late."""
+        """The object has changed, so a held step with its old resourceVersion is dropped."""
         if self.pending != NONE and key in steps_held.guards(self.pending):
             self.pending = NONE
 
     def new_run(self, ordinal: int) -> None:
-        """A run of `start` draws a challenge: that of the run before is good for nothing now."""
+        """A run of `start` draws a challenge, which makes that of the earlier run useless."""
         if not Naming.canonical:
             Naming.runs.append(ordinal)
         run = tables.run_of(ordinal)
@@ -140,7 +140,7 @@ class World:
         return self.etcd.members if self.etcd else ()
 
     def first(self) -> tuple[tuple[int, int], ...]:
-        """First members of the attempt on record."""
+        """The first members of the recorded attempt."""
         if self.secret == NONE:
             return ()
         return tables.first_members.get(tables.bootstraps[self.secret].cluster_id, ())
@@ -149,7 +149,7 @@ class World:
         return tables.objects[self.sts].replicas if self.sts != NONE else 0
 
     def contents(self) -> Iterator[Content]:
-        """Of every volume, those that are not mounted included."""
+        """The contents of all volumes, including those that are not mounted."""
         for claim in self.claims:
             if claim and claim.hidden:
                 yield claim.hidden
@@ -159,7 +159,7 @@ class World:
 
 
 def _replicate(world: World) -> None:
-    """What a leader with a quorum brings about at once, under a client's writes all the time."""
+    """Replicates at once to members that are up, if a leader has a quorum. Clients always write."""
     state, etcd = world.now(), world.etcd
     assert etcd is not None
     up = {one.member for one in up_voters(state)}
@@ -188,7 +188,7 @@ def _runs(state: State, member: Member) -> bool:
 
 
 def _write(world: World, member: Member, *, serves: bool) -> None:
-    """One more write is acknowledged: who serves has it, who is down has not."""
+    """One more write is acknowledged: members that serve have it, members that are down lack it."""
     content = world.content(member.ordinal)
     if content is None or content.member != member.member or not content.log or member.learner:
         return
@@ -197,7 +197,7 @@ def _write(world: World, member: Member, *, serves: bool) -> None:
 
 
 def _with_version(state: State, etcd: Etcd) -> Etcd:
-    """The cluster version follows its oldest member up, and a downgrade's target down."""
+    """The cluster version rises with its oldest member, and falls to the target of a downgrade."""
     pods = [state.pods[one.ordinal] for one in etcd.members if _runs(state, one)]
     minors = [tables.templates[pod.template].version.minor for pod in pods if pod]
     if not minors or len(minors) < len(etcd.members):
@@ -210,15 +210,15 @@ def _with_version(state: State, etcd: Etcd) -> Etcd:
 
 
 class Naming:
-    """Off where steps of long ago are compared with states of now."""
+    """Renaming of members, which is off while old steps are compared with present states."""
 
     canonical = True
     runs: ClassVar[list[int]] = []
-    """Ordinals of runs of `start`, in their order, while it is off."""
+    """Ordinals of the runs of `start` in their order, while renaming is off."""
 
 
 def _name(world: World) -> None:
-    """Gives members that were added the first IDs of the pool, in the order of appearance."""
+    """Gives added members the first IDs of the pool, in the order of their appearance."""
     if not Naming.canonical or world.secret == NONE or not _any_pooled(world):
         return
     seen: dict[int, int] = {}
@@ -305,7 +305,7 @@ def _jobs_renamed(job: Job, names: dict[int, int]) -> Job:
 
 
 def fresh_member(world: World) -> int:
-    """An ID that nothing in the world has, nor ever had as far as anyone remembers."""
+    """An ID that occurs nowhere in the world."""
     taken = set(_appearing(world)) | {one for one, _ in world.given}
     if world.secret != NONE:
         taken |= {one for one, _ in tables.bootstraps[world.secret].issued}
@@ -313,7 +313,7 @@ def fresh_member(world: World) -> int:
 
 
 def pruned(world: World) -> None:
-    """Forgets tickets of members that are nowhere any more."""
+    """Forgets the tickets of members that no longer occur anywhere."""
     known = set(_appearing(world)) | {first for first, _ in world.first()}
     world.given = tuple((one, last) for one, last in world.given if one in known)
 

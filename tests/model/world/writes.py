@@ -1,7 +1,7 @@
-"""What a write does, behind every precondition that its step names.
+"""The effects of writes, if the preconditions of their steps hold.
 
-`Refused`: a conflict, or etcd's own no; nothing has happened. Whether the write was allowed at all
-is for `rules` to say.
+`Refused` is raised for a conflict, or if etcd refuses; nothing changes then. Whether the write was
+allowed at all is checked by `rules`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _create_secret(world: World, step: steps.CreateSecret) -> None:
     if step.record.latched:
         world.told = step.record.cluster_id
     elif not any(content.log for content in world.contents()):
-        world.given = ()  # nothing is left of those that had tickets, so their IDs are free
+        world.given = ()  # No member with a ticket is left, so its ID may be used again.
 
 
 def _write_bootstrap(world: World, step: steps.WriteBootstrap) -> None:
@@ -77,7 +77,7 @@ def _write_bootstrap(world: World, step: steps.WriteBootstrap) -> None:
     world.secret = tables.bootstrap(step.record)
     world.touch("secret")
     if step.record.latched:
-        world.told = step.record.cluster_id  # the status is written after every pass
+        world.told = step.record.cluster_id  # The status is written after every pass.
 
 
 def _record_member(world: World, step: steps.RecordMember) -> None:
@@ -100,7 +100,7 @@ def _record_member(world: World, step: steps.RecordMember) -> None:
 
 
 def _push(world: World, step: steps.PushTicket) -> None:
-    """To a pod that a read made just now shows in `start`, if the ledger knows the ticket."""
+    """Succeeds if a fresh read shows the pod in `start`, and if the ledger has the ticket."""
     ordinal, ticket = tables.ordinal_of(step.pod), step.ticket
     pod, away = world.pods[ordinal], world.away >> ordinal & 1
     if pod is None or pod.where != START or pod.deleting or away or world.cut:

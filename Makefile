@@ -40,7 +40,7 @@ test-e2e: venv ## A real kubelet, containers, volumes, the chart
 	@$(PYTHON) tests/tiers.py e2e
 bench: venv install ## Speed and size, as a JSON report in build/bench
 	@$(PYTHON) tests/bench/run.py
-comparison: venv install ## The same deeds done to pods with random names; writes docs/comparison.md
+comparison: venv install ## The same operations on pods with random names; writes docs/comparison.md
 	@$(PYTHON) tests/comparison/compare.py
 mutants: venv ## Seeds bugs, one at a time: which check catches which, as a table
 	@$(PYTHON) tests/mutants/run.py

@@ -33,15 +33,15 @@ OLDER, NEWER = "3.6.16", "3.7.3"
 CYCLE = "one pod deleted, until it is Ready again"
 BACK = "bare: claim and pod deleted, until the pod runs"
 
-Deed = Callable[[], float]
-"""Does it; seconds."""
+Operation = Callable[[], float]
+"""Performs an operation, and returns the seconds that it took."""
 
 
 class Operations:
-    """One cluster on each side lives through all deeds, and the sides take turns.
+    """One cluster on each side goes through all operations, and the sides take turns.
 
-    Members are replaced last: one that took their place leads without the beginning of the log, so
-    that whoever joins it begins with a snapshot, and is silent for etcd's seven seconds at times.
+    Members are replaced last. If a replacement is the leader, it lacks the beginning of the log, so
+    a member that joins it begins with a snapshot, and may be silent for etcd's seven seconds.
     """
 
     def __init__(self, bench: Bench, runs: int) -> None:
@@ -55,7 +55,7 @@ class Operations:
         return found | {"under load": self._under_load(3 * found["pod_cycle_seconds"] + 3)}
 
     def _side_by_side(self, ours: Ours, hand: ByHand) -> Json:
-        stages: list[dict[str, tuple[int, Deed, Deed | None]]] = [
+        stages: list[dict[str, tuple[int, Operation, Operation | None]]] = [
             {
                 "3 -> 5": (3, lambda: ours.scale(5), lambda: hand.scale(5)),
                 "5 -> 3": (5, lambda: ours.scale(3), lambda: hand.scale(3)),

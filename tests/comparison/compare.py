@@ -1,8 +1,8 @@
-"""`make comparison`: the same deeds done to our clusters and to those of the other approach.
+"""`make comparison`: the same operations on our clusters and on those of the other approach.
 
-Writes tests/comparison/report.json, and docs/comparison.md with its plot, which are made from that
-report and from nothing else. What is not run again stays in the report from the time before. With
---attempt the report goes to build/comparison instead, and the page stays as it is.
+It writes tests/comparison/report.json, and from that report alone docs/comparison.md with its plot.
+Results that are not run again stay in the report. With --attempt the report goes to
+build/comparison instead, and the page does not change.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def circumstances(kube: Kube, wait: int) -> Json:
 
 
 def possible() -> list[str]:
-    """Only the local cluster's nodes have a plug to pull."""
+    """Scenarios that can run: only nodes of the local cluster can be powered off."""
     local = KUBECONFIG.resolve() == LOCAL_KUBECONFIG.resolve()
     return [name for name in SCENARIOS if local or name != "power-cut"]
 
@@ -122,7 +122,7 @@ def live(kube: Kube, make: Make, side: str, scenario: str, run: int) -> Json:
 
 
 def add(report: Path, new: Json) -> None:
-    """What has been run again takes the place of what there was of it."""
+    """Adds a result to the report, in place of an earlier one of the same run."""
     old = json.loads(report.read_text())["lives"] if report.exists() else []
     lives = {place(one): one for one in [*old, new]}
     report.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def place(one: Json) -> tuple[int, int, int]:
 
 @contextmanager
 def namespace(kube: Kube) -> Iterator[str]:
-    """Its name is the cluster's too, so that a drain finds these pods alone."""
+    """A namespace whose name is also that of the cluster, so that a drain can select its pods."""
     name = f"compared-{secrets.token_hex(3)}"
     kube.create(NAMESPACES, {"metadata": {"name": name, "labels": RESTRICTED}})
     try:

@@ -1,4 +1,4 @@
-"""What members had to fetch from others, by etcd's own count."""
+"""How much data members had to fetch from others, by etcd's own metrics."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Fetched:
 
 
 def fetched(side: Side, since: float) -> Fetched:
-    """Of members whose process began after `since` (seconds since 1970): their counts are of
-    this time alone. The load's own few kilobytes a second are among them, on both sides.
+    """Counts of members whose process began after `since` (seconds since 1970), so that the counts
+    cover this time only. They include a few kilobytes per second of the load, on both sides.
     """
     resyncs = received = 0.0
     for pod in side.pods():
         try:
             found = counters(page(side, pod))
         except OSError:
-            continue  # it does not run
+            continue  # The member does not run.
         if found.get(BEGAN, 0.0) > since:
             resyncs += found.get(SNAPSHOTS, 0.0) > 0
             received += found.get(RECEIVED, 0.0)
@@ -35,7 +35,7 @@ def fetched(side: Side, since: float) -> Fetched:
 
 
 def counters(text: str) -> dict[str, float]:
-    """By name, added up over labels."""
+    """Values by name of the metric, added up over labels."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         name = line.partition("{")[0].partition(" ")[0]

@@ -43,30 +43,30 @@ def write(report: Json, docs: Path) -> None:
     (docs / "comparison.md").write_text(page(report))
 
 
-def by_deed(report: Json) -> dict[str, dict[str, list[Json]]]:
-    """What was measured, by deed and side, in the order of the scenarios."""
+def by_operation(report: Json) -> dict[str, dict[str, list[Json]]]:
+    """The results by operation and side, in the order of the scenarios."""
     found: dict[str, dict[str, list[Json]]] = {"create": {}}
     for life in report["lives"]:
-        for deed, measured in life["measured"].items():
-            found.setdefault(deed, {}).setdefault(life["side"], []).append(measured)
+        for operation, measured in life["measured"].items():
+            found.setdefault(operation, {}).setdefault(life["side"], []).append(measured)
     return {
-        deed: {side: sides[side] for side in SIDES if side in sides}
-        for deed, sides in found.items()
+        operation: {side: sides[side] for side in SIDES if side in sides}
+        for operation, sides in found.items()
     }
 
 
 def times(report: Json) -> dict[str, dict[str, list[float | None]]]:
-    """Seconds; None where it never was as declared again."""
+    """Seconds; None if the cluster was never as declared again."""
     return {
-        deed: {side: [one["seconds"] for one in lives] for side, lives in sides.items()}
-        for deed, sides in by_deed(report).items()
+        operation: {side: [one["seconds"] for one in lives] for side, lives in sides.items()}
+        for operation, sides in by_operation(report).items()
     }
 
 
 def page(report: Json) -> str:
     rows = [
-        f"| {deed} | {NAMES[side]} | {' | '.join(cells(lives))} |"
-        for deed, sides in by_deed(report).items()
+        f"| {operation} | {NAMES[side]} | {' | '.join(cells(lives))} |"
+        for operation, sides in by_operation(report).items()
         for side, lives in sides.items()
     ]
     before, after = ((HERE / name).read_text() for name in ("before.md", "after.md"))
@@ -78,7 +78,7 @@ def page(report: Json) -> str:
 
 
 def cells(lives: list[Json]) -> list[str]:
-    """Medians, with the range where it is worth it; of losses the worst."""
+    """Medians, with the range if it matters; of losses the worst run."""
     return [
         seconds(lives),
         _middle(lives, "longest_gap", "{:.2f}"),
@@ -103,7 +103,7 @@ def seconds(lives: list[Json]) -> str:
 
 
 def lost(lives: list[Json]) -> str:
-    """The worst of the runs."""
+    """The losses of the worst run."""
     known = [one for one in lives if "lost" in one]
     if not known:
         return ""
@@ -114,25 +114,25 @@ def lost(lives: list[Json]) -> str:
 
 
 def in_words(measured: Json) -> str:
-    """One life, for the terminal."""
+    """The result of one run, for the terminal."""
     return "  ".join(part for part in (seconds([measured]), *cells([measured])[1:]) if part)
 
 
 def summary(report: Json) -> str:
     return "\n".join(
-        f"{deed:24} {NAMES[side]:24} {seconds(lives)}"
-        for deed, sides in by_deed(report).items()
+        f"{operation:24} {NAMES[side]:24} {seconds(lives)}"
+        for operation, sides in by_operation(report).items()
         for side, lives in sides.items()
     )
 
 
 def _caveats(report: Json) -> list[str]:
-    """What keeps these figures from being the last word, found in the report itself."""
-    deeds = by_deed(report)
+    """Limits of these figures, found in the report itself."""
+    operations = by_operation(report)
     said = []
-    wanted = dict.fromkeys((*deeds, LOCAL_ONLY))
+    wanted = dict.fromkeys((*operations, LOCAL_ONLY))
     for side in EVERYWHERE:
-        absent = [deed for deed in wanted if side not in deeds.get(deed, {})]
+        absent = [operation for operation in wanted if side not in operations.get(operation, {})]
         if absent:
             words = "no scenario" if len(absent) == len(wanted) else ", ".join(absent)
             said.append(f"- **Not measured**: {NAMES[side]}: {words}.")
@@ -150,35 +150,41 @@ def _caveats(report: Json) -> list[str]:
 
 
 def _notes(report: Json) -> list[str]:
-    """What has no column of its own."""
-    deeds = by_deed(report)
-    said = [f"- First acknowledged write, seconds after the creation: {_firsts(deeds['create'])}."]
-    for deed, sides in deeds.items():
+    """Results that have no column."""
+    operations = by_operation(report)
+    said = [
+        f"- First acknowledged write, seconds after the creation: {_firsts(operations['create'])}."
+    ]
+    for operation, sides in operations.items():
         absent = {side: lives for side, lives in sides.items() if "waited_for_node" in lives[0]}
         if absent:
-            said.append(f"- {deed}: whole again only once the node was back: {_waited(absent)}.")
-    said += [f"- Faster than this operator: {words}." for words in _faster(deeds)]
-    measured = [one for sides in deeds.values() for lives in sides.values() for one in lives]
+            said.append(
+                f"- {operation}: whole again only once the node was back: {_waited(absent)}."
+            )
+    said += [f"- Faster than this operator: {words}." for words in _faster(operations)]
+    measured = [one for sides in operations.values() for lives in sides.values() for one in lives]
     wrong = sum(one.get("contradictions", 0) for one in measured)
     said.append(f"- Answers that contradict a linearizable store, on all sides together: {wrong}.")
     return said
 
 
-def _faster(deeds: dict[str, dict[str, list[Json]]]) -> list[str]:
-    """Deeds that a side of the other approach did in less time, whatever the loop."""
+def _faster(operations: dict[str, dict[str, list[Json]]]) -> list[str]:
+    """Operations in which the other approach was faster, with any interval of its loop."""
     found = []
-    for deed, sides in deeds.items():
+    for operation, sides in operations.items():
         middle = {side: _median(lives) for side, lives in sides.items()}
         ours = middle.get("ours")
         for side in ("random", "random-fast"):
             theirs = middle.get(side)
             if ours and theirs and theirs < ours:
-                found.append(f"{deed}, {NAMES[side]}: {theirs:.1f} s, this operator {ours:.1f} s")
+                found.append(
+                    f"{operation}, {NAMES[side]}: {theirs:.1f} s, this operator {ours:.1f} s"
+                )
     return found
 
 
 def _median(lives: list[Json]) -> float | None:
-    """None where it did not come back every time."""
+    """The median; None if the cluster did not come back in every run."""
     took = [one["seconds"] for one in lives]
     return None if None in took else median(took)
 

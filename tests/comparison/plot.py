@@ -1,4 +1,4 @@
-"""One bar for each deed and side: the median, with every run as a dot."""
+"""The plot: one bar for each operation and side, at the median, with every run as a dot."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def bars(times: Times, names: dict[str, str]) -> str:
     known = [one for sides in times.values() for each in sides.values() for one in each if one]
     top = max(known, default=1.0) * 1.05
     parts, y = _legend(names), float(LEGEND)
-    for deed, sides in times.items():
-        parts.append(_text(LEFT - 12, y + len(sides) * BAR / 2 + 4, deed, "end"))
+    for operation, sides in times.items():
+        parts.append(_text(LEFT - 12, y + len(sides) * BAR / 2 + 4, operation, "end"))
         for side, each in sides.items():
             parts += _bar(side, each, y, top)
             y += BAR

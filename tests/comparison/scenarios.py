@@ -1,7 +1,7 @@
-"""What is done to a cluster of either side, and what is measured of it.
+"""The scenarios: what is done to a cluster of either side, and what is measured.
 
-Every life begins anew: a namespace, a cluster with a name nobody had before, the data, and a while
-in which nothing happens, longer than etcd's own five seconds for a connection to count.
+Every run begins with a new namespace, a cluster of a new name and its data. Then nothing happens
+for longer than the five seconds after which etcd considers a member connected.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ SETTLE_SECONDS = 6.0
 CREATE_SECONDS = 90
 LONGEST_SECONDS = 90
 HOPELESS_SECONDS = 40
-"""Where the other approach does nothing: five of its passes, so that it has had its chance."""
+"""How long to wait where the other approach does nothing: five of its passes."""
 
 MAINTENANCE_SECONDS = 20
 DARK_SECONDS = 100
 GATEWAY = "node-1"
-"""This machine's way to Services; the local cluster's README says so."""
+"""The node through which this machine reaches Services (README of the local cluster)."""
 
 OPERATOR = "app.kubernetes.io/name=etcd-operator"
 LOOK_SECONDS = 0.1
 EDGE_SECONDS = 1.0
 RATE = 50
-"""Operations per second and client, as docs/comparison.md says; gaps are what it is about."""
+"""Operations per second and client, as in docs/comparison.md: many, to measure gaps."""
 
 
 @dataclass
 class Life:
-    """One cluster, and what has been measured of it so far."""
+    """One run with one cluster, and its results so far."""
 
     side: Side
     run: int
@@ -62,14 +62,14 @@ class Life:
         time.sleep(SETTLE_SECONDS)
 
     def order(self) -> list[str]:
-        """Pods in which order they die: over the runs, the leader comes at every place."""
+        """The order in which pods are killed: over the runs, the leader has every position."""
         leader = eventually("a leader", self.side.leader)
         others = sorted(set(self.side.pods()) - {leader})
         place = self.run % (len(others) + 1)
         return [*others[:place], leader, *others[place:]]
 
     def kill(self, names: list[str]) -> set[str]:
-        """Pods deleted at once. Their UIDs, which must not be there in the end."""
+        """Deletes these pods at once. Returns their UIDs, which must be gone in the end."""
         uids = {self.side.pods()[name]["metadata"]["uid"] for name in names}
         for name in names:
             self.side.kube.delete(PODS, self.side.namespace, name, gracePeriodSeconds=0)
@@ -79,9 +79,9 @@ class Life:
     def measure(
         self, what: str, size: int = SIZE, version: str = OLD, seconds: float = LONGEST_SECONDS
     ) -> Iterator[set[str]]:
-        """Around the deed: load before, during and after; the clock starts with the deed.
+        """Measures an operation under load. The clock starts with the operation.
 
-        The deed says which pods (by UID) have to be gone in the end.
+        The operation returns the UIDs of pods that have to be gone in the end.
         """
         load = Load(self.side, rate=RATE).start()
         time.sleep(EDGE_SECONDS)
@@ -108,13 +108,13 @@ class Life:
     def until(
         self, start: float, seconds: float, size: int, version: str, gone: Any = ()
     ) -> float | None:
-        """Seconds from `start` until it is as declared; None: not within the time."""
+        """Seconds from `start` until the cluster is as declared; None if that takes too long."""
         while time.monotonic() - start < seconds:
             try:
                 if self.side.is_as_declared(size, version, gone):
                     return time.monotonic() - start
             except PASSING:
-                pass  # a pod or an address has just gone
+                pass  # A pod or an address has just disappeared.
             time.sleep(LOOK_SECONDS)
         return None
 
@@ -138,7 +138,7 @@ def kill_all(life: Life) -> None:
 
 
 def drain(life: Life) -> None:
-    """A node emptied for maintenance, and given back."""
+    """A node is drained for maintenance, and uncordoned."""
     node = node_of(life.side.pods()[life.order()[0]])
     _absence(
         life,
@@ -153,7 +153,7 @@ def drain(life: Life) -> None:
 
 
 def power_cut(life: Life) -> None:
-    """A node that goes dark, and comes back long after its pods were given up."""
+    """A node loses power, and comes back long after its pods were evicted."""
     pods = life.side.pods()
     needed = {GATEWAY, *(node_of(pod) for pod in life.side.kube.list(PODS, None, OPERATOR))}
     found = [node_of(pods[name]) for name in life.order() if node_of(pods[name]) not in needed]
@@ -222,7 +222,7 @@ SCENARIOS: dict[str, Callable[[Life], None]] = {
     "upgrade": upgrade,
 }
 WITHOUT_VOLUMES = ("kill-one", "drain")
-"""Where it makes a difference that ours could go without."""
+"""Scenarios that also run our clusters with an emptyDir, as it makes a difference there."""
 
 
 def _drain(side: Side, node: str) -> None:

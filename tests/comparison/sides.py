@@ -1,7 +1,7 @@
-"""The two ways behind one face: declared, edited, looked at, always by the same eyes.
+"""One interface to both sides: create, edit and observe a cluster in the same way.
 
-What a side says of itself counts for nothing here: a cluster is as declared when its pods are
-ready and its members say so.
+What a side reports about itself is not used: a cluster is as declared if its pods are ready and its
+members say so.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from random_names.voters import Voters
 
 OWNERS = Kind("configmaps", "v1", "ConfigMap")
 ETCD = {"snapshotCount": 2000}
-"""On both sides: fewer puts until the log no longer begins at the beginning, as that of any cluster
-that has run for a while. The 5000 entries that etcd keeps for those who lag stay as they are."""
+"""On both sides: etcd truncates its log after fewer puts, as in any cluster that has run for a
+while. It still keeps the default of 5000 entries for slow followers."""
 
 PLAINTEXT = {"peer": "Plaintext", "client": "Plaintext"}
-"""On both sides: the other has no TLS, and what is compared is not what encryption costs."""
+"""On both sides: the other approach has no TLS here, and the cost of encryption is not compared."""
 
 TOLERATIONS = [
     {"key": f"node.kubernetes.io/{what}", "effect": "NoExecute", "tolerationSeconds": 10}
     for what in ("unreachable", "not-ready")
 ]
-"""On both sides: pods of a node that has gone dark are given up after 10 seconds, not 300."""
+"""On both sides: pods of a node without power are evicted after 10 seconds, not 300."""
 
 ANSWER_SECONDS = 2
 
 
 class Side:
-    """A cluster of one side in a namespace of its own."""
+    """A cluster of one side in its own namespace."""
 
     def __init__(self, kube: Kube, reach: Reach, namespace: str, name: str) -> None:
         self.kube = kube
@@ -54,10 +54,10 @@ class Side:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Whatever of it runs in this process."""
+        """Stops what runs in this process."""
 
     def pods(self) -> dict[str, Json]:
-        """By name, without those that are being deleted. Both sides carry coreos's labels."""
+        """Pods by name, without those that are terminating. Both sides have coreos's labels."""
         found = self.kube.list(PODS, self.namespace, f"app=etcd,etcd_cluster={self.name}")
         alive = (pod for pod in found if "deletionTimestamp" not in pod["metadata"])
         return {pod["metadata"]["name"]: pod for pod in alive}
@@ -70,7 +70,8 @@ class Side:
         return Etcd(lambda: self.reach.pod(self.namespace, pod, 2379))
 
     def is_as_declared(self, size: int, version: str, without: Iterable[str] = ()) -> bool:
-        """Ready, of that version, none of the pods (by UID) that had to go, and all are members."""
+        """Whether the cluster has that size and version, all its pods are Ready and members, and
+        none of the pods `without` (by UID) is left."""
         pods = self.pods()
         uids = {pod["metadata"]["uid"] for pod in pods.values()}
         if len(pods) != size or uids & set(without):
@@ -85,7 +86,7 @@ class Side:
         return _voters(listed) == set(pods) and versions == {version}
 
     def leader(self) -> str:
-        """Name of the pod that leads; empty where nobody says."""
+        """Name of the leader's pod; empty if no member says that it leads."""
         ids: dict[str, str] = {}
         leading = ""
         for name in self.pods():
@@ -102,7 +103,7 @@ class Side:
 
 
 class Ours(Side):
-    """An EtcdCluster, with volumes or without."""
+    """An EtcdCluster, with claims or with an emptyDir."""
 
     def __init__(self, *where: Any, pod: Json) -> None:
         super().__init__(*where)
@@ -119,7 +120,8 @@ class Ours(Side):
 
 
 class RandomNames(Side):
-    """The stand-in's controller, in this process; a ConfigMap owns what it makes."""
+    """The stand-in for the other approach: its controller runs in this process, and a ConfigMap
+    owns its objects."""
 
     def __init__(self, *where: Any, helper_image: str, interval: float) -> None:
         super().__init__(*where)
@@ -154,5 +156,5 @@ class RandomNames(Side):
 
 
 def _voters(listed: Members) -> set[str]:
-    """A member that has not started yet has no name, so it matches no pod."""
+    """Names of the voters. A member that has not started has no name, and so matches no pod."""
     return {"a learner" if one.learner else one.name for one in listed.members}

@@ -1,4 +1,4 @@
-"""What was acknowledged, and what of it is still there."""
+"""Which acknowledged writes are still there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Measured = dict[str, Any]
 
 LARGE, LARGE_COUNT = bytes(32 * 1024), 1100
 SMALL, SMALL_COUNT = b"small", 5100
-"""Together more than etcd keeps in its log: a member that begins empty needs a whole snapshot."""
+"""Together more entries than etcd keeps in its log, so that an empty member needs a snapshot."""
 
 BEFORE = "before/"
 READ_SECONDS = 5
@@ -34,14 +34,14 @@ THREADS = 8
 class Found:
     acknowledged: int
     lost: int
-    """Keys that no living member has."""
+    """How many keys no running member has."""
 
     served: bool
-    """Whether a quorum answers; if not, what is left lies with members that serve nobody."""
+    """Whether a quorum answers. If not, the data that is left is on members that serve nobody."""
 
 
 def preload(side: Side) -> set[str]:
-    """About 34 MiB. Returns the keys, all of them acknowledged."""
+    """Writes about 34 MiB. Returns the keys, all of which were acknowledged."""
     values = {f"{BEFORE}large/{number}": LARGE for number in range(LARGE_COUNT)}
     values |= {f"{BEFORE}small/{number}": SMALL for number in range(SMALL_COUNT)}
     address = side.reach.pod(side.namespace, next(iter(side.pods())), 2379)
@@ -57,7 +57,7 @@ def preload(side: Side) -> set[str]:
 
 
 def found(side: Side, before: set[str], load: Load) -> Found:
-    """Asks a quorum; where there is none, every living member for what it has by itself."""
+    """Reads from a quorum or, if there is none, from every running member its own data."""
     wanted = before | {one.key for one in acknowledged(load.history)}
     for pod in side.pods():
         there = _keys(side, pod, serializable=False)
@@ -69,7 +69,7 @@ def found(side: Side, before: set[str], load: Load) -> Found:
 
 
 def _keys(side: Side, pod: str, *, serializable: bool) -> set[str] | None:
-    """None: it does not answer."""
+    """The keys of a member; None if it does not answer."""
     try:
         with side.channel(side.reach.pod(side.namespace, pod, 2379), OPTIONS) as channel:
             request = rpc.RangeRequest(
@@ -82,7 +82,7 @@ def _keys(side: Side, pod: str, *, serializable: bool) -> set[str] | None:
 
 
 class Early:
-    """A client that puts from before the cluster is there until it is as declared."""
+    """A client that writes from before the cluster exists until it is as declared."""
 
     def __init__(self, side: Side) -> None:
         self._client = Client(Addresses(side), 0)
@@ -94,7 +94,7 @@ class Early:
         self._thread.start()
 
     def stop(self) -> tuple[set[str], Measured]:
-        """The keys that were acknowledged, and what the client went through."""
+        """The acknowledged keys, and what the client measured."""
         self._stop.set()
         self._thread.join(READ_SECONDS)
         moments = [*self._answers.values(), time.monotonic()]
@@ -115,5 +115,5 @@ class Early:
             if answer is not None:
                 self._answers[key] = time.monotonic()
             elif self._answers:
-                self._refused += 1  # before the first answer there was nobody to ask
+                self._refused += 1  # Before the first answer there was no member to ask.
         self._client.close()

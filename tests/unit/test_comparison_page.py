@@ -64,7 +64,7 @@ def test_a_row_has_the_median_and_the_range(report: Json):
 
 
 def test_every_life_counts_for_the_creation(report: Json):
-    assert len(page.by_deed(report)["create"]["ours"]) == 3
+    assert len(page.by_operation(report)["create"]["ours"]) == 3
     assert row(report, "create", "operator") == ["5.0 (5.0 to 5.0)", "0.10", "", "0", "", ""]
 
 

@@ -23,7 +23,7 @@ def hand_over_packets(machine: Machine) -> None:
         say(f"    {machine.name}: this kernel has no packet queues, so policies are not enforced")
 
 
-def _iptables(machine: Machine, deed: str) -> tuple[str, ...]:
+def _iptables(machine: Machine, command: str) -> tuple[str, ...]:
     """To pods, but neither from the node itself, which policies do not concern, nor from the other
     machines and the host, where the tests are."""
     pods = ("--destination", str(network.PODS), "!", "--source", str(network.MACHINES))
@@ -31,4 +31,4 @@ def _iptables(machine: Machine, deed: str) -> tuple[str, ...]:
     forwarded = ("--match", "owner", "!", "--socket-exists")
     queue = ("--jump", "NFQUEUE", "--queue-num", QUEUE, "--queue-bypass")
     rule = (*pods, *new, *forwarded, *queue)
-    return machine.enter("iptables", "--wait", "--table", "mangle", deed, "POSTROUTING", *rule)
+    return machine.enter("iptables", "--wait", "--table", "mangle", command, "POSTROUTING", *rule)

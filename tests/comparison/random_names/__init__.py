@@ -1,4 +1,4 @@
-"""The other way to run etcd: bare pods with random names, as coreos's operator made them.
+"""The other approach: etcd in bare pods with random names, as the coreos operator ran it.
 
-A stand-in for the comparison, never for use: it does what that operator did, and no more.
+It is a stand-in for the comparison only. It does what that operator did, and no more.
 """

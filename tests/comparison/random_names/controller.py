@@ -1,11 +1,12 @@
-"""The loop around the decision: it looks, does one thing, and looks again eight seconds later.
+"""The control loop: it observes, does one thing, and looks again eight seconds later.
 
-As theirs: an edit of the spec starts the eight seconds anew, what is known of the members is kept
-in memory, and after a failure they are listed again before the next decision.
+As in the coreos operator, an edit of the spec restarts the eight seconds, members are kept in
+memory, and after a failure they are listed again before the next decision.
 
-Kinder than theirs: the members are listed linearizably, so that no pod is deleted on a stale list;
-the seed's member ID is known, so that it can be removed like any other (theirs kept a zero for it
-and took etcd's "not found" for success); where a member does not answer, another is asked.
+It is better than the coreos operator in three points. The member list is linearizable, so that no
+pod is deleted because of a stale list. The seed's member ID is known, so that it can be removed
+like any other; the coreos operator kept a zero for it, and took etcd's "not found" for success. If
+a member does not answer, it asks another one.
 """
 
 from __future__ import annotations
@@ -98,14 +99,14 @@ class Controller:
         self._thread.join(30)
 
     def edit(self, **changes: Any) -> None:
-        """What the informer brings: the wait for the next pass begins anew."""
+        """As if the informer had delivered an edit: the wait for the next pass restarts."""
         with self._changed:
             self._spec = replace(self._spec, **changes)
             self._edits += 1
             self._changed.notify()
 
     def seed(self) -> None:
-        """One member, of a new cluster, and then the Services."""
+        """Creates the seed member of a new cluster, and then the Services."""
         name = manifests.new_name(self._home.name)
         token = str(uuid.uuid4())
         seed = manifests.pod(self._home, self._spec.version, name, [name], token)
@@ -115,7 +116,7 @@ class Controller:
         self._say(f"seed {name}")
 
     def tick(self) -> None:
-        """One pass; whatever fails is tried again in the next, on a fresh list of the members."""
+        """One pass. What fails is tried again in the next pass, after listing the members again."""
         try:
             self._pass()
         except (ApiError, HTTPError, OSError, NoAnswer, Refused) as error:
@@ -130,7 +131,7 @@ class Controller:
             self.tick()
 
     def _wait(self) -> bool:
-        """False when it is over."""
+        """Waits for the next pass; returns False once the controller is stopped."""
         with self._changed:
             while not self._stopping:
                 edits = self._edits
@@ -200,12 +201,13 @@ class Controller:
                 raise
 
     def _listed(self, reachable: list[str]) -> dict[str, int]:
-        """By the name in the peer URL: a member that never started has not told its own yet."""
+        """IDs by the name in the peer URL, as a member that never started has not published its
+        name."""
         view: EtcdView = self._ask(reachable, self._etcd.member_list)
         return {_named(member.peer_urls[0]): member.member_id for member in view.members}
 
     def _ask(self, names: list[str], question: Callable[[Endpoint], Any]) -> Any:
-        """Of the first that answers, in random order."""
+        """The answer of the first member that answers, in random order."""
         last: NoAnswer | None = None
         for name in random.sample(names, len(names)):
             address = self._pods[name].get("status", {}).get("podIP")

@@ -1,8 +1,9 @@
-"""One pass of the other approach, pure: what coreos's operator decided every eight seconds.
+"""One pass of the other approach as a pure function: what the coreos operator decided every eight
+seconds.
 
-In its order: wait while a pod is pending, give up while none runs, delete pods that are no members,
-compare what runs with the members, bring the number of members to the size, and when nothing else
-is to be done bring one pod to the version. A member that is removed is chosen at random.
+In this order: it waits while a pod is pending, gives up while none runs, deletes pods that are not
+members, compares running pods with the members, adds or removes a member until the size is right,
+and finally upgrades one pod to the version. A member to remove is chosen at random.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod as a pass sees it; its name is the member's."""
+    """A pod as a pass observes it. Its name is the name of the member."""
 
     name: str
     phase: str
@@ -38,26 +39,26 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class AddMember:
-    """As a voter, and then its pod."""
+    """Add a voter, and then create its pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveMember:
-    """And then its pod, if it has one."""
+    """Remove a member, and then its pod, if it has one."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """The image is patched in the live pod."""
+    """Patch the image of a running pod."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class LostQuorum:
-    """A metric and a line in the log; nothing is done about it."""
+    """Nothing is done but to count it in a metric and log it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,13 @@ Move = AddMember | RemoveMember | Upgrade | LostQuorum | Nothing
 @dataclass(frozen=True, slots=True)
 class Pass:
     strangers: tuple[str, ...]
-    """Pods that run and are no members; they are deleted first."""
+    """Running pods that are not members; they are deleted first."""
 
     move: Move
 
 
 def running(spec: Spec, pods: Collection[Pod], owner: str) -> tuple[Pod, ...] | Skip:
-    """The pods that count. One that is being deleted, has ended or is someone else's does not."""
+    """The pods that count: without those that are terminating, have ended or have another owner."""
     if spec.paused:
         return Skip("paused")
     ours = [pod for pod in pods if pod.owner == owner and not pod.deleting]

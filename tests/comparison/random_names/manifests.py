@@ -1,8 +1,8 @@
-"""Its pods and Services. What both sides can share is what our StatefulSet renders.
+"""Pods and Services of the other approach. What both sides can share comes from our StatefulSet.
 
-Shared: image, etcd's options, probes, security, ports, spread over nodes. Its own: random names,
-`restartPolicy: Never`, an `emptyDir`, the DNS check before etcd, and etcd's flags. Its DNS check
-ran in busybox; here it runs in our image, asking as often as theirs did.
+Shared: image, etcd's options, probes, security context, ports, spread over nodes. Different: random
+names, `restartPolicy: Never`, an `emptyDir`, the DNS check before etcd, and etcd's flags. The DNS
+check of the coreos operator ran in busybox; here it runs in our image, at the same interval.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 SUFFIX_LENGTH = 10
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Those of Kubernetes' own random names: no vowels, so no words."""
+"""The letters of Kubernetes' own random names, without vowels, so that they spell no words."""
 
 VERSION_ANNOTATION = "etcd.version"
 
@@ -37,14 +37,14 @@ while True:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where the cluster lives, who owns its objects, and the image of the DNS check."""
+    """The cluster's namespace, the owner of its objects, and the image of the DNS check."""
 
     namespace: str
     name: str
     owner: Json
     helper_image: str
     etcd: Json
-    """`spec.etcd` of an EtcdCluster: the options that both sides are given."""
+    """`spec.etcd` of an EtcdCluster: etcd's options, which both sides use."""
 
     tolerations: Sequence[Json] = ()
 
@@ -80,7 +80,7 @@ def services(home: Home) -> list[Json]:
 
 
 def pod(home: Home, version: str, member: str, members: Iterable[str], token: str = "") -> Json:
-    """A member's pod; only the seed has a token, and only it begins a new cluster."""
+    """The pod of a member. Only the seed has a token, and starts a new cluster."""
     rendered = _rendered(home, version)
     shared = rendered["spec"]["template"]["spec"]
     etcd = next(one for one in shared["containers"] if one["name"] == "etcd")
@@ -113,7 +113,7 @@ def pod(home: Home, version: str, member: str, members: Iterable[str], token: st
 
 
 def image_patch(home: Home, version: str) -> list[Json]:
-    """The whole upgrade of a live pod: another image for its only container, and the annotation."""
+    """The patch that upgrades a running pod: the image of its container, and the annotation."""
     image, note = _cluster(home, version).image, f"/metadata/annotations/{VERSION_ANNOTATION}"
     return [
         {"op": "replace", "path": "/spec/containers/0/image", "value": image},

@@ -1,7 +1,7 @@
-"""The operator's own client of etcd, asking as coreos's did.
+"""The operator's own etcd client, which makes requests as the coreos operator did.
 
-A member is added as a voter at once, which nobody should do since etcd has learners, and every
-call has their five seconds.
+It adds a member as a voter at once, which nobody should do since etcd has learners. Every call has
+a deadline of five seconds, as in the coreos operator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Voters(GrpcEtcd):
         return EtcdView(cluster_id=reply.header.cluster_id, members=members)
 
     async def member_add(self, at: Endpoint, peer_url: str) -> int:
-        """Adds a voter and returns the ID that etcd gave it."""
+        """Adds a voter, and returns the ID that etcd gave it."""
         request = rpc.MemberAddRequest(peerURLs=[peer_url], isLearner=False)
         return int((await self._cluster(at, "MemberAdd", request)).member.ID)
 

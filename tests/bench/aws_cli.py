@@ -1,6 +1,6 @@
-"""AWS's own command line client for S3, which most people have: by hand, files go by way of this.
+"""The AWS command line client, with which most people would copy files to S3 by hand.
 
-Like the operator's Job it sends parts, several at once, with a checksum of each, which the server
+Like the operator's Job it uploads several parts at once, each with a checksum that the server
 verifies.
 """
 
@@ -20,13 +20,13 @@ INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--
 
 
 def version() -> str:
-    """As it was locked, for example "1.46.2"."""
+    """The locked version, for example "1.46.2"."""
     lines = LOCK.read_text().splitlines()
     return next(line.split("==")[1].split()[0] for line in lines if line.startswith("awscli=="))
 
 
 def copy(server: S3Server, source: str, target: str) -> None:
-    """`aws s3 cp`. Raises CalledProcessError, and TimeoutExpired after ten minutes."""
+    """Runs `aws s3 cp`. Raises CalledProcessError, and TimeoutExpired after ten minutes."""
     environment = {
         "PATH": os.environ["PATH"],
         "AWS_ACCESS_KEY_ID": server.access_key,
@@ -40,7 +40,7 @@ def copy(server: S3Server, source: str, target: str) -> None:
 
 
 def installed() -> Path:
-    """The Python that has it, of an environment of its own; made once, in the cache."""
+    """The Python of a virtual environment with the client, which is made once, in the cache."""
 
     def make(out: Path) -> None:
         subprocess.run([sys.executable, "-m", "venv", str(out)], check=True)

@@ -1,8 +1,8 @@
-"""The yardstick: the StatefulSet of etcd's own website, without any operator.
+"""The baseline: the StatefulSet from etcd's own website, without an operator.
 
-https://etcd.io/docs/v3.6/op-guide/kubernetes/, with what makes the two sides comparable and nothing
-else changed: image, probes, security context and volume are those that the operator renders, and
-the anti-affinity is left out, as the machine has one node.
+https://etcd.io/docs/v3.6/op-guide/kubernetes/. Only what makes the two sides comparable is changed:
+image, probes, security context and volume are those that the operator renders, and the
+anti-affinity is left out because the machine has one node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLAINTEXT: Json = {"peer": "Plaintext", "client": "Plaintext"}
 
 
 def ours(name: str, size: int = 3, *, tls: bool = False) -> Json:
-    """The EtcdCluster that is measured; without TLS where the yardstick is, which has none."""
+    """The EtcdCluster that is measured. It has no TLS beside the baseline, which has none."""
     return {
         "apiVersion": "etcd.database.coreos.com/v1beta2",
         "kind": "EtcdCluster",
@@ -45,10 +45,10 @@ def service(name: str) -> Json:
 
 
 def bare(name: str, namespace: str, size: int = 3, *, gated: bool = False) -> Json:
-    """The website's StatefulSet: all pods at once, each told that the cluster is new.
+    """The website's StatefulSet: all pods start at once, with `initial-cluster-state: new`.
 
-    Gated, an init container that ends at once comes before etcd: what a StatefulSet costs in which
-    anything at all has to happen before etcd may start.
+    Args:
+        gated: adds an init container that ends at once, to measure the cost of any init container.
     """
     rendered = _rendered(name, namespace, size)
     pod = rendered["spec"]["template"]["spec"]

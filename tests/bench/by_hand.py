@@ -1,4 +1,4 @@
-"""The same operations on the bare StatefulSet, as an expert's script does them."""
+"""The same operations on the bare StatefulSet, as an expert's script would do them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 LARGEST = 7
 HEALTH_SECONDS = 6.0
-"""etcd lets members be added once all have been connected for 5 seconds."""
+"""etcd accepts a new member once all members have been connected for 5 seconds."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ class ByHand:
         self.size = size
 
     def settle(self, size: int) -> None:
-        """At that size; the volumes of members that were removed are cleared away."""
+        """Waits until the cluster has that size, and deletes the claims of removed members."""
         if size != self.size:
             time.sleep(HEALTH_SECONDS)
             self.scale(size)
@@ -82,9 +82,9 @@ class ByHand:
         return self.all_ready(start)
 
     def back(self) -> float:
-        """What the StatefulSet alone takes to bring a pod back whose volume is lost.
+        """How long the StatefulSet alone takes to recreate a pod whose volume is lost.
 
-        What that pod has written by then is of a member that is about to be removed: replaced.
+        The member is then replaced, because what the pod has written belongs to a lost member.
         """
         took = lose(self.kube, self.timeline, self.namespace, 1, has_begun)
         self.replace(1)
@@ -104,8 +104,8 @@ class ByHand:
         return self.all_ready(start)
 
     def all_ready(self, start: float) -> float:
-        """And all serve, as `etcdctl endpoint health` would say: the probe, which looks at the port
-        of the metrics, is content with a voter that has not opened its clients' port yet."""
+        """Waits until all pods are Ready and serve, as `etcdctl endpoint health` would check. The
+        readiness probe uses the metrics port, which may answer before the client port."""
         self.timeline.until(
             f"{self.size} bare members are Ready",
             lambda seen: (
@@ -118,7 +118,8 @@ class ByHand:
         return time.monotonic() - start
 
     def _add(self, ordinal: int, replicas: int, restart: Callable[[], None] | None = None) -> None:
-        """Learner first; the template tells the pod whom to join, OnDelete spares the others."""
+        """Adds a learner first. The template tells the new pod which members to join; with OnDelete
+        the other pods do not restart."""
         asked = self._any_member(but=ordinal)
         url = f"http://{self._host(ordinal)}:2380"
         eventually(
@@ -184,7 +185,8 @@ class ByHand:
 def lose(
     kube: Kube, timeline: Watched, namespace: str, ordinal: int, good: Callable[[Json], bool]
 ) -> float:
-    """Claim and pod deleted, until the pod is back and `good`, and all others are Ready."""
+    """Deletes a claim with its pod, and waits until the pod is back and `good` and all others are
+    Ready."""
     name = f"{NAME}-{ordinal}"
     old = timeline.get(PODS, name)["metadata"]["uid"]
     start = time.monotonic()
@@ -207,7 +209,7 @@ def _leads_to(peer_urls: tuple[str, ...], name: str) -> bool:
 
 
 def has_begun(pod: Json) -> bool:
-    """Its container runs or has run; on a new claim the bare one only fails from then on."""
+    """Whether its container runs or has run. On a new claim the bare StatefulSet's etcd fails."""
     return state_of(pod, "etcd") in ("running", "terminated")
 
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, from the report alone."""
+"""Writes docs/benchmarks.md and its plots, from the report alone."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def rows(report: Json) -> list[tuple[str, str, str]]:
 
 
 def _tls_rows(part: Json) -> list[tuple[str, str, str]]:
-    """None in a report from before TLS was the default."""
+    """Rows about TLS. There are none in a report that is older than the TLS default."""
     if "tls_seconds" not in part:
         return []
     more, target = f"{part['tls_seconds']:+.2f} s", f"<= {part['target_tls_seconds']} s"
@@ -143,7 +143,7 @@ def page(report: Json) -> str:
 
 
 def _how(name: str, part: Json) -> list[str]:
-    """Remarks are put into the report by hand: what was seen besides, and how."""
+    """How a part was measured, with the remarks that were added to the report by hand."""
     how = part["how"]
     stolen = how.get("stolen_percent", 0)
     shared = f" The host kept {stolen} % of the processors' time back for others." if stolen else ""
@@ -209,7 +209,7 @@ def _creation(part: Json) -> list[str]:
 
 
 def _missed(part: Json) -> list[str]:
-    """Of what is held against the bare StatefulSet."""
+    """Targets, relative to the bare StatefulSet, that were missed."""
     if part["ratio"] <= part["target_ratio"]:
         return []
     words = f"**The target, {part['target_ratio']:g} of the bare one, is missed**: it is"
@@ -320,7 +320,7 @@ def _operations(part: Json) -> list[str]:
 
 
 def runs_of(side: Json) -> str:
-    """The median, and what it is the median of."""
+    """The median, and the runs behind it."""
     each = " ".join(f"{one:.1f}" for one in sorted(side["seconds"]))
     return f"{side['median']:.2f} s ({each})"
 

@@ -34,7 +34,7 @@ def strip_plot(seconds: Json) -> str:
 
 
 def phase_plot(both: Json) -> str:
-    """One bar per side and phase, from nothing to when the last pod had come so far."""
+    """One bar per side and phase, up to the time when the last pod had reached the phase."""
     shown = [
         "all pods scheduled",
         "all pods in start",

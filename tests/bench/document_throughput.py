@@ -14,7 +14,7 @@ PROGRAMS = ("programs", "etcd", "S3 server")
 
 
 def rows(part: Json) -> list[tuple[str, str, str]]:
-    """What is measured against a target; nothing of a size that was left out."""
+    """Rows of measurements that have a target, without sizes that were left out."""
     least, most = f">= {part['target_ratio']:g}", f"<= {part['target_memory_mib']} MiB"
     found = [
         (f"{way}, {one['gib']:g} GiB, of by hand", f"{one[way]['ratio']:.2f}", least)
@@ -76,7 +76,7 @@ def _sizes(part: Json) -> list[Json]:
 
 
 def _left_out(part: Json) -> list[str]:
-    """A size that the machine has no room for is said, not dropped."""
+    """Names the sizes for which the machine has no room."""
     found = [
         f"{one['gib']:g} GiB was left out: {one['left_out']}."
         for one in part["sizes"]
@@ -131,7 +131,7 @@ def _parts(way: str, one: Json) -> str:
 
 
 def _whatever_its_size(smallest: Json) -> list[str]:
-    """What a small database has to bear as much as a large one."""
+    """Figures that do not depend on the size, from the smallest database."""
     backup, restore = smallest["backup"], smallest["restore"]["part_seconds"]["ours"]
     start = median(backup["seconds"]["ours"]) - backup["part_seconds"]["ours"]["once started"]
     return [

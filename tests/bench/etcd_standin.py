@@ -1,9 +1,9 @@
-"""Answers as etcd's members do, as far as the operator asks a settled cluster: no data, no raft.
+"""A stand-in for etcd members that answers the operator's requests to a settled cluster.
 
-For measurements with more members than a machine can run. Who exists and who runs is told to it;
-leader and quorum follow from that. tests/integration/etcd/test_standin.py asks it and real members
-the same questions. What it does not answer (changes, HashKV) is UNIMPLEMENTED, which the operator
-takes for no answer.
+It has no data and no raft, and is for measurements with more members than a machine can run. The
+test tells it which members exist and run; leader and quorum follow from that.
+tests/integration/etcd/test_etcd_standin.py compares it with real members. Requests that it does not
+answer (changes, HashKV) are UNIMPLEMENTED, which the operator treats as no answer.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class StandIn:
 
     @property
     def leader(self) -> int:
-        """Of those that run, while they are a quorum; 0: nobody."""
+        """ID of the leader, one of the running members; 0 if they are not a quorum."""
         return min(self.running) if 2 * len(self.running) > len(self.names) else 0
 
     @property
     def storage_version(self) -> str:
-        """Of the format of the data; before 3.6 etcd does not tell it."""
+        """The storage version, which etcd reports from 3.6 on."""
         major, minor, _ = self.version.split(".")
         return f"{major}.{minor}.0" if (int(major), int(minor)) >= (3, 6) else ""
 
 
 class Member(rpc_pb2_grpc.MaintenanceServicer, rpc_pb2_grpc.ClusterServicer):
-    """What one member says. The methods have the names of etcd's API."""
+    """The answers of one member. The methods have the names of etcd's API."""
 
     def __init__(self, cluster: StandIn, member_id: int) -> None:
         self._cluster = cluster
@@ -93,7 +93,7 @@ class Member(rpc_pb2_grpc.MaintenanceServicer, rpc_pb2_grpc.ClusterServicer):
         return rpc.AlarmResponse(header=self._header())
 
     async def _quorum(self) -> None:
-        """What all agree on comes to no answer without a leader; the one who asks gives up."""
+        """Hangs without a leader, as requests that need a quorum do, until the client gives up."""
         while not self._cluster.leader:
             await asyncio.sleep(0.1)
 
@@ -107,7 +107,7 @@ class Member(rpc_pb2_grpc.MaintenanceServicer, rpc_pb2_grpc.ClusterServicer):
 
 
 async def serve(cluster: StandIn, member_id: int, address: str, port: int) -> grpc.aio.Server:
-    """The member runs, and answers there, until the server is stopped."""
+    """Runs the member at this address until the server is stopped."""
     server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
     member = Member(cluster, member_id)
     rpc_pb2_grpc.add_MaintenanceServicer_to_server(member, server)

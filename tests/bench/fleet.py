@@ -1,9 +1,9 @@
-"""How soon an operator that begins anew, with a fleet to look after, does what has to be done.
+"""How soon an operator with many clusters makes its first correct decision after a restart.
 
-The API server, etcd under it and the operator's process are real; pods, and the members in them,
-are played (`fleet_pods`, `etcd_standin`), without TLS. While the operator is away one cluster is
-changed; the first correct decision is the write that answers that, as a watch tells of it. It is
-always the last one in order of names, so that luck with the order does not count.
+The API server, its etcd and the operator's process are real. Pods and their members are simulated
+(`fleet_pods`, `etcd_standin`), without TLS. While the operator is down, one cluster is changed. The
+first correct decision is the write that responds to that change, as seen by a watch. The changed
+cluster is always the last one by name, so that luck with the order does not matter.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TARGET_SECONDS = 2
 
 @dataclass(frozen=True)
 class Change:
-    """What happens to a cluster while nobody looks, and how one sees that it was answered."""
+    """A change of a cluster while the operator is down, and how to recognise the response to it."""
 
     make: Callable[[str], None]
     answered: Callable[[Timeline, str], bool]
@@ -88,7 +88,7 @@ class _Restarts:
             self._operator.kill()
 
     def _create(self) -> float:
-        """Until every cluster is latched, with all its pods Ready."""
+        """Creates the clusters; returns the seconds until all are latched with all pods Ready."""
         for name in self._names:
             spec = {"size": SIZE, "version": "3.7.3", "TLS": PLAINTEXT}
             manifest = {"metadata": {"name": name}, "spec": spec}
@@ -145,7 +145,7 @@ class _Restarts:
         }
 
     def _put_back(self) -> Json:
-        """The client Service of each in turn is deleted; how long the operator itself takes."""
+        """Deletes the client Service of each cluster in turn, and measures its recreation."""
         time.sleep(SETTLE_SECONDS)
         before = step_delays(self._operator.page())
         timeline = Timeline(self._kube, NAMESPACE)
@@ -170,7 +170,7 @@ class _Restarts:
         self._kube.patch(CLUSTERS, NAMESPACE, name, {"spec": {"size": LARGER}})
 
     def _shrink(self, name: str) -> None:
-        """By hand: the stand-in knows no members but the first ones."""
+        """Edits the StatefulSet by hand, as the stand-in cannot add or remove members."""
         self._operator.kill()
         self._kube.patch(CLUSTERS, NAMESPACE, name, {"spec": {"size": SIZE}})
         self._kube.patch(STATEFUL_SETS, NAMESPACE, name, {"spec": {"replicas": SIZE}})

@@ -1,4 +1,4 @@
-"""An operator as a process of its own, and what its log lines tell, by when."""
+"""An operator as a separate process, and the times of its log lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAST_LINES = 20
 
 
 class OperatorProcess:
-    """As the container that the kubelet starts again: the same pod, so its Lease is its own."""
+    """A process that restarts as a container does: in the same pod, so it keeps its Lease."""
 
     def __init__(self, kubeconfig: Path) -> None:
         health, self.metrics = free_ports(2)
@@ -52,7 +52,7 @@ class OperatorProcess:
         threading.Thread(target=self._follow, daemon=True).start()
 
     def kill(self) -> None:
-        """Without notice; its Lease stays held."""
+        """Kills it with SIGKILL, so that its Lease stays held."""
         self._process.kill()
         self._process.wait()
 

@@ -1,7 +1,7 @@
-"""A control plane of its own, on loopback: etcd, an API server, the StatefulSet controller.
+"""A separate control plane on loopback: etcd, an API server, and the StatefulSet controller.
 
-Nothing is shared with the local cluster, whose operator serves all namespaces and would be in the
-way. Without nodes, and thus without a scheduler: `fleet_pods` plays the kubelet.
+It shares nothing with the local cluster, whose operator serves all namespaces and would interfere.
+It has no nodes and no scheduler: `fleet_pods` simulates the kubelet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Plane:
 
 @contextmanager
 def control_plane() -> Iterator[Plane]:
-    """Up, with our CRDs; gone without a trace afterwards."""
+    """Runs a control plane with our CRDs, and removes all of it afterwards."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-")))
         client, peer, api, health = free_ports(4)
@@ -122,7 +122,7 @@ def _controllers(kubeconfig: Path, port: int) -> tuple[str | Path, ...]:
 
 
 def _kubeconfig(folder: Path, port: int) -> Path:
-    """For everyone here; the API server makes its certificate itself and vouches for it."""
+    """A kubeconfig for all clients. The API server uses a self-signed certificate."""
     token = secrets.token_hex(16)
     (folder / "tokens").write_text(f"{token},fleet,fleet,system:masters\n")
     server = {
@@ -133,7 +133,7 @@ def _kubeconfig(folder: Path, port: int) -> Path:
 
 
 def _until_ready(kubeconfig: Path, server: subprocess.Popen[bytes], log: Path) -> Kube:
-    """A client for it. The certificate is among the last things that it makes."""
+    """Waits until the API server is ready; returns a client. The certificate is written late."""
 
     def alive() -> bool:
         if server.poll() is not None:

@@ -1,10 +1,10 @@
-"""Plays kubelet, provisioner, `start` and etcd for every pod of a control plane without nodes.
+"""Simulates kubelet, provisioner, `start` and etcd for every pod of a control plane without nodes.
 
-Why not kwok: it moves a pod through states, but has nothing that listens at the pod's address. Our
-pods wait in `start` for a ticket and then answer as the member that the ticket names, so whoever
-plays them has to set their status as well.
+Why not kwok: it moves pods through states, but nothing listens at the address of a pod. Our pods
+wait in `start` for a ticket and then answer as the member that the ticket names, so the simulation
+has to set their status as well.
 
-`python tests/bench/fleet_pods.py KUBECONFIG`, until it is ended.
+`python tests/bench/fleet_pods.py KUBECONFIG` runs until it is stopped.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from etcd_stateful.start import ticket  # noqa: E402
 Json = dict[str, Any]
 
 FIRST_ADDRESS = ipaddress.IPv4Address("127.32.0.1")
-"""Below those that the integration tests take."""
+"""Lower than the addresses of the integration tests."""
 
 AT_ONCE = 16
 
 
 class Kubelet:
-    """All pods of the control plane; each has a loopback address of its own."""
+    """Simulates all pods of the control plane, each with its own loopback address."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -81,7 +81,7 @@ class Kubelet:
     async def tell(self, resource: Resource, body: Json, status: Json) -> None:
         metadata = body["metadata"]
         async with self._turns:
-            with contextlib.suppress(KubeError):  # it may be gone by now
+            with contextlib.suppress(KubeError):  # The object may be gone by now.
                 await self._client.merge_patch(
                     resource,
                     metadata["namespace"],
@@ -91,12 +91,12 @@ class Kubelet:
                 )
 
     async def key(self, namespace: str, cluster: str) -> bytes | None:
-        """Of the start tickets, once the operator has made it."""
+        """The key of the start tickets, once the operator has made it."""
         secret = await self._client.get(SECRETS, namespace, naming.start_secret(cluster))
         return base64.b64decode(secret["data"]["key"]) if secret else None
 
     def etcd(self, offered: ticket.Ticket, version: str) -> StandIn:
-        """The cluster of that ticket; all its first members have the same one."""
+        """The stand-in for the cluster in the ticket, which its first members share."""
         if offered.token not in self._etcd:
             entries = (entry.split("=", 1) for entry in offered.initial_cluster.split(","))
             self._etcd[offered.token] = StandIn(dict(entries), offered.token, version)
@@ -113,7 +113,7 @@ class Pod:
         self._member: grpc.aio.Server | None = None
 
     async def begin(self) -> None:
-        """Into `start`, which waits for its ticket."""
+        """Starts the pod with `start`, which waits for its ticket."""
         self._start = await asyncio.start_server(self._converse, self._address, naming.START_PORT)
         await self._tell({"running": {"startedAt": now()}})
 
@@ -125,7 +125,7 @@ class Pod:
                 await server.stop(None)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One question of the operator, and its ticket if it hands one over."""
+        """Handles one connection of the operator: its greeting, and its ticket if it sends one."""
         metadata = self._body["metadata"]
         cluster = metadata["labels"][naming.LABEL_INSTANCE]
         with contextlib.suppress(ticket.NotGenuine, OSError), contextlib.closing(writer):

@@ -36,16 +36,16 @@ Json = dict[str, Any]
 SIZE = 3
 NAME = "etcd"
 SIDES = ("ours", "bare")
-"""Both without TLS."""
+"""Both sides without TLS."""
 
 TLS = "tls"
-"""Ours as it is by default."""
+"""Our cluster with the default TLS."""
 GATED = "gated"
-"""Bare, but with an init container that ends at once."""
+"""The bare StatefulSet with an init container that ends at once."""
 LONGEST_SECONDS = 120
 REST_SECONDS = 7
-"""The client Service is altered three times a round, and each write earns back one in ten seconds:
-more slowly than that nothing is put back more slowly on purpose."""
+"""Pause before each repair. The client Service is altered three times a round, and the operator's
+rate limit allows one more write of it every ten seconds: shorter pauses would slow repairs down."""
 
 
 class Bench:
@@ -57,7 +57,8 @@ class Bench:
     # From apply to three Ready.
 
     def creation(self, runs: int) -> Json:
-        """Fresh names in a fresh namespace each time; the sides take turns, so load hits both."""
+        """Creates clusters with new names in new namespaces. The sides take turns, so that load of
+        the machine affects both."""
         before = step_delays(self.operator_page())
         sides = (*SIDES, TLS, GATED)
         found: dict[str, list[float]] = {side: [] for side in sides}
@@ -87,7 +88,7 @@ class Bench:
         }
 
     def again(self, runs: int) -> Json:
-        """Deleted with its claims, as `kubectl delete` does and waits, and created again."""
+        """Deletes a cluster with its claims, waits as `kubectl delete` does, and recreates it."""
         found: dict[str, list[float]] = {side: [] for side in SIDES}
         when: dict[str, list[Json]] = {side: [] for side in SIDES}
         for run in range(runs):
@@ -128,7 +129,8 @@ class Bench:
     # Put back.
 
     def put_back(self, runs: int) -> Json:
-        """From the deletion's own event, or the alteration's answer, to the event of the repair."""
+        """Measures repairs: from the event of a deletion, or from the answer to an alteration, to
+        the event of the repair."""
         with self.namespace() as namespace:
             self.cluster(namespace, 1)
             timeline = self.timeline(namespace)
@@ -148,7 +150,7 @@ class Bench:
             found: dict[str, list[float]] = {what: [] for what in repairs}
             for run in range(runs):
                 for what, repair in repairs.items():
-                    # What is undone again and again is put back more slowly, on purpose.
+                    # The operator slows down repairs of what is altered again and again.
                     time.sleep(REST_SECONDS)
                     found[what].append(repair())
                 say(f"  {run + 1}/{runs}: worst {max(one[-1] for one in found.values()):.2f} s")
@@ -177,7 +179,7 @@ class Bench:
         patch: Json,
         good: Callable[[Json], bool],
     ) -> float:
-        """Measured from the answer to the alteration: the repair cannot come before it."""
+        """Measures from the answer to the alteration, before which no repair can come."""
         altered = self.kube.patch(kind, namespace, name, patch)
         start = time.monotonic()
         assert not good(altered), "nothing was altered"
@@ -219,7 +221,7 @@ class Bench:
         }
 
     def etcd_calls(self, cluster: Cluster) -> float:
-        """gRPC calls that all members have answered, by etcd's own count."""
+        """gRPC calls that all members have answered, by etcd's own metrics."""
         total = 0.0
         for ordinal in range(SIZE):
             text = self.page(cluster.namespace, f"{cluster.name}-{ordinal}", 2381)
@@ -233,7 +235,7 @@ class Bench:
     # Memory.
 
     def memory(self, fleet: int) -> Json:
-        """Of a process that has begun anew, so that earlier work does not count."""
+        """The memory of a restarted process, so that earlier work does not count."""
         self.operator.scale(0)
         self.operator.scale(1)
         found = {"0": self.resident()}
@@ -263,7 +265,7 @@ class Bench:
         raise LookupError("the operator does not tell its memory")
 
     def imports(self) -> dict[str, float]:
-        """What each of the imports adds, in a fresh interpreter of the same image."""
+        """How much memory each import adds, in a new interpreter of the same image."""
         pod = self.operator.pods()[0]["metadata"]["name"]
         said = self.kube.kubectl(
             "-n", self.operator.namespace, "exec", pod, "--", "python3", "-c", IMPORTS
@@ -306,7 +308,7 @@ class Bench:
 
 
 class Watched(Timeline):
-    """A timeline that has seen what is there before anything is measured."""
+    """A timeline that has seen all existing objects before a measurement begins."""
 
     phases: Json
 
@@ -358,12 +360,12 @@ print(json.dumps(told))
 
 
 def is_resync(entry: Json) -> bool:
-    """A LIST of all namespaces; one of a single namespace would be for one cluster alone."""
+    """Whether it is a LIST of all namespaces. One of a single namespace is for one cluster."""
     return entry["verb"] == "list" and "namespace" not in (entry.get("objectRef") or {})
 
 
 def turns(sides: tuple[str, ...], run: int) -> tuple[str, ...]:
-    """Each begins as often as the others."""
+    """The order of the sides in a run, so that each begins equally often."""
     first = run % len(sides)
     return sides[first:] + sides[:first]
 
@@ -385,7 +387,7 @@ def medians(runs: list[Json]) -> dict[str, float]:
 
 
 def step_delays(page: str) -> dict[str, float]:
-    """Cumulated counts by upper bound, all steps added up, of a page of the operator's metrics."""
+    """Cumulative counts by upper bound over all steps, from the operator's metrics."""
     found: dict[str, float] = {}
     for line in page.splitlines():
         match = re.match(r'etcd_operator_step_delay_seconds_bucket{.*le="([^"]+)".*} (\S+)', line)

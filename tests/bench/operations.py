@@ -1,9 +1,9 @@
-"""How long the operations on a running cluster take: by the operator, and by hand.
+"""How long operations on a running cluster take: by the operator, and by hand.
 
-Side by side neither has TLS; under load the operator's cluster is as it is by default.
+Side by side neither cluster has TLS. Under load the operator's cluster has the default TLS.
 
-By hand is what an expert's script does with `kubectl` and `etcdctl` on the bare StatefulSet: the
-same calls in the same order, without a pause to think, and with every answer at once.
+"By hand" is what an expert's script does with `kubectl` and `etcdctl` on the bare StatefulSet: the
+same calls in the same order, without pauses to think, and with every answer at once.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Operations:
     # Under load.
 
     def _under_load(self, target: float) -> Json:
-        """Restart and minor upgrade while clients write: gaps, and leaders moved by us."""
+        """Restarts and upgrades a minor while clients write; counts gaps and moved leaders."""
         found: Json = {}
         changes: dict[str, Callable[[Ours], float]] = {
             "rolling restart of 3": lambda ours: ours.restart(),
@@ -150,7 +150,7 @@ class Operations:
 
 
 class Ours:
-    """A cluster of the operator's: what a user does to it, and how long that takes."""
+    """A cluster of the operator: operations of a user on it, and how long they take."""
 
     def __init__(self, cluster: Cluster, timeline: Watched) -> None:
         self.cluster = cluster
@@ -170,7 +170,7 @@ class Ours:
         return self.cluster.leader()
 
     def scale(self, to: int) -> float:
-        """Grown: until all are Ready. Shrunk: until list and replicas say so."""
+        """Scales up until all pods are Ready, or down until member list and replicas agree."""
         start = self._changed({"size": to})
         took = self.timeline.until(f"{to} members", lambda seen: is_sized(seen, to), start)
         names = self.cluster.client.members().names
@@ -181,7 +181,7 @@ class Ours:
         return lose(self.cluster.kube, self.timeline, self.cluster.namespace, ordinal, is_ready)
 
     def cycle(self) -> float:
-        """One pod deleted, until it is Ready again."""
+        """Deletes one pod, and waits until it is Ready again."""
         old = set(self.cluster.pod_uids().values())
         start = time.monotonic()
         self.cluster.kube.delete(PODS, self.cluster.namespace, f"{NAME}-1")

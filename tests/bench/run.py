@@ -1,8 +1,7 @@
-"""`make bench`: how fast, how quiet and how big, on this machine, now. Never a test.
+"""`make bench`: measures speed, idle load and memory on this machine. It is not a test.
 
-Writes build/bench/report.json. With --keep the parts that were measured also replace theirs in
-tests/bench/report.json, and docs/benchmarks.md with its plots is made anew from that, and from
-nothing else.
+It writes build/bench/report.json. With --keep the measured parts also replace those in
+tests/bench/report.json, and docs/benchmarks.md with its plots is written from that report alone.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def main() -> int:
 def measured(
     kube: Kube, name: str, part: Callable[[], dict[str, Any]], wait: int
 ) -> dict[str, Any]:
-    """The part's figures, with when and how they were taken."""
+    """The figures of a part, with when and how they were measured."""
     before = quiet(wait)
     say(f"== {name}")
     began, asked = time.monotonic(), processors()
@@ -82,7 +81,7 @@ def measured(
 
 
 def taken(kube: Kube) -> dict[str, Any]:
-    """When, of which code, and on how many nodes."""
+    """When, with which commit, and on how many nodes it was measured."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commit": commit(),
@@ -91,7 +90,7 @@ def taken(kube: Kube) -> dict[str, Any]:
 
 
 def processors() -> tuple[int, int]:
-    """Ticks so far in which they were asked for, and how many of these the host gave to others."""
+    """Ticks so far in which processors were busy, and how many of these the host has stolen."""
     user, nice, system, _idle, _wait, irq, soft, steal = map(
         int, Path("/proc/stat").read_text().split()[1:9]
     )
@@ -99,13 +98,13 @@ def processors() -> tuple[int, int]:
 
 
 def stolen(before: tuple[int, int], after: tuple[int, int]) -> int:
-    """Percent; a machine that shares its processors is slower at such times, however quiet."""
+    """Percentage of stolen time, in which a virtual machine is slower, even if it is idle."""
     asked, others = (one - other for one, other in zip(after, before, strict=True))
     return round(100 * others / max(asked, 1))
 
 
 def put_down(report: dict[str, Any], *, keep: bool) -> None:
-    """After each part: what breaks off later takes nothing of it away."""
+    """Writes the report after each part, so that a later failure does not lose it."""
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(json.dumps(report, indent=1) + "\n")
     if not keep:
@@ -146,7 +145,7 @@ def machine(kube: Kube) -> dict[str, Any]:
 
 
 def quiet(seconds: int) -> float:
-    """Waits until nobody else uses the machine, and says how quiet it got."""
+    """Waits until nothing else uses the machine; returns the load that is left."""
     deadline = time.monotonic() + seconds
     while (load := os.getloadavg()[0]) > QUIET_LOAD and time.monotonic() < deadline:
         say(f"waiting for quiet: the load is {load:.1f}")

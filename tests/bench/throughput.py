@@ -1,10 +1,10 @@
-"""Backup and restore of a database of some size, beside etcdctl, an S3 client and etcdutl by hand.
+"""Backup and restore of databases of several sizes, compared with doing it by hand.
 
-The same etcd, the same S3 server, the same data, all in memory, so that no disk hides what we cost.
-Ours are the containers' own entry points as processes, from their start to their end; without what
-the kubelet takes to start a pod. By hand: `etcdctl snapshot save` and AWS's client's upload of the
-file; its download and `etcdutl snapshot restore`, as our Job has it run. And the same with curl,
-which sends one piece without a checksum: what the machine can do at best.
+Both use the same etcd, the same S3 server and the same data, all in memory, so that no disk hides
+our overhead. Ours runs the containers' own entry points as processes, without the time that the
+kubelet takes to start a pod. By hand is `etcdctl snapshot save` with an upload by the AWS client,
+and a download with `etcdutl snapshot restore`, as our Job runs it. A third way uses curl, which
+sends one piece without a checksum, and shows the best that the machine can do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Ways = tuple[Way, Way, Way]
 
 MEMORY = Path("/dev/shm")
 ROOM = 3.7
-"""Of how many times the size there has to be room: the database, and what becomes of it."""
+"""How many times the size has to fit into memory: the database, and its copies."""
 
 MIB = 2**20
 SIDES = ("ours", "by hand", "curl")
@@ -68,7 +68,7 @@ class Throughput:
 
 
 def available() -> int:
-    """Bytes that a folder in memory can take without anybody going short."""
+    """Bytes that a folder in memory may take without starving other processes."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
     return min(free * 1024, shutil.disk_usage(MEMORY).free)
@@ -96,7 +96,7 @@ def backups(stage: Stage) -> Ways:
 
 
 def compared(stage: Stage, size: int, ways: Ways, runs: int, *, stored: bool) -> Json:
-    """In turns, there and back."""
+    """Measures the ways in turn, in alternating order."""
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     cpu: dict[str, list[Json]] = {side: [] for side in SIDES}
     parts: dict[str, list[Json]] = {side: [] for side in SIDES}
@@ -137,7 +137,7 @@ def _say(gib: float, what: str, told: Json) -> None:
 
 
 async def fill(stage: Stage, size: int) -> int:
-    """Values of 1 MiB; how large the database is."""
+    """Fills etcd with values of 1 MiB; returns the size of the database."""
     value, numbers = os.urandom(MIB), iter(range(size // MIB))
     async with rpc.insecure_channel(f"127.0.0.1:{stage.client_port}") as channel:
         kv = rpc.KVStub(channel)
@@ -163,7 +163,7 @@ async def answers(kv: Any) -> bool:
 
 
 def settle(stage: Stage) -> None:
-    """Until etcd has let go of the log of what it was filled with; it looks every 30 seconds."""
+    """Waits until etcd has deleted old WAL files, which it checks every 30 seconds."""
     ends = time.monotonic() + LOG_SECONDS
     while time.monotonic() < ends:
         logs = sum(path.stat().st_size for path in (stage.data / "member" / "wal").glob("*.wal"))
@@ -173,7 +173,7 @@ def settle(stage: Stage) -> None:
 
 
 def latencies(stage: Stage) -> Json:
-    """Of small writes, one after the other: at rest, and while a backup is made."""
+    """Latencies of small writes, one after the other: at rest, and during a backup."""
     told: Json = {}
     with writing(stage) as found:
         time.sleep(IDLE_SECONDS)

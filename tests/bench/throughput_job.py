@@ -1,7 +1,7 @@
-"""One container of a Job as a process of its own: `throughput_job.py backup|fetch|finish ROOT`.
+"""Runs one container of a Job as a process: `throughput_job.py backup|fetch|finish ROOT`.
 
-Told by the environment, as in the pod; ROOT is the member's volume. Prints the peak of its memory
-in MiB, and the seconds that a backup itself has counted.
+The environment is that of the pod; ROOT is the member's volume. It prints its peak memory in MiB,
+and the seconds that a backup itself reports.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(what: str, root: str) -> int:
 
 
 def peak() -> int:
-    """Of this program alone, in MiB: what getrusage says may be its parent's."""
+    """Peak memory of this process in MiB. The value of getrusage may be that of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     found = next(line for line in lines if line.startswith("VmHWM:"))
     return int(found.split()[1]) // 1024

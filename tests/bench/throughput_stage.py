@@ -1,4 +1,4 @@
-"""One etcd, one S3 server and a folder, all in memory, and both ways of doing it with them."""
+"""One etcd, one S3 server and a folder, all in memory, and the ways to back up and restore."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TOLD = {
 
 @dataclass
 class Stage:
-    """Both ways store to, and restore from, the same key; a folder is what a restore goes to."""
+    """All ways store to, and restore from, the same key. A restore goes to a folder."""
 
     folder: Path
     client_port: int = field(default_factory=free_port)
@@ -102,7 +102,7 @@ class Stage:
 
     @property
     def saved(self) -> Path:
-        """What etcdctl has saved."""
+        """The file that etcdctl saves."""
         return self.folder / "snapshot.db"
 
     def stop(self) -> None:
@@ -110,13 +110,13 @@ class Stage:
         self.s3.stop()
 
     def end_etcd(self) -> None:
-        """A restore needs none, but the room that its data takes."""
+        """Stops etcd: a restore does not need it, but needs the memory of its data."""
         self.etcd.kill()
         self.etcd.wait()
         shutil.rmtree(self.data, ignore_errors=True)
 
     def clean(self, *, stored: bool) -> None:
-        """Before each run: nothing restored, and nothing stored if that is what is measured."""
+        """Before each run: deletes what was restored and, if backups are measured, stored."""
         shutil.rmtree(self.target, ignore_errors=True)
         self.target.mkdir()
         self.saved.unlink(missing_ok=True)
@@ -124,7 +124,7 @@ class Stage:
             path.unlink()
 
     def cpu(self) -> dict[str, float]:
-        """Seconds so far, of the two servers and of all programs that have ended."""
+        """CPU seconds so far, of the two servers and of all programs that have ended."""
         programs = resource.getrusage(resource.RUSAGE_CHILDREN)
         return {
             "programs": programs.ru_utime + programs.ru_stime,
@@ -206,7 +206,7 @@ class Stage:
         return Job(0, {client: there - began, "etcdutl": time.monotonic() - there})
 
     def _etcdutl(self, file: Path) -> None:
-        """As our Job has it run."""
+        """Runs etcdutl as our Job does."""
         words = restore.etcdutl("etcd-0", self.peer_url, TOKEN)
         here = [word.replace(naming.VOLUME_PATH, str(self.target)) for word in words[1:]]
         at = next(number for number, word in enumerate(here) if word.endswith(restore.SNAPSHOT))
@@ -226,9 +226,9 @@ class Job:
     """One run, of ours or by hand."""
 
     mib: int
-    """Peak of the memory of our containers; nobody has asked what those by hand take."""
+    """Peak memory of our containers; not measured for the ways by hand."""
     seconds: dict[str, float]
-    """Of its parts."""
+    """Seconds by part."""
 
 
 def run(tool: str, *words: str) -> None:
@@ -236,7 +236,7 @@ def run(tool: str, *words: str) -> None:
 
 
 def _seconds(process: int) -> float:
-    """Of the processor, that a process which is alive has taken; none of one that is not."""
+    """CPU seconds of a running process; 0 if it does not run."""
     try:
         words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,7 +1,7 @@
-"""When things happened, by the clock of this machine at the moment the watch told it.
+"""When things happened, by the clock of this machine at the arrival of watch events.
 
-Timestamps in Kubernetes objects have whole seconds, and polling adds its own interval; a watch
-event arrives about a millisecond after the write that it tells of.
+Timestamps in Kubernetes objects are in whole seconds, and polling adds its interval. A watch event
+arrives about a millisecond after the write.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Timeline:
     def wait(
         self, what: str, good: Callable[[Timeline], bool], seconds: float, start: float
     ) -> float:
-        """Seconds from `start` until it was so."""
+        """Seconds from `start` until the condition held."""
         deadline = start + seconds
         with self._changed:
             while not good(self):
@@ -55,7 +55,7 @@ class Timeline:
             return {name: at - start for name, at in self.marks.items()}
 
     def get(self, kind: Kind, name: str) -> Json:
-        """As last seen; empty where it is not there."""
+        """The object as last seen; empty if it does not exist."""
         return self.objects.get((kind.kind, name), {})
 
     def pods(self) -> list[Json]:
@@ -66,7 +66,7 @@ class Timeline:
             for event in self._kube.watch(kind, self._namespace):
                 self._take(kind, event, time.monotonic())
         except (HTTPError, OSError, ValueError, KeyError):
-            return  # the namespace's measurement is over
+            return  # The measurement in this namespace is over.
 
     def _take(self, kind: Kind, event: Json, now: float) -> None:
         body = event["object"]
@@ -86,7 +86,7 @@ class Timeline:
 
 
 def marks_of(kind: Kind, body: Json) -> list[str]:
-    """What this state of an object proves to have happened."""
+    """The events that this state of an object proves."""
     name = body["metadata"]["name"]
     said = [f"{kind.kind} {name}"]
     if kind is CLAIMS and (body.get("status") or {}).get("phase") == "Bound":
@@ -109,7 +109,7 @@ def marks_of(kind: Kind, body: Json) -> list[str]:
 
 
 def phases(marks: dict[str, float]) -> dict[str, float]:
-    """When the last pod came through each phase, and the objects between, in order of time."""
+    """When the last pod reached each phase, with the objects in between, in order of time."""
     found: dict[str, float] = {}
     for name, at in marks.items():
         words = name.split(" ", 2)

@@ -1,1 +1,1 @@
-"""A real Kubernetes on this machine, from package registries alone. See ../README.md."""
+"""A real Kubernetes cluster on this machine, built from package registries. See ../README.md."""

@@ -1,4 +1,4 @@
-"""`python3 -m localkube <command>`: what the Makefile's targets about the cluster call."""
+"""`python3 -m localkube <command>`: called by the Makefile's cluster targets."""
 
 import os
 import sys

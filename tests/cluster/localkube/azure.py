@@ -1,4 +1,4 @@
-"""A server of Azure Blob Storage, Azurite on a folder. It checks signatures."""
+"""Azurite, a server of Azure Blob Storage, on a folder. It checks signatures."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class AzureServer(Server):
 
     @property
     def secret(self) -> dict[str, str]:
-        """coreos's Secret for it."""
+        """The Secret for it, with the coreos operator's keys."""
         return {
             "storage-account": self.account,
             "storage-key": self.key,
@@ -22,7 +22,7 @@ class AzureServer(Server):
     @property
     def command(self) -> tuple[str, ...]:
         place = ("--blobHost", self.host, "--blobPort", str(self.port))
-        # The client's version of the API is newer than the server: it asks for nothing of it.
+        # The client announces a newer API version than the server's, but uses nothing of it.
         quiet = ("--silent", "--disableTelemetry", "--skipApiVersionCheck")
         return ("azurite-blob", *place, "--location", str(self.folder / "data"), *quiet)
 

@@ -1,6 +1,7 @@
-"""Every program of the cluster and of its tests, built or installed into the cache.
+"""Builds every program of the cluster and of its tests into the cache.
 
-From Go modules; the one that there is for Node.js alone from npm, by its lock.
+All are built from Go modules, except for one that exists for Node.js only, which comes from npm by
+its lock file.
 """
 
 import json
@@ -65,7 +66,8 @@ def helm() -> Path:
 
 
 def oldest_kubernetes() -> Path:
-    """What needs no node. Its own module replaces others by folders that are not in it."""
+    """The programs that need no node. -mod=mod, because the module replaces others by folders that
+    it does not contain."""
 
     def make(out: Path) -> None:
         module = f"k8s.io/kubernetes@{version}"
@@ -79,7 +81,7 @@ def oldest_kubernetes() -> Path:
         _go("mod", "edit", f"-go={own['Go']}", f"-require={module}", *named, cwd=out)
         packages = [f"k8s.io/kubernetes/cmd/{name}" for name in OLDEST]
         flags = f"{SMALL} {_stamps(version)}"
-        options = ("-mod=mod", "-tags=providerless", *FLAGS, flags)  # no client of any cloud
+        options = ("-mod=mod", "-tags=providerless", *FLAGS, flags)  # Without clients of clouds.
         _go("build", *options, "-o", f"{out}/", *packages, cwd=out)
         for leftover in ("go.mod", "go.sum"):
             (out / leftover).unlink()
@@ -89,7 +91,7 @@ def oldest_kubernetes() -> Path:
 
 
 def oldest_helm() -> Path:
-    """Says of which Kubernetes it is where it asks none, as its own builds do."""
+    """Built with its Kubernetes version, which it uses without a cluster, as in its releases."""
 
     def make(out: Path) -> None:
         stamps = (f"-X helm.sh/helm/v3/pkg/{one}.k8sVersion" for one in ("chartutil", "lint/rules"))
@@ -102,7 +104,7 @@ def oldest_helm() -> Path:
 
 
 def cert_manager() -> Path:
-    """Its controllers, and the CRDs that are in the same module."""
+    """cert-manager's controllers, and its CRDs from the same module."""
 
     def make(out: Path) -> None:
         _go("build", *FLAGS, SMALL, "-o", f"{out}/", ".", cwd=source)
@@ -121,7 +123,7 @@ def versitygw() -> Path:
 
 
 def azurite() -> Path:
-    """Node.js packages as package-lock.json has them, with the hash of each; no script of any."""
+    """The Node.js packages in package-lock.json, verified by hash. Their scripts do not run."""
 
     def make(out: Path) -> None:
         for name in ("package.json", "package-lock.json"):
@@ -140,7 +142,7 @@ def kind() -> Path:
 
 
 def etcd(version: str) -> Path:
-    """etcd, etcdctl and etcdutl. `go install` refuses them, so a throwaway module asks for them."""
+    """etcd, etcdctl and etcdutl. `go install` refuses them, so a temporary module requires them."""
 
     def make(out: Path) -> None:
         modules = [f"go.etcd.io/etcd/{name}/v3" for name in ("server", "etcdctl", "etcdutl")]
@@ -155,18 +157,18 @@ def etcd(version: str) -> Path:
 
 
 def etcd_before() -> Path:
-    """etcd and etcdctl of a minor that is not supported, but moved in from."""
+    """etcd and etcdctl of a minor that is not supported, but from which users may move in."""
     return _installed("etcd_before", "go.etcd.io/etcd", "go.etcd.io/etcd/etcdctl")
 
 
 def build_all() -> None:
-    """All that the cluster runs, before any of it is started."""
+    """Builds all programs of the cluster, before any of them starts."""
     for build in (kubernetes, containerd, runc, coredns, network_policies):
         build()
 
 
 def link_tools() -> None:
-    """Puts what users and tests call into build/bin."""
+    """Links the tools of users and tests into build/bin."""
     newest = etcd(etcd_versions()[-1])
     tools = {"kubectl": kubernetes() / "kubectl", "helm": helm() / "helm"}
     tools["versitygw"] = versitygw() / "versitygw"
@@ -183,7 +185,7 @@ def link_tools() -> None:
 
 
 def replace_link(link: Path, target: Path) -> None:
-    """There is one at any moment: other runs may be using it."""
+    """Replaces a link atomically, as other runs may be using it."""
     link.parent.mkdir(parents=True, exist_ok=True)
     unfinished = link.with_name(f".{link.name}.{os.getpid()}")
     unfinished.symlink_to(target)
@@ -191,14 +193,14 @@ def replace_link(link: Path, target: Path) -> None:
 
 
 def _stamps(version: str) -> str:
-    """By which Kubernetes tells its version."""
+    """Linker flags that set Kubernetes' version."""
     major, minor = version.lstrip("v").split(".")[:2]
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     return " ".join(f"-X k8s.io/component-base/version.{key}={stamps[key]}" for key in stamps)
 
 
 def _own(name: str) -> Path:
-    """A module of ours, from the versions in its go.mod."""
+    """Builds one of our own modules, with the versions in its go.mod."""
 
     def make(out: Path) -> None:
         _go("build", *FLAGS, SMALL, "-o", f"{out}/", ".", cwd=source)

@@ -1,4 +1,4 @@
-"""Folders made once per key, outside the checkout, so that a second run has nothing to do."""
+"""A cache of folders outside of the checkout, each made once per key."""
 
 import fcntl
 import hashlib
@@ -12,7 +12,7 @@ from localkube.shell import step
 
 
 def cached(name: str, parts: Iterable[str | bytes], make: Callable[[Path], None]) -> Path:
-    """The folder that `make` filled for these parts; a half-made one is never seen."""
+    """The folder that `make` has filled for these parts. A half-made folder is never visible."""
     folder = CACHE / f"{name}-{key(parts)}"
     if not folder.exists():
         unfinished = folder.with_name(f"{folder.name}.new")
@@ -26,7 +26,7 @@ def cached(name: str, parts: Iterable[str | bytes], make: Callable[[Path], None]
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One run at a time on this machine, whatever the checkout: cache and cluster are shared."""
+    """Lets one run at a time use the machine, as all checkouts share the cache and the cluster."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

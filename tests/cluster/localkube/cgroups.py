@@ -1,4 +1,4 @@
-"""The control groups that the pods of a node live below, in every hierarchy there is."""
+"""The parent cgroups of a node's pods, in every hierarchy of the host."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def make(group: str) -> None:
 
 
 def remove(group: str) -> None:
-    """With everything below: the processes are gone, and empty groups hold nothing."""
+    """Removes the group with everything below it, once its processes are gone."""
     for root in _hierarchies():
         top = root / group.lstrip("/")
         folders = [folder for folder in top.rglob("*") if folder.is_dir()] if top.exists() else []
@@ -38,7 +38,7 @@ def _hierarchies() -> list[Path]:
 
 
 def _delegate(folder: Path) -> None:
-    """Version 2 wants each controller switched on, level by level; version 1 has no such file."""
+    """Turns on all controllers, which cgroup v2 needs on each level; v1 has no such file."""
     switches = folder / "cgroup.subtree_control"
     if switches.exists():
         for controller in (folder / "cgroup.controllers").read_text().split():

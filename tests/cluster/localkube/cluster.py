@@ -1,4 +1,4 @@
-"""PROVIDER=local: the cluster of our own making."""
+"""PROVIDER=local: the cluster that this package builds."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from localkube.shell import ClusterError, say, step
 
 
 def up(nodes: int | None) -> None:
-    """Brings up what is not running, with the data that is there."""
+    """Starts whatever is not running, with the existing data."""
     _require_root()
     debian.install_packages()
     binaries.build_all()
@@ -41,7 +41,7 @@ def up(nodes: int | None) -> None:
 
 
 def down() -> None:
-    """Leaves nothing of the cluster, and looks whether that is so; the caches stay."""
+    """Removes the cluster completely, and checks that; the caches stay."""
     _require_root()
     with step("take the cluster down"):
         for node in _nodes(None):
@@ -67,7 +67,7 @@ def status() -> None:
 
 
 def load_operator() -> str:
-    """Builds the operator's image and imports it into every node; its name."""
+    """Builds the operator's image, and imports it into every node; returns its name."""
     image = operator_image.assemble()
     for node in _nodes(None):
         with step(f"{node.name}: import {image.names[0]}"):
@@ -83,14 +83,14 @@ def _join(node: Node, images: list[Image]) -> list[str]:
 
 
 def _nodes(wanted: int | None) -> list[Node]:
-    """As many as are wanted or, when nothing was said, as there are: nodes never leave."""
+    """The wanted number of nodes or, without one, the existing nodes. Nodes are never removed."""
     there = len(list(STATE.glob("node-*")))
     count = max(wanted or 1, there)
     return [Node(index, count) for index in range(1, count + 1)]
 
 
 def _are_ready(nodes: list[Node]) -> bool:
-    """By the API server's word, which may be old, and by what is heard of each process."""
+    """Whether the API server says so, which may be stale, and each node's processes answer."""
     serving = control.machine(len(nodes)).listens(*control.PORTS) and all(
         node.machine.listens(*PORTS) for node in nodes
     )

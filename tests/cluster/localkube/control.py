@@ -1,4 +1,4 @@
-"""The control plane: etcd, the API server and what works beside it, on a machine of its own."""
+"""The control plane on its own machine: etcd, the API server, controllers, scheduler and DNS."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def machine(nodes: int) -> Machine:
 
 
 def up(nodes: int) -> list[str]:
-    """Starts all of it; the names of its processes."""
+    """Starts the control plane; returns the names of its processes."""
     control = machine(nodes)
     control.up()
     pki.authority()
@@ -44,7 +44,7 @@ def kubectl(*arguments: str) -> str:
 
 
 def answers(path: str) -> bool:
-    """Whether the API server answers a GET of the path with success."""
+    """Whether a GET of this path succeeds at the API server."""
     program = binaries.kubernetes() / "kubectl"
     return succeeds(program, f"--kubeconfig={KUBECONFIG}", "get", "--raw", path)
 

@@ -1,4 +1,4 @@
-"""The Debian packages the cluster needs, installed when they are missing."""
+"""Installs the Debian packages that the cluster needs and that are missing."""
 
 import os
 import shutil

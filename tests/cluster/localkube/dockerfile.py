@@ -1,4 +1,4 @@
-"""What the Dockerfile says: one description for Docker and for our own builds."""
+"""Parses the Dockerfile, so that Docker and our own build use one description."""
 
 import json
 import shlex
@@ -11,14 +11,14 @@ from localkube.shell import ClusterError
 
 @dataclass(frozen=True)
 class Recipe:
-    """The image's configuration, and where in it each source goes."""
+    """The configuration of the image, and the target of each source."""
 
     config: dict[str, Any] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
 
 
 def read(text: str) -> Recipe:
-    """With the arguments' own defaults."""
+    """The recipe in a Dockerfile, with the defaults of its arguments."""
     recipe, arguments = Recipe(), dict[str, str]()
     for line in text.splitlines():
         word, _, rest = line.strip().partition(" ")

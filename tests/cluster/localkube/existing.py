@@ -1,4 +1,4 @@
-"""PROVIDER=existing: any cluster that KUBECONFIG names. It is used as it is."""
+"""PROVIDER=existing: the cluster in KUBECONFIG, used as it is."""
 
 import os
 
@@ -22,7 +22,7 @@ def status() -> None:
 
 
 def load_operator() -> str:
-    """Nothing can be imported from here, so its nodes must be able to pull the image."""
+    """The image cannot be imported from here, so its nodes must be able to pull it."""
     name = os.environ.get("OPERATOR_IMAGE")
     if not name:
         raise ClusterError("push the image (docker build) and say OPERATOR_IMAGE=<name>:<tag>")

@@ -1,4 +1,4 @@
-"""The images of the cluster itself: pause, and etcd as upstream ships it, only binaries."""
+"""The images of the cluster: pause, and etcd as upstream ships it, with binaries only."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The operator in the cluster, by its chart."""
+"""Installs the operator in the cluster with its chart."""
 
 import os
 
@@ -12,7 +12,7 @@ CHART = REPOSITORY / "charts" / "etcd-operator"
 
 
 def install(image: str) -> None:
-    """A new image has a new tag, which changes the Deployment, which replaces the pod."""
+    """Installs or upgrades. A new image has a new tag, so the Deployment replaces the pod."""
     repository, _, tag = image.rpartition(":")
     with step(f"install {image}"):
         _make_namespace()
@@ -24,8 +24,8 @@ def install(image: str) -> None:
             RELEASE,
             CHART,
             f"--namespace={NAMESPACE}",
-            "--take-ownership",  # of custom resource definitions applied by hand
-            "--force-conflicts",  # and of their fields, which tests have applied
+            "--take-ownership",  # Of CRDs that were applied by hand.
+            "--force-conflicts",  # And of their fields, which tests have applied.
             f"--set=image.repository={repository}",
             f"--set-string=image.tag={tag}",
             '--set-json=watchNamespaces=["*"]',
@@ -36,7 +36,7 @@ def install(image: str) -> None:
 
 
 def _make_namespace() -> None:
-    """Before anything is in it: its label holds for pods that are made from then on."""
+    """Creates the namespace first, as its Pod Security label applies to later pods only."""
     run(
         binaries.kubernetes() / "kubectl",
         f"--kubeconfig={providers.kubeconfig()}",

@@ -1,4 +1,4 @@
-"""PROVIDER=kind: the cluster in Docker containers, where there is a Docker daemon."""
+"""PROVIDER=kind: the cluster in Docker containers, if there is a Docker daemon."""
 
 import shutil
 
@@ -13,7 +13,7 @@ CLUSTER = "etcd-operator"
 
 
 def usable() -> bool:
-    """Whether there is a daemon that has the node image, or can pull it."""
+    """Whether there is a Docker daemon that has the node image or can pull it."""
     image = pinned("KIND_NODE")
     return (
         shutil.which("docker") is not None
@@ -43,7 +43,7 @@ def status() -> None:
 
 
 def load_operator() -> str:
-    """Here is a builder that can pull the Dockerfile's own base."""
+    """Builds with Docker, which can pull the Dockerfile's own base image."""
     operator_image.prepare_context()
     build = ("docker", "build", "--quiet", f"--file={operator_image.DOCKERFILE}")
     with step("docker build, kind load"):

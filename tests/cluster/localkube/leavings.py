@@ -1,7 +1,7 @@
-"""What a cluster that is down must not leave on the host: looked for by name, range and mount.
+"""Finds what a stopped cluster has left on the host: by name, address range and mount.
 
-The kernel takes most of it away a moment after the last process has ended, so a look may be early;
-on a busy machine, with the networks of many pods to take apart, by more than ten seconds.
+The kernel removes most of it a moment after the last process has ended. On a busy machine, with the
+networks of many pods, this may take more than ten seconds, so the check is repeated.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ SECONDS = 60
 RANGES = (network.MACHINES, network.PODS, network.SERVICES)
 ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+(?:/\d+)?")
 MACHINE = re.compile(rf"/{STATE.name}/(?:control|node-\d)/(?:lib|log)(?:/|$)")
-"""A folder of one, also where only the end of its path is to be seen: on a disk of its own."""
+"""The folder of a machine. If it is on its own disk, only the end of the path is visible."""
 WRAPPERS = ("unshare", "nsenter")
 """What the processes of a machine are started with, out here."""
 
@@ -36,7 +36,7 @@ def check(seconds: float = SECONDS) -> None:
 
 
 def found() -> list[str]:
-    """One line for each thing that is there of a cluster."""
+    """One line for each thing that is left of a cluster."""
     return [
         *links(run("ip", "-json", "link", "show")),
         *(f"route {one}" for each in RANGES for one in _routes(each)),
@@ -49,14 +49,14 @@ def found() -> list[str]:
 
 
 def links(listing: str) -> list[str]:
-    """The bridge and the cables plugged into it, of all the host's links."""
+    """The bridge and its veth devices among the host's links."""
     names = [one["ifname"] for one in json.loads(listing)]
     ours = (network.BRIDGE, f"{network.CABLE}control", f"{network.CABLE}node-")
     return [f"link {name}" for name in names if name.startswith(ours)]
 
 
 def rules(saved: str) -> list[str]:
-    """Those of the packet filter that speak of the cluster's addresses."""
+    """Packet filter rules with addresses of the cluster."""
     return [
         f"rule {line}"
         for line in saved.splitlines()
@@ -65,7 +65,7 @@ def rules(saved: str) -> list[str]:
 
 
 def mounts(mountinfo: str) -> list[str]:
-    """Where a machine's folder is mounted, and what is mounted on the cluster's state."""
+    """Mounts of a machine's folder, and mounts on the cluster's state."""
     rows = [line.split() for line in mountinfo.splitlines()]
     return [
         place
@@ -75,7 +75,7 @@ def mounts(mountinfo: str) -> list[str]:
 
 
 def is_wrapper(command: Iterable[str]) -> bool:
-    """One that runs something in a machine; a shell or pager that names the folder is none."""
+    """Whether a command runs something in a machine; a shell that names the folder does not."""
     program, *words = [*command, ""]
     return Path(program).name in WRAPPERS and any(f"{STATE}/" in word for word in words)
 
@@ -90,10 +90,10 @@ def _is_ours(text: str) -> bool:
 
 
 def _processes() -> list[str]:
-    """Also whole machines: who is in one has its mounts, and keeps its namespaces."""
+    """Processes of machines. Any process in a machine keeps its namespaces and mounts alive."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # It has just ended.
             command = (folder / "cmdline").read_text(errors="replace").split("\0")
             inside = _namespace(folder) != _namespace(Path("/proc/self")) and mounts(
                 (folder / "mountinfo").read_text()

@@ -1,7 +1,7 @@
-"""Machines of our own on this one: namespaces for network, mounts and processes.
+"""Simulated machines on this one, as Linux namespaces for network, mounts and processes.
 
-When the first process of a machine ends, the kernel ends all others in it and drops its mounts,
-network, and packet filter rules. Nothing has to be undone one by one.
+When the first process of a machine ends, the kernel ends all others in it, and removes its mounts,
+network and packet filter rules. Nothing has to be undone one by one.
 """
 
 import shutil
@@ -30,7 +30,7 @@ class Machine:
         return f"machine-{self.name}"
 
     def up(self) -> bool:
-        """Boots it, unless it is up; its routes may be new in any case. Whether it booted."""
+        """Boots it unless it is up, and updates its routes; returns whether it booted."""
         was = processes.pid(self.record)
         processes.ensure(Process(self.record, self._boot_command()))
         processes.wait(f"machine {self.name} is up", self._booted, [self.record])
@@ -45,7 +45,7 @@ class Machine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def init(self) -> int:
-        """The first process in there, by its number out here."""
+        """PID of its first process, in the namespace of the host."""
         return self._children()[0]
 
     def process(self, name: str, *command: str | Path, files: tuple[Path, ...] = ()) -> Process:
@@ -55,7 +55,7 @@ class Machine:
         return run(*self.enter(*command))
 
     def listens(self, *ports: int) -> bool:
-        """Whether all these TCP ports are open in there."""
+        """Whether all these TCP ports are open in the machine."""
         return set(ports) <= network.listening(self.init())
 
     def enter(self, *command: str | Path) -> tuple[str, ...]:

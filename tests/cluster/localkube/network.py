@@ -1,4 +1,4 @@
-"""The cluster's network: one bridge; nothing sent to any of its addresses leaves the machine."""
+"""The cluster's network: one bridge. Traffic to its addresses never leaves the machine."""
 
 import ipaddress
 import json
@@ -24,7 +24,7 @@ def node_address(index: int) -> str:
 
 
 def pod_subnet(index: int) -> str:
-    """4094 addresses for each node, so that none is used again soon."""
+    """4094 addresses for each node, so that none is reused soon."""
     return str(list(PODS.subnets(new_prefix=20))[index])
 
 
@@ -40,8 +40,8 @@ def bridge_down() -> None:
         run("ip", "route", "flush", "root", str(network))
     if not succeeds("ip", "link", "show", BRIDGE):
         return
-    # The kernel does so by itself once it has taken the machines' networks apart, which on a busy
-    # machine has taken more than a minute. So it may come first here.
+    # The kernel does this itself once it has removed the machines' networks. On a busy machine that
+    # took more than a minute, so it may not have happened yet.
     for cable in json.loads(run("ip", "-json", "link", "show", "master", BRIDGE)):
         succeeds("ip", "link", "delete", cable["ifname"])
     run("ip", "link", "delete", BRIDGE)
@@ -66,10 +66,10 @@ def plug_in(pid: int, cable: str, address: str) -> None:
 
 
 def routes(nodes: int, skip: int = 0) -> list[str]:
-    """To each node's pods; to services by way of the first node, whose kube-proxy knows them.
+    """Routes to each node's pods, and to Services through the first node with its kube-proxy.
 
-    A node (`skip`) finds its own pods on its own bridge and its services in its own rules,
-    which want a route before they look.
+    A node (`skip`) reaches its own pods on its own bridge, and Services by its own rules, which
+    still need some route.
     """
     services = "dev eth0" if skip else f"via {node_address(1)}"
     return [
@@ -89,7 +89,7 @@ def set_routes(wanted: list[str], pid: int = 1) -> None:
 
 
 def listening(pid: int) -> set[int]:
-    """The TCP ports open in the network namespace of the process."""
+    """The open TCP ports in the network namespace of a process."""
     tables = [Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
     rows = [line.split() for table in tables for line in table.splitlines()[1:]]
     return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}

@@ -1,4 +1,4 @@
-"""A node: containerd, kubelet, kube-proxy and a policy engine on a machine of their own."""
+"""A node: containerd, kubelet, kube-proxy and a policy engine on one machine."""
 
 import json
 from pathlib import Path
@@ -22,9 +22,9 @@ class Node:
         self.machine = Machine(self.name, network.node_address(index), routes)
 
     def up_containers(self) -> None:
-        """Enough to import images: the kubelet looks for some as soon as it runs."""
+        """Starts containerd, to import images before the kubelet looks for them."""
         if self.machine.up():
-            cgroups.remove(self.cgroup)  # what is left of pods that a crash ended
+            cgroups.remove(self.cgroup)  # Left over from pods that ended in a crash.
         cgroups.make(self.cgroup)
         containerd = self._containerd()
         processes.ensure(containerd)
@@ -38,7 +38,7 @@ class Node:
         return [f"containerd-{self.name}", *(process.name for process in rest)]
 
     def import_images(self, images: list[Image]) -> None:
-        """Those that are not there yet."""
+        """Imports the images that the node does not have yet."""
         there = self._ctr("images", "list", "--quiet").split()
         for image in images:
             if not set(image.names) <= set(there):

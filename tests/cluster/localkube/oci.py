@@ -1,4 +1,4 @@
-"""Container images as archives in OCI layout, byte for byte the same for the same input."""
+"""Writes container images as archives in OCI layout, reproducibly."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
 def write_layer(layer: Path, content: Mapping[str, Path], *, as_is: bool = False) -> None:
-    """A layer with these files and folders at these places; root's and undated, unless as is."""
+    """A layer with these files and folders. They belong to root and have no times, unless as is."""
     with _tar(layer) as tar:
         for place, source in sorted(content.items()):
             for parent in () if as_is else reversed(Path(place).parents[:-1]):
@@ -26,7 +26,7 @@ def write_layer(layer: Path, content: Mapping[str, Path], *, as_is: bool = False
 def write_archive(
     archive: Path, names: Sequence[str], layers: Sequence[Path], config: Mapping[str, Any]
 ) -> None:
-    """One image, found under each of the names after `ctr images import`."""
+    """One image, which has each of the names after `ctr images import`."""
     image = _json(
         {
             "architecture": "amd64",

@@ -1,7 +1,7 @@
-"""The operator's image: a Debian base, the locked dependencies, and our own code, in that order.
+"""The operator's image, in layers: a Debian base, the locked dependencies, and our own code.
 
-Assembled from the Dockerfile's words without a builder, in a second or two: a builder without a
-daemon took ten times as long for the same layers, and left mounts and folders behind.
+It is assembled from the Dockerfile's instructions without a builder, in a second or two. A builder
+without a daemon took ten times as long for the same layers, and left mounts and folders behind.
 """
 
 import os
@@ -29,11 +29,11 @@ BASE_ENV = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
 INSTALL = (
     *("-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:"),
     f"--python-version={BASE_PYTHON}",
-    # What pip compiles holds the times of its sources, which the layer does not keep.
+    # Files that pip compiles contain the times of their sources, which the layer does not keep.
     "--no-compile",
 )
 COMPILE = ("-m", "compileall", "-q", "-j1", "--invalidation-mode=unchecked-hash")
-"""In one process: what is shared within a compiled file depends on those compiled before it."""
+"""In one process, because the constants in a compiled file depend on files compiled earlier."""
 
 UNUSED = (
     "var/cache",
@@ -47,7 +47,7 @@ UNUSED = (
 
 
 def assemble() -> Image:
-    """Built again only when its parts have changed: the tag is made of them."""
+    """Builds the image only if its parts have changed; the tag is a hash of them."""
     recipe = dockerfile.read(DOCKERFILE.read_text())
     places = {source: recipe.copies.pop(source) for source in (DEPENDENCIES, CODE)}
     if recipe.copies:
@@ -70,14 +70,14 @@ def assemble() -> Image:
 
 
 def prepare_context() -> None:
-    """What the Dockerfile copies, for a builder that takes the Dockerfile itself."""
+    """Collects what the Dockerfile copies, for a builder that uses the Dockerfile itself."""
     shutil.rmtree(REPOSITORY / DEPENDENCIES, ignore_errors=True)
     shutil.copytree(dependencies("app") / "files", REPOSITORY / DEPENDENCIES)
     _prepare_code()
 
 
 def build_with_buildah() -> None:
-    """The Dockerfile as a builder takes it; in a mount namespace, as buildah leaves mounts."""
+    """Builds the Dockerfile with buildah, in a mount namespace, because it leaves mounts behind."""
     debian.install_packages(("buildah", "debootstrap"))
     prepare_context()
     own = BUILD / "image" / "buildah"
@@ -93,7 +93,7 @@ def build_with_buildah() -> None:
 
 
 def _prepare_code() -> list[str | bytes]:
-    """Our packages, compiled; what they were before that, as compiled files vary."""
+    """Compiles our packages; returns their sources as parts of the key, as compiled files vary."""
     code = REPOSITORY / CODE
     shutil.rmtree(code, ignore_errors=True)
     for package in PACKAGES:
@@ -109,7 +109,7 @@ def dependencies(place: str) -> Path:
 
 
 def make_dependencies(out: Path, place: str) -> None:
-    """Byte for byte the same whenever and wherever it is done, as are the locked packages."""
+    """Installs the locked packages reproducibly."""
     files = out / "files"
     run(_python(), *INSTALL, f"--target={files}", f"--requirement={LOCK}")
     _compile(files)
@@ -117,7 +117,7 @@ def make_dependencies(out: Path, place: str) -> None:
 
 
 def _base() -> Path:
-    """Debian's Python and little else; as it is, for the times of its compiled modules."""
+    """Debian's Python and little else. File times stay, as compiled modules depend on them."""
     release = pinned("DEBIAN")
 
     def make(out: Path) -> None:
@@ -133,12 +133,13 @@ def _base() -> Path:
 
 
 def _compile(folder: Path) -> None:
-    """Ahead of time and never checked, as nobody can write there later; `start` must be fast."""
-    unseeded = {**os.environ, "PYTHONHASHSEED": "0"}  # it decides the order of constant sets
+    """Compiles ahead of time, because `start` must be fast. The compiled files are never checked
+    against their sources, as the image is read-only."""
+    unseeded = {**os.environ, "PYTHONHASHSEED": "0"}  # It decides the order of constant sets.
     run(_python(), *COMPILE, "-s", folder, folder, env=unseeded)
 
 
 def _python() -> str:
-    """The same for make and for the tests, which run in another one: each patch release compiles
-    some lines in its own way. One of another minor makes files that nobody reads."""
+    """The Python that compiles, the same for make and for tests. Each patch release compiles some
+    lines differently, and files of another minor would not be used."""
     return shutil.which(f"python{BASE_PYTHON}") or sys.executable

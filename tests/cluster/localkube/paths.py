@@ -1,4 +1,4 @@
-"""Where things are: the checkout, the cache shared by all checkouts, the cluster's state."""
+"""Paths: the checkout, the cache of all checkouts, and the cluster's state."""
 
 import os
 from pathlib import Path

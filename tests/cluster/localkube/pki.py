@@ -1,4 +1,4 @@
-"""One certificate authority, and a certificate for each component, made with openssl."""
+"""Makes a certificate authority, and a certificate for each component, with openssl."""
 
 import base64
 import json
@@ -40,7 +40,7 @@ SERVICE_ACCOUNTS = Pair("service-accounts")
 
 
 def authority() -> None:
-    """The roots of trust, kept for as long as the cluster's data is."""
+    """Makes the authority, which is kept as long as the cluster's data."""
     PKI.mkdir(mode=0o700, parents=True, exist_ok=True)
     for pair in (CA, SERVICE_ACCOUNTS):
         if not pair.certificate.exists():
@@ -48,7 +48,7 @@ def authority() -> None:
 
 
 def issue(name: str, user: str, group: str = "", addresses: tuple[str, ...] = ()) -> Pair:
-    """A certificate for both ends of a connection: the user it is, the names it answers to."""
+    """A certificate for servers and clients, with the user's name and the server's addresses."""
     pair = Pair(name)
     if not pair.certificate.exists():
         subject = f"/O={group}/CN={user}" if group else f"/CN={user}"
@@ -59,7 +59,7 @@ def issue(name: str, user: str, group: str = "", addresses: tuple[str, ...] = ()
 
 
 def kubeconfig(path: Path, pair: Pair) -> Path:
-    """A kubeconfig with everything in it, so that it can be copied anywhere."""
+    """A self-contained kubeconfig, which can be copied anywhere."""
     cluster = {"server": api_server(), "certificate-authority-data": _data(CA.certificate)}
     user = {
         "client-certificate-data": _data(pair.certificate),
@@ -71,7 +71,7 @@ def kubeconfig(path: Path, pair: Pair) -> Path:
 def write_kubeconfig(
     path: Path, name: str, cluster: dict[str, str], user_name: str, user: dict[str, str]
 ) -> Path:
-    """With one context; `cluster` and `user` as kubectl has them."""
+    """Writes a kubeconfig with one context; `cluster` and `user` have kubectl's fields."""
     text = json.dumps(
         {
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""NetworkPolicies take effect on a node: an engine judges the first packet of each connection."""
+"""Enforces NetworkPolicies on a node: an engine decides about each connection's first packet."""
 
 from localkube import binaries, network
 from localkube.machines import Machine
@@ -16,7 +16,7 @@ def engine(machine: Machine) -> Process:
 
 
 def hand_over_packets(machine: Machine) -> None:
-    """Before the source is translated and after the target is. While no engine runs they pass."""
+    """Queues packets after destination NAT and before source NAT. Without an engine they pass."""
     if succeeds(*_iptables(machine, "--check")):
         return
     if not succeeds(*_iptables(machine, "--append")):
@@ -24,8 +24,8 @@ def hand_over_packets(machine: Machine) -> None:
 
 
 def _iptables(machine: Machine, command: str) -> tuple[str, ...]:
-    """To pods, but neither from the node itself, which policies do not concern, nor from the other
-    machines and the host, where the tests are."""
+    """Matches packets to pods, but not from the node itself, to which policies do not apply, nor
+    from other machines and the host, on which the tests run."""
     pods = ("--destination", str(network.PODS), "!", "--source", str(network.MACHINES))
     new = ("--match", "conntrack", "--ctstate", "NEW")
     forwarded = ("--match", "owner", "!", "--socket-exists")

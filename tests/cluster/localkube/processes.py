@@ -1,4 +1,4 @@
-"""Long-running processes: started once, recorded, found again by later runs, stopped."""
+"""Long-running processes, which are recorded so that later runs find and stop them."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ENVIRONMENT = {"HOME": "/root", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
 @dataclass(frozen=True)
 class Process:
-    """A command line, and the configuration files whose change means a restart."""
+    """A command line, and the configuration files whose change requires a restart."""
 
     name: str
     command: tuple[str, ...]
@@ -33,7 +33,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Record:
-    """Which process it was: a process number alone may be another's by now."""
+    """Identifies a process, as its PID alone may belong to another one by now."""
 
     pid: int
     boot: str
@@ -42,7 +42,7 @@ class Record:
 
 
 def ensure(process: Process) -> None:
-    """Starts it, unless just that is running."""
+    """Starts it, unless the same command is running."""
     record = _load(process.name)
     if record and record.fingerprint == process.fingerprint() and _is_leader(record):
         return
@@ -67,7 +67,7 @@ def ensure(process: Process) -> None:
 
 
 def stop(name: str) -> None:
-    """Ends the whole process group, as `nsenter` and what it runs are two processes."""
+    """Stops the whole process group, as `nsenter` and what it runs are two processes."""
     record = _load(name)
     if record is None:
         return
@@ -96,7 +96,7 @@ def log(name: str) -> Path:
 
 
 def wait(what: str, condition: Callable[[], bool], names: list[str], seconds: float = 60) -> None:
-    """Waits for the condition; one of the processes dying is the answer, not a time-out."""
+    """Waits for the condition. If one of the processes dies, it fails at once."""
 
     def checked() -> bool:
         for name in names:
@@ -109,7 +109,7 @@ def wait(what: str, condition: Callable[[], bool], names: list[str], seconds: fl
 
 
 def _members(record: Record) -> list[int]:
-    """The living processes of the group, if it is still the recorded one."""
+    """The running processes of the group, if it is still the recorded one."""
     leader = _stat(record.pid)
     if record.boot != _boot() or (leader[0] and leader[1] != record.started):
         return []
@@ -122,7 +122,7 @@ def _is_leader(record: Record) -> bool:
 
 
 def _stat(number: int) -> tuple[bool, str, str, bool]:
-    """Of a process: does it exist, when was it started, its group, does it live (no zombie)."""
+    """Whether a process exists, its start time, its group, and whether it runs (no zombie)."""
     try:
         fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Which cluster to use: one made here, one in Docker, or one that is there already."""
+"""Chooses the cluster: one built here, one in Docker, or an existing one."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from localkube.shell import ClusterError, say
 
 
 class Provider(Protocol):
-    """What each of the modules named below does."""
+    """The interface of the modules `cluster`, `kind` and `existing`."""
 
     def up(self, nodes: int | None) -> None: ...
     def down(self) -> None: ...
@@ -22,7 +22,7 @@ PROVIDERS: dict[str, Provider] = {"local": cluster, "kind": kind, "existing": ex
 
 
 def choose() -> Provider:
-    """PROVIDER, or else the nearest that can work; says which and why."""
+    """PROVIDER, or else the first one that can work; prints which and why."""
     name, reason = _choice()
     if name not in PROVIDERS:
         raise ClusterError(f"PROVIDER={name}: must be one of {', '.join(PROVIDERS)}")
@@ -31,7 +31,7 @@ def choose() -> Provider:
 
 
 def kubeconfig() -> Path:
-    """The one that is given, or that of the cluster made here."""
+    """KUBECONFIG, or that of the cluster built here."""
     given = os.environ.get("KUBECONFIG")
     return Path(given) if given and _is_foreign(given) else LINK / "kubeconfig"
 

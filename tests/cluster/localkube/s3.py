@@ -1,4 +1,4 @@
-"""A real S3 server, versitygw on a folder, for the tests that store backups."""
+"""versitygw, a real S3 server on a folder, for tests that store backups."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +11,15 @@ __all__ = ["S3Server", "free_port"]
 
 @dataclass
 class S3Server(Server):
-    """Buckets are folders below `folder`. Listens on all addresses, so that pods reach it too."""
+    """Buckets are folders below `folder`. It listens on all addresses, so that pods reach it."""
 
     access_key: str = "TESTACCESSKEY"
     secret_key: str = "test-secret-key"
     region: str = "us-east-1"
     domain: str = ""
-    """Where buckets are names below a domain."""
+    """The domain of virtual-hosted buckets; empty for path-style only."""
     certificate: tuple[Path, Path] | None = None
-    """It and its key; none: plain HTTP."""
+    """Certificate and key; None for plain HTTP."""
 
     @property
     def endpoint(self) -> str:
@@ -28,7 +28,7 @@ class S3Server(Server):
 
     @property
     def secret(self) -> dict[str, str]:
-        """coreos's Secret for it."""
+        """The Secret for it, with the coreos operator's keys."""
         lines = (
             f"aws_access_key_id = {self.access_key}",
             f"aws_secret_access_key = {self.secret_key}",
@@ -38,7 +38,7 @@ class S3Server(Server):
 
     @property
     def command(self) -> tuple[str, ...]:
-        # Attributes of files are kept beside them: not every file system has them.
+        # Attributes are stored in files, as not every file system has extended attributes.
         backend = ("posix", "--sidecar", str(self.folder / "meta"), str(self.folder / "data"))
         place = ("--port", f":{self.port}", "--region", self.region)
         names = ("--virtual-domain", self.domain) if self.domain else ()

@@ -1,4 +1,4 @@
-"""A server of a store, as a process of the test that needs one."""
+"""A store's server, as a child process of the test that needs it."""
 
 import contextlib
 import os
@@ -15,16 +15,16 @@ from localkube.paths import BUILD
 from localkube.shell import ClusterError
 
 PORTS = range(10_000, 30_000)
-"""Below those that are given to outgoing connections, of which a busy machine makes a lot while a
-server is on its way, and to Services of Kubernetes."""
+"""Lower than the ports of outgoing connections, of which a busy machine opens many while the server
+starts, and lower than node ports."""
 
 START_SECONDS = 90.0
-"""Azurite took more than 20 on a full machine."""
+"""Azurite took more than 20 on a busy machine."""
 
 
 @dataclass
 class Server:
-    """What it stores and says is below `folder`."""
+    """A server whose data and log are below `folder`."""
 
     folder: Path
     host: str = "127.0.0.1"
@@ -91,7 +91,7 @@ class Server:
 
 
 def free_port() -> int:
-    """One at which nobody listens, and which is nobody's before whoever asked for it listens."""
+    """A random free port, which nobody else is likely to take before the caller listens."""
     while True:
         port = secrets.choice(PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):

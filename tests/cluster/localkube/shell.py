@@ -1,4 +1,4 @@
-"""Running commands and showing progress: every step says what it does and how long it took."""
+"""Runs commands and prints progress: every step with what it does and how long it took."""
 
 import subprocess
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class ClusterError(Exception):
-    """What went wrong, in words for the person at the terminal."""
+    """An error with a message for the person at the terminal."""
 
 
 def say(text: str) -> None:
@@ -17,7 +17,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Names the step before it runs, since some take minutes, and its time afterwards."""
+    """Prints the step before it runs, as some take minutes, and its duration afterwards."""
     say(f"==> {what}")
     start = time.monotonic()
     yield
@@ -30,7 +30,7 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
 ) -> str:
-    """The command's output; its error output too, if it fails."""
+    """Runs a command; returns its output. If it fails, the error contains its error output."""
     words = [str(word) for word in command]
     done = subprocess.run(
         words, cwd=cwd, env=env, input=stdin, text=True, capture_output=True, check=False

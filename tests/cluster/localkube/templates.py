@@ -1,4 +1,4 @@
-"""The files in config/, with a few values filled in."""
+"""Fills values into the files in config/."""
 
 from pathlib import Path
 from string import Template

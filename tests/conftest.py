@@ -1,4 +1,4 @@
-"""What holds for several tiers: how long a test may take, and which are left to `make verify`."""
+"""Shared by several tiers: how long a test may take, and which tests only `make verify` runs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a newcomer sees first: the example cluster comes up, takes a key and gives it back.
 
 `make demo` has a cluster ready with the operator in it. This applies `examples/etcd-cluster.yaml`,
-waits with every change of plan shown, writes a key to a member and reads it through the client
-Service, both over TLS, prints the members, and says what to try next.
+waits and shows every change of `status.plan`, writes a key to a member and reads it through the
+client Service, both over TLS, prints the members, and suggests what to try next.
 """
 
 from __future__ import annotations

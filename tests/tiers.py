@@ -1,8 +1,8 @@
-"""Runs the tiers of `make test` and says how long each took.
+"""Runs the tiers of `make test`, and prints how long each took.
 
-The tiers of a group run at once, groups one after the other. Every tier runs even if one before it
-failed, so that one run shows all there is to mend. What a run that was broken off has left in the
-local cluster (nodes cordoned or switched off, clusters that wait for them) goes with that cluster.
+The tiers of a group run at once, groups one after the other. Every tier runs even if an earlier one
+failed, so that one run shows everything that has to be fixed. What an interrupted run has left in
+the local cluster (nodes cordoned or off, clusters that wait for them) goes with that cluster.
 """
 
 from __future__ import annotations

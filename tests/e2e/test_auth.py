@@ -1,4 +1,4 @@
-"""Users and roles inside etcd, in a cluster that runs while they come, change and go."""
+"""etcd users and roles are added, changed and removed in a running cluster."""
 
 from __future__ import annotations
 

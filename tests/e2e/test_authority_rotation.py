@@ -1,4 +1,4 @@
-"""An authority is replaced while clients write, and read what they mount as late as they may."""
+"""An authority is rotated while clients write, and read mounted Secrets as late as allowed."""
 
 from __future__ import annotations
 

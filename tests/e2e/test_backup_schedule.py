@@ -1,4 +1,4 @@
-"""Backups by the calendar, every minute, to an S3 server: made, missed, let go."""
+"""Scheduled backups, every minute, to an S3 server: made, missed, deleted by retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backups of a cluster under load, to an S3 server and to a volume, read by etcd's own programs."""
+"""Backups of a cluster under load, to S3 and to a volume, read with etcd's own programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits that no one should make: refused or held with words that help, and no member notices."""
+"""Edits that nobody should make are refused or held with a helpful message; no member notices."""
 
 from __future__ import annotations
 

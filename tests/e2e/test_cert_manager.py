@@ -1,4 +1,4 @@
-"""TLS by an issuer of cert-manager: its own controllers, its own CRDs."""
+"""TLS from a cert-manager issuer, with cert-manager's own controllers and CRDs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs to a cluster is put back when it is deleted or altered, and nothing else is."""
+"""Objects of a cluster are restored when deleted or altered, and nothing else is touched."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Section 2 (etcd) of the CIS Kubernetes Benchmark, on a cluster whose spec says nothing of TLS.
+"""Section 2 (etcd) of the CIS Kubernetes Benchmark, on a cluster whose spec does not mention TLS.
 
-Read from the configuration that its members run with, on their volumes, and asked of their ports.
+It checks the configuration on the members' volumes, and probes their ports.
 """
 
 from __future__ import annotations

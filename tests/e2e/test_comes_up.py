@@ -1,4 +1,4 @@
-"""From a manifest to a serving cluster: sizes, etcd minors, and everything that the status says."""
+"""From a manifest to a serving cluster: sizes, etcd minors, and every field of the status."""
 
 from __future__ import annotations
 

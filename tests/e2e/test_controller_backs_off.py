@@ -1,4 +1,4 @@
-"""Kubernetes' own controller falls asleep over a pod that it could not make; nobody has to wait."""
+"""The StatefulSet controller backs off from a pod it could not create, and nobody has to wait."""
 
 from __future__ import annotations
 

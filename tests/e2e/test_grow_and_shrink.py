@@ -1,4 +1,4 @@
-"""Any size from any other, under load; also when the size is edited again half-way."""
+"""From any size to any other, under load, even if the size is edited again half-way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Kubernetes API server keeps its objects in a cluster of ours, whatever is done to that."""
+"""A Kubernetes API server stores its objects in an EtcdCluster, whatever is done to it."""
 
 from __future__ import annotations
 

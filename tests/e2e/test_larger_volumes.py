@@ -1,4 +1,4 @@
-"""More storage is declared: volumes grow under running members, or it is said why not."""
+"""More storage is requested: volumes grow under running members, or the status says why not."""
 
 from __future__ import annotations
 

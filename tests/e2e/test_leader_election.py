@@ -1,4 +1,4 @@
-"""Two operators, one Lease: one works, and when it goes the other goes on."""
+"""Two operators with one Lease: one works, and when it stops the other one takes over."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A cluster's NetworkPolicy on a network that enforces it: who gets to which port of which member.
+"""A cluster's NetworkPolicy on a network that enforces it: who can connect to which port.
 
-All other tests run on the same network: what the operator, members and Jobs need is open there.
+All other tests run on the same network, so what operator, members and Jobs need is open there.
 """
 
 from __future__ import annotations

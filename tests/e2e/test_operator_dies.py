@@ -1,8 +1,7 @@
-"""The operator dies at every step of a creation; another one goes on, and no trace is left of it.
+"""The operator is killed at every step of a creation; another one continues, and no trace is left.
 
-Looking for errors alone would miss most of what goes wrong here, so each end is compared with that
-of a run in which nobody died: which objects there are, how many there ever were, which attempt it
-was, and who had a ticket.
+Looking for errors alone would miss most bugs here. So each end is compared with that of an
+undisturbed run: the objects, how many ever existed, the attempt, and the tickets.
 """
 
 from __future__ import annotations

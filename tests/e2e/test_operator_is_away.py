@@ -1,4 +1,4 @@
-"""The operator's whole release goes and comes; clusters neither need nor notice it."""
+"""The operator's whole release is removed and installed again; clusters do not notice."""
 
 from __future__ import annotations
 

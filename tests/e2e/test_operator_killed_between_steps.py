@@ -1,7 +1,7 @@
-"""The operator dies after every step of a growth, a replacement, a restart and a change of version.
+"""The operator is killed after every step of a scale-up, a replacement, a restart and an upgrade.
 
-Each time another one goes on that knows nothing of the one before. What comes of it, and how many
-objects and members were made, removed and restarted on the way, is as if nobody had died.
+Each time another one continues without knowledge of the earlier one. The result, and how many
+objects and members were created, removed and restarted, is as if nothing had happened.
 """
 
 from __future__ import annotations

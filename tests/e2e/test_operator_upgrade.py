@@ -1,7 +1,7 @@
-"""Users go from an older version of the operator to this one, and back, while clusters run.
+"""An upgrade from an older version of the operator, and a rollback, with running clusters.
 
-The older version is a commit (`harness/older.py`): its chart, its CRDs, the image of its code.
-What one operator has made and begun, the other goes on with.
+The older version is a commit (`harness/older.py`): its chart, its CRDs, the image of its code. What
+one operator has created and begun, the other one continues.
 """
 
 from __future__ import annotations

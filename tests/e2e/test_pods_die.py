@@ -1,4 +1,4 @@
-"""Pods and processes die in every way that a node knows; the data and the identities stay."""
+"""Pods and processes die in every way that a node knows; data and identities stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Two of three are gone: it is said who and why, nothing is destroyed, and their return heals."""
+"""Two of three members are gone: the status says which and why, nothing is destroyed, and their
+return repairs it.
+"""
 
 from __future__ import annotations
 

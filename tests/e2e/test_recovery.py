@@ -1,4 +1,4 @@
-"""The quorum is lost for good, and a human says with whose data the cluster goes on."""
+"""The quorum is lost for good, and a human decides from whose data the cluster continues."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Specs that only the operator can judge: each is answered by a condition, soon, and by no cluster.
+"""Specs that only the operator can judge: each gets a condition soon, and no cluster.
 
-The table is the one of the CRD tests, `tests/integration/crds/operator_cases.yaml`; here the whole
-of it meets a real operator at once.
+The table is that of the CRD tests, `tests/integration/crds/operator_cases.yaml`; here all of it
+meets a real operator at once.
 """
 
 from __future__ import annotations

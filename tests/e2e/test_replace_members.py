@@ -1,4 +1,4 @@
-"""Any member is replaced, whatever its volume came to: the leader and ordinal 0 as any other."""
+"""Any member is replaced, whatever happened to its volume, the leader and ordinal 0 included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that is born from the backup of another: all its data, and revisions that only grow."""
+"""A cluster is bootstrapped from the backup of another: with all its data, and higher revisions."""
 
 from __future__ import annotations
 

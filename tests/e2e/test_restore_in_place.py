@@ -1,4 +1,4 @@
-"""A cluster that is there takes over the data of a backup, in its place and under its names."""
+"""An existing cluster is replaced by a backup in place, under the same names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The operator's rights: Roles alone are enough, and at the end none is found that nobody used.
+"""The operator's rights: Roles are enough, and in the end every right was used.
 
-The second is asked of the whole suite by the API server's audit log, so it runs last, and only
-after both other parts of the suite have run with the same build.
+The latter is checked for the whole suite by the API server's audit log. So it runs last, and only
+after all parts of the suite have run with the same build.
 """
 
 from __future__ import annotations

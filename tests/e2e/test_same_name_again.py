@@ -1,4 +1,4 @@
-"""A deleted cluster leaves its data; the same name again neither serves nor hides it unasked."""
+"""A deleted cluster leaves its data; a new one of its name neither uses nor hides it unasked."""
 
 from __future__ import annotations
 

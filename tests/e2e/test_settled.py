@@ -1,6 +1,6 @@
-"""A settled cluster costs the API server no write, and no read beside watches and the Lease.
+"""A settled cluster costs the API server no write, and no read but watches and the Lease.
 
-Secrets of a user are no exception, though the operator has no watch of what is in them.
+This includes a user's Secrets, although the operator does not watch their contents.
 """
 
 from __future__ import annotations

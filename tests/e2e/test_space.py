@@ -1,4 +1,4 @@
-"""Members give back space that deletions leave; a full quota ends without anybody's hand."""
+"""Members are defragmented after deletions, and a full quota is resolved without a human."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start ticket on real volumes: none that is empty runs as a member that had its ticket."""
+"""Start tickets on real volumes: no empty volume runs as a member that has had its ticket."""
 
 from __future__ import annotations
 

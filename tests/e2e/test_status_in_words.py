@@ -1,4 +1,4 @@
-"""What cannot be done is said, in words that help, where a user looks; and soon."""
+"""What cannot be done is reported soon, where a user looks, with a message that helps."""
 
 from __future__ import annotations
 

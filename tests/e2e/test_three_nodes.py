@@ -1,6 +1,6 @@
-"""Nodes are drained, fail and are removed; only a node that is gone for good takes a member along.
+"""Nodes are drained, fail and are removed; a member is replaced only if its node is gone for good.
 
-Needs three nodes of the local cluster: `make cluster NODES=3`, as `make test` does.
+This needs three nodes of the local cluster: `make cluster NODES=3`, as `make test` does.
 """
 
 from __future__ import annotations

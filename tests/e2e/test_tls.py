@@ -1,4 +1,4 @@
-"""TLS: made by the operator unless asked otherwise, brought by the user, or left out."""
+"""TLS: managed by default, with the user's certificates, or turned off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS is turned on and off while clients write, who move when they like to."""
+"""TLS is turned on and off while clients write, and switch at their own time."""
 
 from __future__ import annotations
 

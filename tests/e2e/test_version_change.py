@@ -1,4 +1,4 @@
-"""etcd's version goes up and down under load, a minor at a time, and never where etcd does not."""
+"""etcd is upgraded and downgraded under load, one minor at a time, only where etcd allows it."""
 
 from __future__ import annotations
 

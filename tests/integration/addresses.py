@@ -1,7 +1,7 @@
-"""An IP address of its own for every server of these tests, so that ports can be etcd's usual ones.
+"""A loopback address for every server of these tests, so that all can use etcd's usual ports.
 
-A port that is free now may be taken by the next outgoing connection of anybody on this machine,
-while the server that is to have it is down; an address of 127.0.0.0/8 that nobody else uses cannot.
+A port that is free now may be taken by any outgoing connection on this machine while the server is
+down. An address of 127.0.0.0/8 that nobody else uses cannot be taken.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 
 LOCK_PORT = 2378
 BLOCKS = range(64, 255)
-"""Second bytes of the addresses; each run of the tests has one to itself."""
+"""Second bytes of the addresses. Each run of the tests has its own."""
 
 
 def _own_block() -> tuple[int, socket.socket]:

@@ -1,4 +1,4 @@
-"""Where the tests of this tier keep the data of the many etcd that they run."""
+"""The data directory for the many etcd processes of this tier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))  # what all folders of this tier share
+sys.path.append(str(Path(__file__).parent))  # Modules that all folders of this tier share.
 
 import memory
 

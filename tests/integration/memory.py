@@ -1,7 +1,6 @@
-"""Folders in memory, for the data of the many etcd that these tests run.
+"""Folders in memory for the data of the many etcd processes that these tests run.
 
-A disk that others write to can take seconds to sync; how long etcd takes for that is not what these
-tests are about.
+A busy disk can take seconds to sync, and these tests are not about the speed of disks.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from pathlib import Path
 
 MEMORY = Path("/dev/shm")
 ENOUGH = 4 * 2**30
-"""Bytes. Every etcd takes 64 MB for its log at once."""
+"""Bytes. Every etcd preallocates 64 MB for its WAL."""
 
 
 @contextlib.contextmanager
 def folder(otherwise: Path) -> Iterator[Path]:
-    """In memory where there is enough of it."""
+    """A folder in memory if there is enough, else `otherwise`."""
     if not (MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH):
         yield otherwise
         return

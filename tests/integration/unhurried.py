@@ -1,7 +1,7 @@
-"""The operator looks again where no answer came within its second; a test would fail.
+"""Longer deadlines for etcd calls in tests.
 
-What a test asks of an etcd that is alive must not hang on how busy the machine is. Where nothing
-will be answered, a test undoes it.
+If etcd does not answer within a second, the operator looks again later, but a test would fail. So a
+test must not depend on how busy the machine is. Tests in which etcd will not answer undo this.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Patience(grpc.aio.UnaryUnaryClientInterceptor):
 
 
 def make_unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every deadline of a single call to etcd becomes so many times as long."""
+    """Multiplies the deadline of every unary call to etcd."""
     for name in ("insecure_channel", "secure_channel"):
         opener = partial(getattr(grpc.aio, name), interceptors=[_Patience()])
         monkeypatch.setattr(rpc, name, opener)

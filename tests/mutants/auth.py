@@ -1,4 +1,4 @@
-"""Faults of users and roles: a cluster that is open, an operator that is locked out."""
+"""Bugs of users and roles: a cluster that is open, an operator that is locked out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in how a cluster begins: its record, its first tickets, the latch."""
+"""Bugs in how a cluster begins: its record, its first tickets, the latch."""
 
 from __future__ import annotations
 

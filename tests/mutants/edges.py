@@ -1,4 +1,4 @@
-"""Faults at the edges: `start` and its tickets, parsing, manifests, drift, status."""
+"""Bugs at the edges: `start` and its tickets, parsing, manifests, drift, status."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Failures that other operators had (F and a number: a table of them is in the project's notes).
 
-Those of backups and of disruption budgets are not here: there is none of them yet. F29
-(`MemberUpdate` of a learner) is a call that this operator has no code for.
+Failures of backups and of disruption budgets are not here. F29 (`MemberUpdate` of a learner) is a
+call that this operator never makes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults in what keeps others from harming a cluster: budgets, network policies."""
+"""Bugs in what protects a cluster from others: budgets, network policies."""
 
 from __future__ import annotations
 

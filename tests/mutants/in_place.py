@@ -1,4 +1,4 @@
-"""Faults in restores in place, and in what is kept of backups."""
+"""Bugs in restores in place, and in what is kept of backups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults with an issuer of cert-manager: what it has made is used too early, or unlooked at."""
+"""Bugs with a cert-manager issuer: certificates that are used too early, or unchecked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in who is a member: the roster, loss, learners, growth, shrinking, replacement, alarms."""
+"""Bugs in the membership: the roster, loss, learners, scale-up, scale-down, replacement, alarms."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the model's quicker searches say of the sources beside this folder, as JSON.
+"""The results of the model's quicker searches for the sources beside this folder, as JSON.
 
-Prints what breaks in the first search in which anything does that is not known to break anyway.
+It prints what breaks in the first search that has a failure which is not known already.
 """
 
 from __future__ import annotations

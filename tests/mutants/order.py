@@ -1,4 +1,4 @@
-"""Faults in the order of the questions, the children, the records, and what is left behind."""
+"""Bugs in the order of questions, children and records, and in what is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in restarts, in changes of the version, in a lost quorum, and in the second look."""
+"""Bugs in restarts, changes of the version, a lost quorum, and the second, fresh decision."""
 
 from __future__ import annotations
 

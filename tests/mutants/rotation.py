@@ -1,4 +1,4 @@
-"""Faults of rotations: certificates that not everybody trusts yet, or any more."""
+"""Bugs in rotations: certificates that are not trusted by everybody yet, or not any more."""
 
 from __future__ import annotations
 

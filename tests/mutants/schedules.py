@@ -1,4 +1,4 @@
-"""Faults in backups by the calendar."""
+"""Bugs in scheduled backups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in what an operator makes of members that are silent for a moment."""
+"""Bugs in how the operator treats members that do not answer for a moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in giving back space that members keep."""
+"""Bugs in defragmentation."""
 
 from __future__ import annotations
 

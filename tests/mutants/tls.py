@@ -1,4 +1,4 @@
-"""Faults of TLS: links that change, certificates that come late, keys that get out."""
+"""Bugs of TLS: links that change, certificates that come late, keys that leak."""
 
 from __future__ import annotations
 

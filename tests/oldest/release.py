@@ -1,6 +1,6 @@
-"""The operator's release, by the commands of README.md and docs/operations.md.
+"""The operator's release, with the commands of README.md and docs/operations.md.
 
-Where there is no node its Deployment has no copies.
+Without a node its Deployment has no replicas.
 """
 
 from __future__ import annotations

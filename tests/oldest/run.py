@@ -1,10 +1,9 @@
-"""What needs no node, with the oldest Kubernetes and Helm that are supported.
+"""What needs no node, with the oldest supported Kubernetes and Helm.
 
     python tests/oldest/run.py [WORDS FOR PYTEST]
 
-Starts an API server with its controllers and an etcd, beside whatever cluster there is, and runs
-against them the tests of the charts, of the custom resource definitions and of the operator's
-calls, and those beside this file.
+It starts an API server with its controllers and an etcd, beside any other cluster, and runs the
+tests of the charts, of the CRDs, of the operator's calls, and those beside this file with them.
 """
 
 from __future__ import annotations

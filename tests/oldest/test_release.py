@@ -1,4 +1,4 @@
-"""Releases of the charts. Not where the operator works: nobody wants a second one there."""
+"""Releases of the charts. They do not run where another operator works."""
 
 from __future__ import annotations
 

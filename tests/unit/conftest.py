@@ -1,4 +1,4 @@
-"""What all unit tests share: the flag that rewrites golden files, and steady hypothesis runs."""
+"""Shared by all unit tests: the flag that rewrites golden files, and repeatable hypothesis runs."""
 
 from __future__ import annotations
 

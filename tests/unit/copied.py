@@ -1,4 +1,4 @@
-"""Copies of JSON. The fakes copy all that comes and goes, and `copy.deepcopy` takes its time."""
+"""Fast copies of JSON: the fakes copy all they receive and return, and `copy.deepcopy` is slow."""
 
 from __future__ import annotations
 

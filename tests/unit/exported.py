@@ -1,4 +1,4 @@
-"""What the operator exports, whoever registers it."""
+"""The metrics that the operator exports, in any registry."""
 
 from __future__ import annotations
 

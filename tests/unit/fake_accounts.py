@@ -1,4 +1,4 @@
-"""etcd's users and roles as it keeps them, with the refusals that it has (seen on 3.5 to 3.7)."""
+"""A fake of etcd's users and roles, with the refusals of real etcd (seen on 3.5 to 3.7)."""
 
 from __future__ import annotations
 

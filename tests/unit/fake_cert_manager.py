@@ -1,7 +1,8 @@
-"""A stand-in for cert-manager among the fakes: it signs what Certificates ask for, when told to.
+"""A fake cert-manager: it signs what Certificates request, when a test tells it to.
 
-As its documentation has it: keys `tls.crt`, `tls.key` and `ca.crt`, annotations that say for what
-and by whom, the labels of the Certificate's template, no owner.
+As documented by cert-manager, its Secrets have the keys `tls.crt`, `tls.key` and `ca.crt`,
+annotations that name the Certificate and its issuer, the labels of the Certificate's template, and
+no owner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""In-memory stand-ins for what the operator talks to: the API server, `start`, etcd, the clock.
+"""In-memory fakes of what the operator talks to: the API server, `start`, etcd and the clock.
 
-They refuse what the real ones refuse (resourceVersion and UID preconditions, names that are taken)
-and count what they are asked, since most faults of an operator are one call too many.
+They refuse what the real ones refuse (resourceVersion and UID preconditions, names that are taken),
+and count requests, because most bugs of an operator are one call too many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The corpus of hostile custom resources, as bodies; the API server is asked of the same."""
+"""The corpus of hostile custom resources. Integration tests send it to a real API server too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tiny world with what a restore in place adds: an EtcdRestore, a volume beside the others.
+"""The tiny world with what a restore in place needs: an EtcdRestore, and a second volume.
 
-What only such a restore may do (stop every pod, change the cluster's ID, delete the claims of
-before) is held against rules of its own: the data of before stays until what replaces it serves.
+What only such a restore may do (stop every pod, change the cluster ID, delete the old claims) is
+checked against rules of its own: the old data stays until its replacement serves.
 """
 
 from __future__ import annotations

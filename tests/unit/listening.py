@@ -1,4 +1,4 @@
-"""A server on loopback, for clients whose requests are to be looked at."""
+"""A server on loopback that records the requests of a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An API server that fails at one kind of call, as where a webhook is down, and its being told."""
+"""An API server that fails one kind of call, as if a webhook were down; how that is reported."""
 
 from __future__ import annotations
 

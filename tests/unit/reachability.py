@@ -1,7 +1,7 @@
-"""What NetworkPolicies let through, by the words of their specification.
+"""Evaluates NetworkPolicies by their specification.
 
-Small on purpose: ingress, pods by labels in namespaces by labels, addresses, single ports. A policy
-that uses anything else is refused rather than judged wrongly.
+It is small on purpose: ingress only, pods by labels in namespaces by labels, addresses, and single
+ports. A policy that uses anything else is refused rather than evaluated wrongly.
 """
 
 from __future__ import annotations

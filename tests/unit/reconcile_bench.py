@@ -1,4 +1,4 @@
-"""A reconciler among fakes, and the loop that the work queue would run."""
+"""A reconciler with fakes, and the loop that the work queue would run."""
 
 from __future__ import annotations
 

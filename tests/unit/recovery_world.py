@@ -1,7 +1,7 @@
-"""The tiny world with what a recovery adds to it: epochs on volumes, a Job, a human's word.
+"""The tiny world with what a recovery needs: epochs on volumes, a Job, and `spec.recovery`.
 
 What only a recovery may do (stop every pod, raise the epoch, delete claims without a quorum) is
-held against rules of its own; everything else against the rules as ever.
+checked against rules of its own, and everything else against the usual rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tiny world with what a restore adds: a claim made before its pod, a Job, EtcdBackups."""
+"""The tiny world with what a restore needs: a claim older than its pod, a Job, EtcdBackups."""
 
 from __future__ import annotations
 

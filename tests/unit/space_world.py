@@ -1,4 +1,4 @@
-"""Clusters whose members' files are larger than what they hold."""
+"""Clusters whose members' database files are larger than their data."""
 
 from __future__ import annotations
 

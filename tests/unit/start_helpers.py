@@ -1,4 +1,4 @@
-"""What the tests of `start` share: log heads, settings, tickets, and an operator's side."""
+"""Shared by the tests of `start`: WAL heads, settings, tickets, and the operator's side."""
 
 from __future__ import annotations
 

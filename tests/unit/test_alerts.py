@@ -1,4 +1,4 @@
-"""The alerts: told the same in three places, on metrics that are there, with a way out for each."""
+"""The alerts: the same in all three places, on metrics that exist, each with instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parser makes of specs that are right: coreos's fields as they were, and ours."""
+"""Parsing of valid specs: the coreos operator's fields and ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`spec.auth`: what is taken, as what, and what is refused in words."""
+"""Parsing of `spec.auth`: what is accepted, and what is refused with which message."""
 
 from __future__ import annotations
 

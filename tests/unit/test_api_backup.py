@@ -1,4 +1,4 @@
-"""EtcdBackup as it is read: coreos's manifests as they are, and every mistake by its field."""
+"""Parsing of EtcdBackups: the coreos operator's manifests; mistakes are reported by field."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""etcd's options: what is read, into which units, and under which name each minor gets it.
+"""etcd's options: which are accepted, in which units, and under which name each minor gets them.
 
-etcd ignores a key of its configuration file that it does not know, so a name that is wrong for a
-version does nothing, silently. The names and types below were read from `embed/config.go` of etcd
-3.5.35, 3.6.16 and 3.7.3, not from the table that is tested.
+etcd silently ignores an unknown key of its configuration file, so a wrong name has no effect. The
+names and types below were read from `embed/config.go` of etcd 3.5.35, 3.6.16 and 3.7.3, and not
+from the table under test.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Kubernetes quantities: every way to write one, and two spellings of one value.
+"""Kubernetes quantities: every way to write them, and comparison of different spellings.
 
-The API server stores a canonical spelling. One that is not recognised as the same would be drift
-that is put back for ever.
+The API server stores a canonical spelling. If it were not recognised as the same value, the
+operator would repair it for ever.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`spec.recovery`, as it is read: whoever writes it means it, or is told what is wrong."""
+"""Parsing of `spec.recovery`, which must be right in every field."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the parser refuses, and with which words.
+"""What the parser refuses, and with which messages.
 
-The CRD's schema has seen most of it before; the parser must stand alone all the same, for objects
-that were stored before the schema was. It answers with RefusedCluster, with no other exception.
+The CRD's schema refuses most of it already. The parser must also work without it, for objects that
+were stored under an older schema. It raises RefusedCluster, and no other exception.
 """
 
 from __future__ import annotations

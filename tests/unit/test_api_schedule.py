@@ -1,4 +1,4 @@
-"""EtcdBackupSchedule as it is read, and the EtcdBackup that each run of it is."""
+"""Parsing of EtcdBackupSchedules, and the EtcdBackup of each run."""
 
 from __future__ import annotations
 

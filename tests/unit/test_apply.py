@@ -1,4 +1,4 @@
-"""Each kind of step: what it writes, behind which precondition, and what comes in between."""
+"""Each kind of step: what it writes, with which precondition, and what happens on a conflict."""
 
 from __future__ import annotations
 

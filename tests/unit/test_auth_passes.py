@@ -1,4 +1,4 @@
-"""Whole passes over clusters with `spec.auth`: Secrets read, etcd changed, people told."""
+"""Whole passes over clusters with `spec.auth`: reading Secrets, changing etcd, and reporting."""
 
 from __future__ import annotations
 

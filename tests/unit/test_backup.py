@@ -1,4 +1,4 @@
-"""What is decided about a backup's bytes, names, credentials and troubles."""
+"""Decisions about a backup's bytes, names, credentials and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest of a backup's Job, byte by byte, and what it must never hold."""
+"""The manifest of a backup's Job, byte by byte, and what it must never contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters whose spec is long, such as those with many roles: their orders and their manifests."""
+"""Clusters with a long spec, such as those with many roles: their orders and their manifests."""
 
 from __future__ import annotations
 

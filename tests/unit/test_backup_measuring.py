@@ -1,4 +1,4 @@
-"""What etcd is asked of its keys for a trial restore: until it answers, and less does not count."""
+"""Measuring the keys of etcd for a trial restore, with retries until it answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The operator dies before and after each of its calls, from a backup's first pass to its deletion.
+"""The operator is killed before and after each of its calls, from a backup's first pass to its end.
 
-Each time another goes on that knows nothing of the one before. What comes of it is as if nobody had
-died: one Job of each kind, all of them heard, and nothing let go of before what is stored is gone.
+Each time another one continues without any knowledge of the earlier one. The result is as if
+nothing had happened: one Job of each kind, all of them observed, and no finalizer removed before
+what was stored is deleted.
 """
 
 from __future__ import annotations

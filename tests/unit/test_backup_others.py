@@ -1,4 +1,4 @@
-"""What else lies below a schedule's path: which of it counts, and how it comes into the status."""
+"""Foreign files below a schedule's path: which of them count, and how status reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the manifest beside a backup keeps of its EtcdCluster."""
+"""What the manifest beside a backup records of its EtcdCluster."""
 
 from __future__ import annotations
 

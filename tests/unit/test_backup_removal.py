@@ -1,4 +1,4 @@
-"""What one EtcdBackup has stored is deleted with it: all of it, and nothing of another's."""
+"""Deleting an EtcdBackup deletes everything it has stored, and nothing that others have stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from a store comes piece by piece, one of them ahead of whoever takes them."""
+"""Reading from a store: piece by piece, with one piece read ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a single EtcdBackup finds at its place, and what of it stays."""
+"""What an EtcdBackup without an interval finds at its path, and what of it must stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot on its way from etcd: whole, in order, and never more of it than is being sent on."""
+"""Streaming a snapshot from etcd: complete, in order, and with bounded memory."""
 
 from __future__ import annotations
 

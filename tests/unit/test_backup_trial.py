@@ -1,4 +1,4 @@
-"""Trial restores: what is compared, what the Job's pod is, and what counts."""
+"""Trial restores: what is compared, the Job's pod, and what counts as proof."""
 
 from __future__ import annotations
 

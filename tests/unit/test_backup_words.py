@@ -1,4 +1,4 @@
-"""The last word of a backup's Job: there always is one, and the kubelet keeps all of it."""
+"""The termination message of a backup's Job: there always is one, and the kubelet keeps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The passes over an EtcdBackup, against an API server in memory: one Job per run, and its end."""
+"""Passes over an EtcdBackup, with an API server in memory: one Job per run, and how a run ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md on backup and restore, from a report made by hand."""
+"""The part of docs/benchmarks.md about backup and restore, from a report written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which certificates a cluster needs, what is wrong with the ones there are, and what is made."""
+"""Which certificates a cluster needs, what is wrong with existing ones, and which are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is asked for a change of the members; `test_etcd_cut_off.py` asks real etcd."""
+"""Which member gets a change of the membership; `test_etcd_cut_off.py` covers real etcd."""
 
 from __future__ import annotations
 

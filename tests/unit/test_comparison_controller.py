@@ -1,4 +1,4 @@
-"""The loop of the other approach, on an API server and an etcd that are dictionaries."""
+"""The control loop of the other approach, with an API server and an etcd that are dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in for coreos's operator decides what that one did, sentence by sentence."""
+"""The stand-in for the coreos operator decides as the original did."""
 
 from __future__ import annotations
 

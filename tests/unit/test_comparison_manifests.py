@@ -1,4 +1,4 @@
-"""Pods and Services of the other approach: its own traits, and all the rest shared with ours."""
+"""Pods and Services of the other approach: what is different, and what is shared with ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page and the plot of the comparison, from a report made by hand."""
+"""The page and the plot of the comparison, from a report written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the comparison asks of the load and the benchmarks that it shares, and they of it."""
+"""What the comparison, the load and the benchmarks need of each other."""
 
 from __future__ import annotations
 

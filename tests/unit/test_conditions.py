@@ -1,4 +1,4 @@
-"""Conditions: every reason can come up, and none of them says what is not so."""
+"""Conditions: every reason is reachable, and none of them is reported when it is not true."""
 
 from __future__ import annotations
 

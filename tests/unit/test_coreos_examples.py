@@ -1,7 +1,7 @@
-"""The manifests that introductions to the coreos operator use go on being what they were.
+"""Manifests from introductions to the coreos operator keep their meaning.
 
-`coreos_examples/` holds them as they are; nothing of it is edited to suit this operator. That the
-API server takes them too is in `integration/crds/test_admission.py`.
+`coreos_examples/` contains them unchanged. That the API server accepts them too is tested in
+`integration/crds/test_admission.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the schemas of the custom resources must never offer."""
+"""What the schemas of the custom resources must never allow."""
 
 from __future__ import annotations
 

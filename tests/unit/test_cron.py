@@ -1,4 +1,4 @@
-"""The calendar of a schedule: where clocks change, nothing is left out and nothing comes twice."""
+"""The calendar of a schedule: clock changes neither skip nor repeat a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make demo` shows, with the answers of a kubectl that is not there."""
+"""What `make demo` prints, with a fake kubectl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages and examples speak of is there: links, metrics, reasons; and manifests are taken."""
+"""Links, metrics and reasons in pages and examples exist, and their manifests are accepted."""
 
 from __future__ import annotations
 

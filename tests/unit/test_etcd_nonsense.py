@@ -1,4 +1,4 @@
-"""Somebody at a member's address speaks gRPC and answers what is no message of etcd's."""
+"""A server at a member's address that speaks gRPC, but answers with garbage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether claims may grow, asked of the API server as a trial."""
+"""Whether claims may grow, which a dry run at the API server tells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was read by name, and what the watch tells meanwhile."""
+"""Objects that were read by name, while the watch delivers events."""
 
 from __future__ import annotations
 

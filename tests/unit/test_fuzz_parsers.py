@@ -1,7 +1,7 @@
-"""Whatever comes from outside is read as a value or refused in the parser's own words.
+"""Any input from outside is parsed or refused with the parser's own exception.
 
-Custom resources: test_hostile.py. The lines of `start`, the log's records and the records on claims
-have further such tests beside their own.
+Custom resources: test_hostile.py. The messages of `start`, the WAL's records and the records on
+claims have further such tests in their own modules.
 """
 
 from __future__ import annotations

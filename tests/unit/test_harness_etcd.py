@@ -1,4 +1,4 @@
-"""The end-to-end tests' own client of etcd's gateway."""
+"""The end-to-end tests' client of etcd's gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end-to-end tests' clients: what fails a test, and what a busy machine may do to them."""
+"""The end-to-end tests' load: what fails a test, and what a busy machine may cause."""
 
 from __future__ import annotations
 

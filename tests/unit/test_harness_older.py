@@ -1,4 +1,4 @@
-"""An older version out of git, for the end-to-end test of an upgrade."""
+"""An older version of the operator from git, for the end-to-end test of an upgrade."""
 
 from __future__ import annotations
 

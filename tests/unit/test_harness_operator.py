@@ -1,4 +1,4 @@
-"""The end-to-end tests' look at the operator's log: what it finds there fails a test."""
+"""What the end-to-end tests look for in the operator's log, to fail a test."""
 
 from __future__ import annotations
 

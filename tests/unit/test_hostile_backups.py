@@ -1,4 +1,4 @@
-"""Hostile EtcdBackups, EtcdBackupSchedules, EtcdRestores: refused by a field, or harmless Jobs."""
+"""Hostile EtcdBackups, EtcdBackupSchedules, EtcdRestores: refused, or made into harmless Jobs."""
 
 from __future__ import annotations
 

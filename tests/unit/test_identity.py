@@ -1,8 +1,8 @@
-"""IDs that etcd computes: known vectors, and the way there and back.
+"""The IDs that etcd computes: known vectors, and conversion to and from text.
 
 The vectors were computed from the documented formula (first 8 bytes of a SHA-1 over the sorted peer
-URLs and the token; over the sorted member IDs) with other tools than the code under test; the
-integration tests hold the same function against what real etcd says.
+URLs and the token; over the sorted member IDs) with other tools. The integration tests compare the
+same function with real etcd.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the shell does for a restore in place: it hears of it, looks again, and tells."""
+"""Passes of a restore in place: observing the EtcdRestore, deciding again, and reporting."""
 
 from __future__ import annotations
 

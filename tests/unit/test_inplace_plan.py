@@ -1,7 +1,7 @@
-"""A restore in place: the chain, and what may happen at each of its steps.
+"""A restore in place: its steps, and what may happen at each of them.
 
-`inplace_world` holds every write against the rules: no pod is stopped before its successor is on a
-disk, and no volume of before goes before the successor serves.
+`inplace_world` checks every write against the rules: no pod is stopped before its successor is on a
+disk, and no old volume is deleted before the successor serves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole passes with an issuer of cert-manager: asked, waited for, looked at, taken up."""
+"""Passes with a cert-manager issuer: requesting, waiting for, checking and copying certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the programs of Jobs end."""
+"""How the programs of Jobs exit."""
 
 from __future__ import annotations
 

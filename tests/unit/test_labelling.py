@@ -1,4 +1,4 @@
-"""Pods are labelled beside the passes: once each, to the very pod, and without a pass waiting."""
+"""Labelling of pods beside the passes: once for each pod, by its UID, without delaying a pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of the repository: what lies where, and what may import what."""
+"""The layout of the repository: where files are, and what may import what."""
 
 from __future__ import annotations
 

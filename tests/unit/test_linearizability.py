@@ -1,5 +1,6 @@
-"""The checker of the end-to-end tests' histories: what it accepts, what it rejects, and that it
-agrees with the definition, tried order by order, on thousands of small histories."""
+"""The checker of the end-to-end tests' histories: what it accepts and rejects, and that it agrees
+with the definition on thousands of small histories.
+"""
 
 from __future__ import annotations
 

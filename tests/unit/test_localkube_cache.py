@@ -1,4 +1,4 @@
-"""What is made once per key must be whole, and made again when a part of the key changes."""
+"""A cached folder is complete, and is made again if a part of its key changes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Images are the same bytes for the same input, and what the Dockerfile says."""
+"""Images are reproducible, and match the Dockerfile."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What is taken for a left-over of the local cluster, and what is none."""
+"""What counts as a left-over of the local cluster, and what does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes are started once and found again; never is another's touched."""
+"""Processes are started once and found again. Foreign processes are never touched."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Drift: what the API server and others add is none; what someone alters is.
+"""Drift: what the API server and others add does not count, what somebody alters does.
 
-Both directions matter. Drift that is missed leaves a cluster altered; drift that is not there is a
-write that never ends.
+Both directions matter: drift that is missed leaves a cluster altered, and false drift is a write
+that repeats for ever.
 """
 
 from __future__ import annotations

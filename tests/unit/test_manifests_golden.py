@@ -1,8 +1,8 @@
-"""What is rendered, byte by byte.
+"""Rendered manifests, byte by byte.
 
 A change in a golden file is a change in every running cluster: a new revision of its StatefulSet,
-or a write to its Services. `make golden` rewrites the files; each line of the diff wants a line in
-the changelog.
+or a write to its Services. `make golden` rewrites the files. Each line of the diff should be
+explained in the changelog.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names, and what is read back out of them."""
+"""Names, and what is parsed back from them."""
 
 from __future__ import annotations
 

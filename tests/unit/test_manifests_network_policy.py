@@ -1,4 +1,4 @@
-"""Who reaches which port of a member: every pair of a source and a port, as a table."""
+"""Which peer may connect to which port of a member, as a table of all pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`status.memberStatus`: what a human chooses a survivor by, and no write on its own account."""
+"""`status.memberStatus`, by which a human chooses a survivor; it never causes a write alone."""
 
 from __future__ import annotations
 

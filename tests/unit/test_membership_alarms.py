@@ -1,4 +1,4 @@
-"""A CORRUPT alarm: the one that differs is replaced, whoever is blamed, then it is taken back.
+"""The alarm CORRUPT: the member that differs is replaced, whichever is blamed, and it is disarmed.
 
 For NOSPACE see test_membership_space.py.
 """

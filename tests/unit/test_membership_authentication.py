@@ -1,4 +1,4 @@
-"""Users and roles as declared, one step after the other, whatever happens in between."""
+"""Users and roles become as declared, one step at a time, whatever happens in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits of a cluster that has not formed yet: taken where nobody can have data, or told of."""
+"""Edits of a cluster that has not formed yet: applied if no member can have data, else reported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From nothing to a settled cluster, with the operator killed at every point.
 
-The operator keeps nothing: `decide` is asked anew with whatever is there. So a crash before a step
-is the same question again, and a crash after it, or a lost answer, is a stale view of the world.
+The operator keeps no state: `decide` is called again with whatever exists. So a crash before a step
+is the same call again, and a crash after it, or a lost answer, is a stale view of the world.
 """
 
 from __future__ import annotations

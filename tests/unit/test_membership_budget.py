@@ -1,6 +1,6 @@
-"""The disruption budget: never below a quorum of the voters, and in nobody's way above it.
+"""The disruption budget: never below a quorum of the voters, and no higher than necessary.
 
-The tiny world holds each write of a budget and each promotion against the rule (`world_rules`).
+The tiny world checks each write of a budget and each promotion against the rule (`world_rules`).
 """
 
 from __future__ import annotations

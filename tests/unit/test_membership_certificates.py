@@ -1,4 +1,4 @@
-"""User-provided certificates that have become unusable: what rests, and what goes on anyway."""
+"""User-provided certificates that have become unusable: which steps wait, and which continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions that do not run: back from half-way, and on without a quorum."""
+"""Versions that do not run: going back from half-way, and continuing without a quorum."""
 
 from __future__ import annotations
 

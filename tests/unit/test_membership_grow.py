@@ -1,4 +1,4 @@
-"""Members are added at vacant ordinals, lowest first, one at a time, and only if they can start."""
+"""Scale-up: members are added at vacant ordinals, lowest first, one by one, if they can start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The label that says which member serves in a pod: of voters that serve, and only the truth."""
+"""The label with the member that serves in a pod: only on voters that serve, and always true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Larger volumes: claims ask for more, whatever else goes on, and nothing is restarted for it."""
+"""Larger volumes: claims request more, beside any other change, and nothing restarts for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learner in flight: one at a time, promoted on its own word, dropped when it leads nowhere."""
+"""The learner: one at a time, promoted once it is ready, removed if it cannot become ready."""
 
 from __future__ import annotations
 

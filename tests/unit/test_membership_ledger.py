@@ -1,4 +1,4 @@
-"""The ledger of tickets: what it still has to know of, and what it may leave out."""
+"""The ledger of tickets: what it must keep, and what it may forget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which links a cluster has: what it began with, from whatever is left of the records."""
+"""The TLS of a cluster's links: as when it began, from any of the records that are left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Children that the API server does not take, or that others alter each time: the rest goes on."""
+"""Children that the API server refuses, or that others alter each time: other steps continue."""
 
 from __future__ import annotations
 

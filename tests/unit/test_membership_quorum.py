@@ -1,4 +1,4 @@
-"""Without a quorum: nothing destructive, the cause in words, and it heals by itself if it can."""
+"""Without a quorum: nothing destructive, the cause is reported, and it recovers alone if it can."""
 
 from __future__ import annotations
 

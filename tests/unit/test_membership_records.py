@@ -1,4 +1,4 @@
-"""The two records: what is written comes back; what others wrote is held, never guessed at."""
+"""The two records: what is written is read back; what others wrote holds the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version of a cluster whose Secret is lost: by what is left, never by a default or an edit."""
+"""The version of a cluster whose Secret is lost: from what is left, never a default or an edit."""
 
 from __future__ import annotations
 

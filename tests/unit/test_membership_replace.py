@@ -1,4 +1,4 @@
-"""Any ordinal is replaced, whatever was lost: off the list, its volume made anew, added again."""
+"""Replacement at any ordinal, whatever was lost: member removed, volume recreated, member added."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Claims that a deleted cluster of the same name left behind: hold, adopt, discard.
 
-Each chain goes end to end, from the old cluster's last breath to the new one serving.
+Each test goes from the old cluster's deletion until the new one serves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What fails again and again is tried ever more rarely, by the conditions that say since when."""
+"""What keeps failing is tried ever more rarely, by the times of the conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restarts: for what is in a pod, unready ones first, one by one, the leader last and once."""
+"""Rolling restarts: causes and order. Unready pods are first, one at a time, the leader last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sits where: members by the ordinals in their URLs, and who of them counts."""
+"""The roster: which member is at which ordinal, by the URLs, and which of them count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An authority is replaced: in which order, when not, and what nobody notices of it."""
+"""Rotation of an authority: in which order, when not, and that no client notices."""
 
 from __future__ import annotations
 

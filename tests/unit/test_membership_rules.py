@@ -1,7 +1,7 @@
-"""The safety rules of the design, one class each, at the states where they are easiest to break.
+"""The safety rules, one class each, in the states in which they are easiest to break.
 
-`worlds.World.apply` raises RuleBroken for a write that breaks one; these tests bring about the
-states, and say what must be chosen instead.
+`worlds.World.apply` raises RuleBroken for a write that breaks a rule. These tests create the states
+and check which step is chosen instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The highest ordinal goes, one after the other, and nothing is lost or left behind."""
+"""Scale-down: the highest ordinal first, one at a time, and nothing is lost or left behind."""
 
 from __future__ import annotations
 

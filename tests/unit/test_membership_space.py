@@ -1,4 +1,4 @@
-"""Space that members keep is given back, one after the other, and writes are let in again."""
+"""Defragmentation, one member at a time, and disarming the alarm NOSPACE."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""TLS is turned on and off under a cluster that serves, from anywhere and back again.
+"""TLS is turned on and off in a serving cluster, from any point and back again.
 
-`SwitchWorld` checks after each step that members find each other, also if they were restarted.
+`SwitchWorld` checks after each step that members can connect, even if they were restarted.
 """
 
 from __future__ import annotations

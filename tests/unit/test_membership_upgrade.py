@@ -1,4 +1,4 @@
-"""Changes of etcd's version: one step that etcd allows at a time, and back when it must be."""
+"""Changes of etcd's version: one step at a time that etcd allows, and back if necessary."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Random walks: whatever happens in whatever order, no rule is broken and no state is silent.
+"""Random walks: no order of events breaks a rule, and no state goes unreported.
 
-Two operators with views of any age, pods and claims that come and go, a Secret and a StatefulSet
-that vanish, specs that are edited half way. `worlds` holds every write against the rules. When the
-faults are over, the cluster must come to rest with a word on what it waits for; a write that is
-repeated for ever shows as a walk that never rests.
+There are two operators with views of any age, pods and claims that come and go, a Secret and a
+StatefulSet that vanish, and specs that are edited half way. `worlds` checks every write against the
+rules. Once the faults are over, the cluster must come to rest and report what it waits for; a write
+that repeats for ever shows as a walk that never rests.
 """
 
 from __future__ import annotations

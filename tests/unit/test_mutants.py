@@ -1,4 +1,4 @@
-"""The seeded bugs still apply: one whose code has moved on would be looked for in vain."""
+"""Every seeded bug still applies to the code."""
 
 from __future__ import annotations
 

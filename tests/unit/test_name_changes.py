@@ -1,4 +1,4 @@
-"""What is heard of objects by their names: when a mark is good, and when nobody would tell."""
+"""Watches of names: when a mark can be relied on, and when an object has to be read instead."""
 
 from __future__ import annotations
 

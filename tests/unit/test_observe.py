@@ -1,4 +1,4 @@
-"""What an observation holds, what it costs, and whose objects it believes."""
+"""What an observation contains, what it costs, and whose objects count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom the network round asks, whom it believes, and what it leaves out."""
+"""Which members the network round queries, which answers count, and what it leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client of `start` against a server that is honest, forging, late, or someone else."""
+"""The client of `start` with a server that is honest, forges, is late, or is another pod's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs whose pods cannot get the operator's image: made again once the operator has another."""
+"""Jobs whose pods cannot pull the operator's image: recreated once the operator has another one."""
 
 from __future__ import annotations
 

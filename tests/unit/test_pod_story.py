@@ -1,4 +1,4 @@
-"""The account of restarts in end-to-end tests: it notices two pods down at once, and the order."""
+"""The record of pod events in end-to-end tests: two pods down at once, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API objects into the core's values."""
+"""Converting API objects to the core's values."""
 
 from __future__ import annotations
 

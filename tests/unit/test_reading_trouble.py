@@ -1,4 +1,4 @@
-"""What a pod waits for, in words."""
+"""The messages about why a pod does not run."""
 
 from __future__ import annotations
 

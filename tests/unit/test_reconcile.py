@@ -1,4 +1,4 @@
-"""Whole passes with the real planner, among fakes: what is written, when, and how often."""
+"""Whole passes with the real planner and fakes: what is written, when, and how often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that nothing undoes: chosen again from what is read for them, and nothing remembered."""
+"""Irreversible steps: they are decided again from fresh reads, without anything remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes over a cluster whose etcd fails over and over: told once, and over once it is."""
+"""Passes over a cluster whose etcd is in a crash loop: reported once, until it is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes that cannot do what they would: how it is told, and how patiently it is tried again."""
+"""Passes whose calls fail: how that is reported, and how often they are tried again."""
 
 from __future__ import annotations
 

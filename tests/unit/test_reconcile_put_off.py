@@ -1,4 +1,4 @@
-"""Passes over a cluster of which one object is refused, or altered each time: the rest goes on."""
+"""Passes over a cluster of which one object is refused or altered each time: the rest continues."""
 
 from __future__ import annotations
 

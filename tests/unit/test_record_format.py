@@ -1,4 +1,4 @@
-"""The format of the bootstrap record: an operator that is put back by a version, or forward."""
+"""The format of the bootstrap record, for operators that are upgraded or rolled back."""
 
 from __future__ import annotations
 

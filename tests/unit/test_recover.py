@@ -1,5 +1,6 @@
-"""The containers of a recovery's Job: what they decide about a volume, and that they can die
-anywhere. With real etcd: tests/integration/start/test_recovery_etcd.py."""
+"""The containers of the recovery Job: their decisions about a volume, and that they may die at any
+point. With real etcd: tests/integration/start/test_recovery_etcd.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recovery that is disturbed, as the model found it: `tests/model/scenarios.py`."""
+"""Disturbances of a recovery that the model found: `tests/model/scenarios.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest of a recovery's Job, and what the shell asks of the API server for it."""
+"""The manifest of the recovery Job, and the shell's requests to the API server for it."""
 
 from __future__ import annotations
 

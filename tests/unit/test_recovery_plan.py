@@ -1,4 +1,4 @@
-"""Recovery from a lost quorum, as the planner chooses its steps; `recovery_world` has the rules."""
+"""Recovery from a lost quorum: the steps of the planner. `recovery_world` has the rules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Random days around a recovery: whatever happens in whatever order, no rule is broken, and it ends
-in a cluster as declared or in words. `recovery_world` holds every write against the rules."""
+"""Random walks around a recovery: no order of events breaks a rule, and each ends in a cluster as
+declared or with a message. `recovery_world` checks every write against the rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon a cluster is looked at again."""
+"""How soon a cluster is reconciled again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""`spec.bootstrap.restore` added, changed or removed before a cluster has formed: never an empty
-cluster in place of the backup."""
+"""`spec.bootstrap.restore` is added, changed or removed before a cluster has formed: never an empty
+cluster instead of the backup.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that is born from an EtcdBackup by name: looked up once, written down, and kept to."""
+"""A cluster that is bootstrapped from an EtcdBackup by name: looked up once, recorded, and kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shell does for a cluster born from an EtcdBackup by name: it looks, waits and tells."""
+"""Passes of a cluster that is bootstrapped from an EtcdBackup by name: look up, wait, report."""
 
 from __future__ import annotations
 

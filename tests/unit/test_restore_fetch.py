@@ -1,4 +1,4 @@
-"""What the first container of a restore's Job takes, and what it refuses before it reads any."""
+"""The first container of the restore Job: what it accepts, and what it refuses before reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As who a store is got at where it has no Secret: by each Job alike, to write and to read."""
+"""The identity of Jobs at a store without a Secret: the same for each Job, to write and to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the backup lies that an EtcdBackup has stored last, and what a spec may say of it."""
+"""Where the last backup of an EtcdBackup is stored, and which of its fields a spec may set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that is born from a backup: the chain, and what may happen at each of its steps."""
+"""A cluster that is bootstrapped from a backup: its steps, and what may happen at each of them."""
 
 from __future__ import annotations
 

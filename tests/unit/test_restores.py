@@ -1,4 +1,4 @@
-"""The passes over an EtcdRestore: it makes what is gone, and touches nothing that is there."""
+"""Passes over an EtcdRestore: it recreates a deleted cluster, and leaves an existing one alone."""
 
 from __future__ import annotations
 

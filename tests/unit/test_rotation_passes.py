@@ -1,4 +1,4 @@
-"""Whole passes of a rotation, with keys and certificates: what comes into which Secret."""
+"""Whole passes of a rotation, with real keys and certificates: what is written to which Secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bill of materials says what the lock says, all of it."""
+"""The SBOM contains everything in the lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The passes over an EtcdBackupSchedule, against an API server in memory: each run exactly once."""
+"""Passes over an EtcdBackupSchedule, with an API server in memory: each run exactly once."""
 
 from __future__ import annotations
 

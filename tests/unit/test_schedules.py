@@ -1,4 +1,4 @@
-"""One step for one EtcdBackupSchedule: due, late, suspended, held up, forgotten, let go."""
+"""The next step of an EtcdBackupSchedule: due, late, suspended, held up, forgotten, retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client against an HTTP server that behaves, and misbehaves, as told."""
+"""The client with an HTTP server that behaves or misbehaves as told."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Fields that aetcd's stubs do not know, as etcd puts them on the wire."""
+"""Fields that aetcd's stubs do not know, as etcd encodes them."""
 
 from __future__ import annotations
 

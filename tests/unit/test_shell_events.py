@@ -1,4 +1,4 @@
-"""Kubernetes Events: told once, counted by successors, never in the way."""
+"""Kubernetes Events: sent once, counted across operators, and never in the way."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Liveness hangs on the resync and the loop, readiness on what is known."""
+"""Liveness depends on the resync and the loop, readiness on what is known."""
 
 import asyncio
 import time

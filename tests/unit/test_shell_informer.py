@@ -1,4 +1,4 @@
-"""From events to keys: what is news, whose it is, and what a LIST sets right."""
+"""From watch events to keys: what counts as news, for which cluster, and what a LIST corrects."""
 
 import asyncio
 import contextlib

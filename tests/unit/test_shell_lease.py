@@ -1,4 +1,4 @@
-"""Leader election over an API server that is slow, away, or contended; on a clock of its own."""
+"""Leader election with an API server that is slow, down or contended, on a simulated clock."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-"""One line per decision, for people or machines, and never a body."""
+"""One log line per decision, for people or machines, and never a body."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""Who is looked at first when all are asked for at once: a cluster that seems to need something."""
+"""The order of reconciliation after a start: clusters first that seem to need something."""
 
 from __future__ import annotations
 

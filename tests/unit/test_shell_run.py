@@ -1,4 +1,4 @@
-"""The process as a whole: order of things, and every way to end."""
+"""The process as a whole: the order of start-up, and every way to end."""
 
 import asyncio
 import contextlib

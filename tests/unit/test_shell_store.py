@@ -1,4 +1,4 @@
-"""The store never goes back in time, whoever overtakes whom."""
+"""The store never goes back in time, in whatever order updates arrive."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""What is left of a session's connections when it is closed and the other end does not answer."""
+"""Connections that are left when a session is closed and its peer does not answer."""
 
 from __future__ import annotations
 

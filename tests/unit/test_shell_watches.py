@@ -1,4 +1,4 @@
-"""Real kopf, in its thread, against an API server of the test's own that fails as told."""
+"""Real kopf, in its thread, with an API server of the test that fails as told."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""The work queue, on a clock of its own: seconds pass at once and exactly."""
+"""The work queue on a simulated clock, on which seconds pass at once and exactly."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Passes over a cluster whose members have space to give back: who is asked, and how often."""
+"""Passes over a cluster whose members can be defragmented: which are queried, and how often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A StatefulSet's controller that backed off is woken: no pod waits for the end of its pause."""
+"""A StatefulSet controller in back-off is woken, so that no pod waits for its end."""
 
 from __future__ import annotations
 

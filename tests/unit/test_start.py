@@ -1,4 +1,4 @@
-"""What `start` decides, branch by branch."""
+"""The decisions of `start`, branch by branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The marker: what was written is read again, and nothing else is taken for a marker."""
+"""The marker: what was written is read back, and nothing else passes for a marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of `start` from end to end, on loopback and a real volume, with strangers and races."""
+"""A run of `start` from end to end, on loopback and a real volume, with attackers and races."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The volume on a real file system: what is seen, and what a crash at any point leaves behind."""
+"""The volume on a real file system: what is found, and what a crash at any point leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status: coreos's fields with their meaning, and no byte that changes by itself."""
+"""The status: the coreos operator's fields and their meaning; no byte changes by itself."""
 
 from __future__ import annotations
 

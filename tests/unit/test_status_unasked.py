@@ -1,6 +1,6 @@
-"""What is said of a cluster while its spec is refused or it is paused: etcd is not asked then.
+"""The status while the spec is refused or the cluster is paused, when etcd is not queried.
 
-Whole passes, as only the shell knows what it then looks at.
+These are whole passes, because only the shell knows what it observes then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A status lands on the object that it is of, or nowhere, and never waits for a quiet moment."""
+"""A status is written to the object that it belongs to, or not at all, without waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps become an Event, and under which reason."""
+"""Which steps emit an Event, with which reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole passes over a cluster whose TLS is turned on and off: what is asked of whom, and told."""
+"""Whole passes over a cluster whose TLS is turned on or off: what is queried and reported."""
 
 from __future__ import annotations
 

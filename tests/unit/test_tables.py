@@ -1,4 +1,4 @@
-"""Watches that tell names alone: what is asked for, and what becomes of a watch that ends."""
+"""Watches of names only: what they request, and what happens when a watch ends."""
 
 from __future__ import annotations
 

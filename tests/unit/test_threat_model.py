@@ -1,4 +1,4 @@
-"""Every boundary of the threat model names tests, and these are there."""
+"""Every boundary of the threat model names tests, and these tests exist."""
 
 from __future__ import annotations
 

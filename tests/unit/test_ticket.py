@@ -1,4 +1,4 @@
-"""The messages between `start` and the operator: genuine ones open, nothing else does."""
+"""The messages between `start` and the operator: only genuine ones are accepted."""
 
 from __future__ import annotations
 

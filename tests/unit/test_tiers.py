@@ -1,4 +1,4 @@
-"""What `make test` runs leaves nothing out."""
+"""`make test` leaves no test out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole passes over clusters with TLS: certificates before pods, renewed, and let alone."""
+"""Whole passes over clusters with TLS: certificates exist before pods, and are renewed."""
 
 from __future__ import annotations
 

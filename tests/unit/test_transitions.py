@@ -1,4 +1,4 @@
-"""Scaling, Upgrading and Recovering: there while they are true, and only then."""
+"""The conditions Scaling, Upgrading and Recovering are true exactly as long as they should be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which versions of etcd are run, and how they are written."""
+"""The supported versions of etcd, and how versions are parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The identity in a log: from real segments, and never a wrong one from damaged ones."""
+"""The identity in a WAL: from real segments, and never a wrong one from damaged segments."""
 
 from __future__ import annotations
 

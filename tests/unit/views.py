@@ -1,4 +1,4 @@
-"""An observation with one thing changed, for questions easier to ask than to live through."""
+"""An observation with one change, for cases that would be tedious to reach step by step."""
 
 from __future__ import annotations
 

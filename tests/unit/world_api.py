@@ -1,4 +1,4 @@
-"""What an API server stores in the tiny world: clusters, claims, pods, and its defaults."""
+"""The API server of the tiny world: clusters, claims and pods, with defaults."""
 
 from __future__ import annotations
 

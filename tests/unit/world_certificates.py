@@ -1,8 +1,8 @@
-"""The tiny world with certificates: which authority has signed what, and who trusts whom when.
+"""The tiny world with certificates: which authority signed what, and who trusts it when.
 
-Nothing is encrypted here. A certificate is the name of its authority; a Secret has all that there
-was in it, with the time, as kubelets and applications are late. `check` is the rule of rotations:
-whoever may still show a certificate is trusted by all that may be shown it.
+Nothing is encrypted here. A certificate is the name of its authority. A Secret keeps its history
+with times, because kubelets and applications are late. `check` is the rule of rotations: everybody
+trusts every certificate that it may still be shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tiny world itself: what there is, what a step does to it, what goes on by itself."""
+"""The tiny world: its objects, the effects of steps, and the moves of controllers and members."""
 
 from __future__ import annotations
 

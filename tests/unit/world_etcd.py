@@ -1,6 +1,6 @@
-"""A tiny etcd: the member list, who leads, which version the members agree on, what is refused.
+"""A tiny etcd: the member list, the leader, the cluster version, and what is refused.
 
-What etcd refuses is a Conflict, as the real one changes nothing then either.
+A refusal raises Conflict, because real etcd changes nothing then either.
 """
 
 from __future__ import annotations

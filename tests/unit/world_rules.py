@@ -1,7 +1,7 @@
-"""The safety rules of the design, held against every write that the tiny world carries out.
+"""The safety rules, checked for every write in the tiny world.
 
-They look at what is true in the world, not at what the planner was shown, so a decision on an old
-view breaks them as well. Nothing here knows how the planner decides.
+They check the true state of the world, and not the planner's view, so a decision from a stale view
+may break them. Nothing here knows how the planner decides.
 """
 
 from __future__ import annotations

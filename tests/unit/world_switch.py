@@ -1,7 +1,7 @@
-"""The tiny world where TLS is turned on and off: who finds whom, by which URL, with what.
+"""The tiny world in which TLS is turned on and off: who connects to whom, by which URL.
 
-After each step and each round of the surroundings it is checked that members reach each other, that
-each would if its pod were made again in that moment, and that the operator reaches them all.
+After each step, and each round of the surroundings, members must reach each other, must do so if a
+pod were recreated at that moment, and the operator must reach them all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of the tiny world the planner is shown: an observation as the shell makes it."""
+"""The planner's view of the tiny world: an observation as the shell makes it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A tiny world for the planner: API server, StatefulSet controller, kubelet, `start` and etcd.
 
-`World.apply` carries out a step as the shell would, behind every precondition that the step names
-(`Conflict`), and holds it against the safety rules of the design (`world_rules`): whatever sequence
-of events a test makes up, no write may break one. `World.turn` lets everything else go on: pods
-are made, `start` runs, members find each other and catch up. `drive` plays the operator.
+`World.apply` carries out a step as the shell would, with every precondition that the step names
+(`Conflict`), and checks it against the safety rules (`world_rules`): no write may break a rule in
+any sequence of events. `World.turn` lets everything else continue: pods are created, `start` runs,
+members connect and catch up. `drive` plays the operator.
 
 Nothing here knows how the planner decides.
 """

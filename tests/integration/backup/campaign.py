@@ -1,10 +1,10 @@
-"""Random data sets, backed up and restored: `campaign.py [--sets N] [--report FILE] [--go-on]`.
+"""Backs up and restores random data sets: `campaign.py [--sets N] [--report FILE] [--go-on]`.
 
-Each set is a new etcd, of 3.5, 3.6 and 3.7 in turn, a third of them with users: filled at random,
-backed up by the entry point of the Job, restored by the containers of the restore's Job with that
-minor's etcdutl, started, and compared: every key with its value, revisions, version and lease,
-every lease with its time and keys, users, roles, permissions. Then the file is damaged in each way
-of `damages.py`, and has to be refused.
+Each set is a new etcd, of 3.5, 3.6 and 3.7 in turn, a third of them with users. It is filled with
+random data, backed up by the entry point of the Job, restored by the containers of the restore Job
+with that minor's etcdutl, started and compared: every key with its value, revisions, version and
+lease, every lease with its time and keys, and users, roles and permissions. Then the backup is
+damaged in each way of `damages.py`, and must be refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from etcd_stateful.jobs.restore import BUMP, REFUSED_EXIT  # noqa: E402
 
 REPORT = HERE / "report.json"
 ADDRESSES = 1000
-"""That the certificate is good for: more than one process of this script uses up."""
+"""Addresses in the certificate, more than one process of this script needs."""
 
 Json = dict[str, Any]
 
@@ -53,7 +53,7 @@ class Campaign:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.other = b""
-        """The snapshot of the set before."""
+        """The snapshot of the previous set."""
         self.certificates = root / "certificates"
         names = ",IP:".join(address(number) for number in range(ADDRESSES))
         certificates(self.certificates, names)
@@ -120,7 +120,7 @@ class Campaign:
     async def _damaged(
         self, cluster: Cluster, folder: Path, stores: Path, database: bytes, seed: int
     ) -> Json:
-        """Which kinds were tried, and which of them were not refused."""
+        """The kinds of damage that were tried, and those that were not refused."""
         file, beside = stores / "etcd.db", stores / "etcd.db.manifest.json"
         whole, said = file.read_bytes(), beside.read_bytes()
         made = damages(whole, said, self.other, database, random.Random(seed))
@@ -159,14 +159,14 @@ def report(rows: list[Json], seconds: float) -> Json:
 
 
 def written(told: Json, rows: list[Json]) -> str:
-    """With a line for each set."""
+    """The report as text, with a line for each set."""
     kept = ({k: v for k, v in row.items() if k != "damages" and v != []} for row in rows)
     lines = ",\n  ".join(json.dumps(row) for row in kept)
     return json.dumps(told, indent=1).removesuffix("\n}") + f',\n "each": [\n  {lines}\n ]\n}}\n'
 
 
 def known(path: Path) -> tuple[list[Json], float]:
-    """What an earlier run has come to, its kinds of damages included."""
+    """The results of an earlier run, with its kinds of damage."""
     if not path.exists():
         return [], 0.0
     told = json.loads(path.read_text())

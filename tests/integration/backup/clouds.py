@@ -1,7 +1,7 @@
-"""The stores beside S3, each with a server behind it that checks who asks.
+"""Stores of the clouds other than S3, each with a server that checks credentials.
 
-Azure: Azurite. Google: `google_front.py`. Alibaba: the S3 server, with the bucket in the host's
-name and in Alibaba's region; that name leads to it by way of a proxy, as no DNS knows it here.
+Azure: Azurite. Google: `google_front.py`. Alibaba: the S3 server, with the bucket in the host name
+and in Alibaba's region; a proxy resolves that name, as it is in no DNS here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from localkube.azure import AzureServer
 from localkube.s3 import S3Server
 
 FULL = 6_000_000
-"""Bytes of data: with the smallest parts that S3 takes, two of them."""
+"""Bytes of data, which make two parts of the smallest size that S3 accepts."""
 
 OSS_HOST = "oss-cn-hangzhou.aliyuncs.com"
 OSS_REGION = "cn-hangzhou"
@@ -31,14 +31,14 @@ OSS_REGION = "cn-hangzhou"
 
 @dataclass
 class Cloud:
-    """One store, and a bucket in it that nobody else has."""
+    """One store, with a bucket for one test."""
 
     store: Store
     secret: Mapping[str, str]
-    """coreos's Secret."""
+    """The Secret, with the coreos operator's keys."""
     proxy: Faulty
     client: Mapping[str, str] = field(default_factory=dict)
-    """What the client is told beside."""
+    """Further options of the store's client."""
 
 
 @contextlib.asynccontextmanager
@@ -68,7 +68,7 @@ async def alibaba(server: S3Server, bucket: str) -> AsyncIterator[Cloud]:
 
 
 def written(folder: Path, secret: Mapping[str, str]) -> str:
-    """As the pod finds it."""
+    """Writes the Secret's files as the pod mounts them."""
     folder.mkdir(exist_ok=True)
     for key, content in secret.items():
         (folder / key).write_text(content)
@@ -76,7 +76,7 @@ def written(folder: Path, secret: Mapping[str, str]) -> str:
 
 
 def create_container(server: AzureServer, name: str) -> None:
-    """By a client that is not the one that is tested."""
+    """Creates a container, with another client than the tested one."""
     date, version = email.utils.formatdate(usegmt=True), "2021-08-06"
     own = f"x-ms-date:{date}\nx-ms-version:{version}\n"
     place = f"/{server.account}/{server.account}/{name}\nrestype:container"

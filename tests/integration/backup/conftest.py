@@ -1,4 +1,4 @@
-"""Real servers of stores, and real etcd of each minor on loopback."""
+"""Real store servers, and real etcd of each minor on loopback."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def secret(s3: S3Server, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def one(data: Path) -> AsyncIterator[Cluster]:
-    """As `etcd`, of the newest minor alone: for what does not depend on it."""
+    """A cluster of the newest minor, for tests that do not depend on the minor."""
     cluster = Cluster(BINARIES / "etcd", data, "token")
     cluster.begin(1)
     await cluster.ready()
@@ -78,7 +78,8 @@ async def one(data: Path) -> AsyncIterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One for all that only read it, of the newest minor, with data for two parts of an upload."""
+    """A cluster of the newest minor that all tests share which only read it. Its data makes two
+    parts of an upload."""
     with memory.folder(tmp_path_factory.mktemp("etcd")) as folder:
         cluster = Cluster(BINARIES / "etcd", folder, "token")
         cluster.begin(1)
@@ -96,5 +97,5 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def any_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests may run beside one another."""
+    """Any free port for the progress, as tests may run at the same time."""
     monkeypatch.setattr(entry.orders, "PROGRESS_PORT", 0)

@@ -1,4 +1,4 @@
-"""What can be wrong with a backup that lies in a store: each of these must be refused."""
+"""Ways to damage a backup in a store. A restore must refuse each of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def damages(
 ) -> list[Damaged]:
     """
     Args:
-        other: another whole snapshot.
-        database: what a member has on its disk, which is no snapshot.
+        other: another complete snapshot.
+        database: the database file of a member, which is not a snapshot.
     """
     flipped = bytearray(file)
     bit = chance.randrange(8 * len(file))

@@ -1,4 +1,4 @@
-"""A proxy before a store that does to chosen requests what networks and stores do."""
+"""A proxy in front of a store that makes chosen requests fail as networks and stores do."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from aiohttp import ClientSession, DummyCookieJar, web
 from yarl import URL
 
 Verdict = int | str | None
-"""A status to answer instead, `reset`, `lost`, `slow`, `drip`, `cut`, `held`, `half`, or None: let
-it through. What is `reset` never gets there, of what is `lost` the answer does not come back; what
-is `held` does not get there before it is let go, of what is read `half` goes on."""
+"""What happens to a request: a status to answer instead, one of these names, or None to pass it on.
+
+- `reset`: the connection is reset, and the request never arrives.
+- `lost`: the request arrives, but its answer does not.
+- `slow`: there is no answer; `drip`: the answer comes slowly; `cut`: it ends half-way.
+- `held`: the request does not arrive before it is let go.
+- `half`: half of the answer arrives.
+"""
 
 ERROR = '<?xml version="1.0"?><Error><Code>{code}</Code><Message>as told</Message></Error>'
 CODES = {403: "AccessDenied", 500: "InternalError", 503: "SlowDown", 507: "QuotaExceeded"}
@@ -28,11 +33,11 @@ class Faulty:
     seen: list[str] = field(default_factory=list)
     endpoint: str = ""
     waits: asyncio.Event = field(default_factory=asyncio.Event)
-    """Somebody waits for the rest, or for any answer."""
+    """Set while a request is held."""
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
 
     def begin_anew(self) -> None:
-        """What is held is so for good."""
+        """Starts over. A request that is held stays so for good."""
         self.seen.clear()
         self.waits, self.let_go = asyncio.Event(), asyncio.Event()
 
@@ -56,8 +61,8 @@ class Faulty:
         return await self._pass_on(request, verdict)
 
     def headers(self, request: web.Request) -> Mapping[str, str] | web.Response:
-        """What is told to the store; or what it would have answered."""
-        return request.headers  # the Host too: it is signed
+        """Headers for the store, or a response in its place."""
+        return request.headers  # With the Host, which is signed.
 
     async def _pass_on(self, request: web.Request, verdict: Verdict) -> web.StreamResponse:
         body, headers = await request.read(), self.headers(request)
@@ -97,7 +102,7 @@ class Faulty:
 
 
 def _hung_up_on(request: web.Request) -> web.Response:
-    """A line that breaks. The answer gets nowhere."""
+    """Resets the connection."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()
@@ -106,7 +111,7 @@ def _hung_up_on(request: web.Request) -> web.Response:
 async def _cut(
     request: web.Request, status: int, headers: dict[str, str], content: bytes
 ) -> web.StreamResponse:
-    """A line that ends halfway."""
+    """Closes the connection after half of the answer."""
     response = web.StreamResponse(status=status, headers=headers)
     await response.prepare(request)
     await response.write(content[: len(content) // 2])
@@ -118,7 +123,7 @@ async def _cut(
 async def _drip(
     request: web.Request, status: int, headers: dict[str, str], content: bytes
 ) -> web.StreamResponse:
-    """A slow line: a twelfth every fifth of a second."""
+    """Sends a twelfth of the answer every fifth of a second."""
     response = web.StreamResponse(status=status, headers=headers)
     await response.prepare(request)
     piece = len(content) // 12 + 1

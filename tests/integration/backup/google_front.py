@@ -1,7 +1,7 @@
-"""What stands before a bucket of Google's and not of S3's: whom it lets in, and by which words.
+"""A front of the S3 server that authenticates and refuses as Google Cloud Storage does.
 
-Google's XML interface, which obstore speaks, is otherwise that of S3: so behind it is the S3 server
-of the other tests. fake-gcs-server has only the JSON interface for writing.
+Google's XML API, which obstore uses, is otherwise that of S3. So the S3 server of the other tests
+is behind it. fake-gcs-server can write through the JSON API only.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Google(Faulty):
         return signed(self.s3, request)
 
     def _is_signed(self, token: str) -> bool:
-        """By this account's key, for now."""
+        """Whether a token is signed with this account's key, and is valid now."""
         try:
             said, _, signature = token.rpartition(".")
             claims = json.loads(_decoded(said.partition(".")[2]))
@@ -80,7 +80,7 @@ def _decoded(text: str) -> bytes:
 
 
 def signed(s3: S3Server, request: web.Request) -> dict[str, str]:
-    """The request's headers, with AWS' signature (version 4) in place of Google's token."""
+    """The headers of a request with an AWS signature (version 4) instead of Google's token."""
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     host = f"{s3.host}:{s3.port}"
     own = {"host": host, "x-amz-content-sha256": UNSIGNED, "x-amz-date": now}

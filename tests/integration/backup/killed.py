@@ -1,6 +1,6 @@
-"""The Job's process as one of its own, which is killed at a point that the test chooses.
+"""The Job as a separate process that is killed at a point that the test chooses.
 
-python killed.py <Secret's folder> <volume> <part> <effect that it dies at, 0: none>
+python killed.py <Secret's folder> <volume> <part> <effect at which it is killed; 0: none>
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from etcd_stateful.backup.order import Order
 async def backing_up(
     order: Order, secret: str, root: Path, word: Path, *, part: int = sink.PART, effect: int = 0
 ) -> AsyncIterator[Any]:
-    """The process; it does not outlive the context."""
+    """The process, which is stopped at the end of the context."""
     import asyncio
 
     environment = {
@@ -48,7 +48,7 @@ async def backing_up(
 
 
 def _mortal(at: int) -> Callable[[Any], Any]:
-    """Functions, each call of which is one effect; before that of the number it is all over."""
+    """Wraps functions: each call counts as an effect, and the process dies before effect `at`."""
     left = [at]
 
     def counted(real: Any) -> Any:

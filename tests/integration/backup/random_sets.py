@@ -1,4 +1,4 @@
-"""Random data in a real etcd: what it holds, and a picture of all of it to compare by."""
+"""Random data in a real etcd, and a picture of all of its content to compare with."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ALL = b"\0"
 
 @dataclass
 class Written:
-    """What went into one set."""
+    """What was written into one set."""
 
     seed: int
     users: bool
-    """With users, and then with TLS: by its certificate the Job is root."""
+    """With users, and so with TLS, as the Job authenticates as root by its certificate."""
     steps: int = 0
     leases: int = 0
     deletions: int = 0
@@ -58,7 +58,7 @@ async def connected(member: Member, certificates: Path | None) -> AsyncIterator[
 
 
 def encrypt(member: Member, certificates: Path) -> None:
-    """It shows and demands the certificate."""
+    """Makes the member serve with the certificate, and require one of clients."""
     url = f"https://{member.url_host}:{member.client_port}"
     member.flags |= {
         "listen-client-urls": url,
@@ -82,7 +82,7 @@ async def _serving(channel: Any) -> None:
 
 
 async def write(channel: Any, seed: int, *, users: bool) -> Written:
-    """Puts of any size, under leases and in transactions, deletions, compactions, in any order."""
+    """Writes puts of any size, with leases and in transactions, deletions and compactions."""
     chance = random.Random(seed)
     told = Written(seed, users)
     writer = _Writer(channel, chance, told)
@@ -125,7 +125,7 @@ class _Writer:
         self.revision = reply.header.revision
 
     async def _txn(self) -> None:
-        """Several keys at one revision."""
+        """Writes several keys at one revision."""
         requests = {one.key: one for one in (self._request() for _ in range(3))}
         total = sum(len(one.value) for one in requests.values())
         if total < 1_000_000:
@@ -156,7 +156,7 @@ class _Writer:
         self.told.leases += 1
 
     async def _revoke(self) -> None:
-        """Its keys go with it."""
+        """Revokes a lease, which deletes its keys."""
         if self.leases:
             number = self.leases.pop(self.chance.randrange(len(self.leases)))
             await self.lease.LeaseRevoke(rpc.LeaseRevokeRequest(ID=number), timeout=SECONDS)
@@ -214,8 +214,8 @@ async def _users(channel: Any) -> dict[str, Any]:
 
 
 def difference(before: Picture, after: Picture, bump: int) -> str:
-    """Empty where a restore has brought back all of it, and revisions only grow."""
-    held = before.revision if before.revision > 1 else 0  # 1 is that of an etcd without any
+    """What a restore has not brought back, or revisions that have not grown; empty if none."""
+    held = before.revision if before.revision > 1 else 0  # 1 is the revision of an empty etcd.
     if after.revision < held + bump:
         return f"revision {after.revision} after {before.revision}"
     for what in ("keys", "leases", "users"):

@@ -1,4 +1,4 @@
-"""What `test_backup_live.py` asks of S3, asked of the other stores."""
+"""The tests of `test_backup_live.py` with the stores of other clouds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backup that dies on its way, with no chance to put anything in order: nothing half is seen."""
+"""A backup is killed at any point, without any clean-up: no half-written backup is ever visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The member that a snapshot streams from dies or hangs in the middle of it."""
+"""The member that streams a snapshot dies or hangs in the middle of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An etcd older than those supported, moved in by a backup and a new cluster."""
+"""An etcd older than the supported ones moves in by a backup and a new cluster."""
 
 from __future__ import annotations
 

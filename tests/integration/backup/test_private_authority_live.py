@@ -1,5 +1,6 @@
-"""A store whose certificate no public authority has signed: what is stored and read through it, and
-what is said where it is not trusted."""
+"""A store with a certificate from a private authority: storing and reading, and the message if it
+is not trusted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few sets of the campaign, of one minor, the last with users. All of it: `make verify`."""
+"""A few sets of the campaign, of one minor, the last with users. `make verify` runs all of it."""
 
 from __future__ import annotations
 

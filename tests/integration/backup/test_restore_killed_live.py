@@ -1,6 +1,6 @@
-"""The containers of a restore's Job die on their way, with no chance to put anything in order.
+"""The containers of the restore Job are killed at any point, without any clean-up.
 
-What dies between the effects of `fetch` and `finish`: `test_restore_live.py`.
+Kills between the effects of `fetch` and `finish` are in `test_restore_live.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A trial restore with each minor's own etcdutl and etcd: what is proven, and what is refused."""
+"""Trial restores with each minor's own etcdutl and etcd: what is proven, and what is refused."""
 
 from __future__ import annotations
 

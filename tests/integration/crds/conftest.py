@@ -1,4 +1,4 @@
-"""The API server that KUBECONFIG names (the local cluster's without it), with the CRDs of crds/."""
+"""The API server in KUBECONFIG, by default that of the local cluster, with the CRDs of crds/."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 LOCAL_KUBECONFIG = ROOT / "build" / "cluster" / "kubeconfig"
 APPLY = "application/apply-patch+yaml"
 MANAGER = "crd-cases"
-"""Of its own: under helm's name the apply would take away what marks the CRDs as a release's."""
+"""A field manager of its own: with Helm's, the apply would remove Helm's labels from the CRDs."""
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def crds() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def served(api: client.ApiClient, crds: dict[str, dict[str, Any]]) -> None:
-    """The API server serves just what is in crds/."""
+    """Makes the API server serve exactly what is in crds/."""
     extensions = client.ApiextensionsV1Api(api)
     for crd in crds.values():
         _apply(extensions, crd)
@@ -56,7 +56,7 @@ def _apply(extensions: client.ApiextensionsV1Api, crd: dict[str, Any]) -> None:
     wanted = extensions.patch_custom_resource_definition(name, crd, dry_run="All", **options)
     if not live or live[0].spec != wanted.spec:
         extensions.patch_custom_resource_definition(name, crd, **options)
-        time.sleep(1)  # an API server takes a moment to serve a changed schema
+        time.sleep(1)  # The API server takes a moment to serve a changed schema.
 
 
 def _wait_until_established(extensions: client.ApiextensionsV1Api, name: str) -> None:

@@ -1,7 +1,7 @@
-"""What the API server says to good and to malformed resources.
+"""The API server's answers to valid and to malformed resources.
 
-The tables are refused.yaml, admitted.yaml and updates.yaml beside this file. Everything is asked
-strictly, as kubectl does, so that unknown fields are refused too.
+The tables are refused.yaml, admitted.yaml and updates.yaml beside this file. All requests use
+strict field validation, as kubectl does, so unknown fields are refused too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The hostile corpus, put to the real API server: what it admits, and what comes of that.
+"""The corpus of hostile resources with the real API server: what it admits, and what comes of that.
 
-Nothing is stored. What both the schema and the operator take is rendered, and the rendered objects
-are put to the API server as well: it takes them, or refuses them in words; none comes back with
-more in it than was rendered.
+Nothing is stored. What both the schema and the operator accept is rendered, and the rendered
+objects are sent to the API server as well: it accepts them unchanged, or refuses them with a
+message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The schemas themselves: described throughout, bounded, and the same where they must be."""
+"""The schemas: described throughout, bounded, and identical where they must be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real member whose clients show certificates, as with managed TLS; peers are in plaintext."""
+"""A real member whose clients have certificates, as with managed TLS; peers are in plaintext."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from etcd_stateful.certificates import (
 
 HOST: Final = "localhost"
 CHEAPEST: Final = "4"
-"""How hard a password is to guess is no matter here, and etcd hashes one at each login."""
+"""The lowest bcrypt cost: etcd hashes the password at each login, and here it need not be safe."""
 
 _AUTHORITY: Final = Need("authority", "ca", AUTHORITY_FILES, subject="ca")
 _SERVER: Final = Need(
@@ -30,7 +30,7 @@ _SERVER: Final = Need(
 
 
 class Secured:
-    """One member, and clients with whatever common name."""
+    """One member, and clients with any common name."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
@@ -53,7 +53,7 @@ class Secured:
         )
 
     def at(self, name: str) -> Endpoint:
-        """The member, for somebody whose certificate has this common name."""
+        """The member's endpoint for a client whose certificate has this common name."""
         need = Need("operator", "o", OPERATOR_FILES, calls=True, subject=name)
         made, files = signing.make(need, self._authority, time.time()), OPERATOR_FILES
         shown = Identity(made[files.authority], made[files.certificate], made[files.key], HOST)

@@ -24,12 +24,12 @@ from localkube.server import free_port
 
 BINARIES = Path(__file__).parents[3] / "build" / "bin"
 PATIENCE = 30.0
-"""Seconds for what clients ask of an etcd that is alive."""
+"""Deadline in seconds of client requests to a running etcd."""
 
 
 @dataclass
 class Member:
-    """One etcd process; `start` again after `kill` keeps its data."""
+    """One etcd process. After `kill` it can `start` again with its data."""
 
     binary: Path
     name: str
@@ -74,7 +74,7 @@ class Member:
             **self.flags,
         }
         command = [str(self.binary), *(f"--{name}={value}" for name, value in flags.items())]
-        quiet = {**os.environ, "GOTRACEBACK": "none"}  # as in the pods: last words, not frames
+        quiet = {**os.environ, "GOTRACEBACK": "none"}  # As in the pods, without stack traces.
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, env=quiet)
 
@@ -82,7 +82,7 @@ class Member:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """All that was applied is in the database afterwards."""
+        """Stops it cleanly, so that everything applied is in the database."""
         self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> None:
@@ -94,7 +94,7 @@ class Member:
 
 @dataclass
 class Cluster:
-    """Members that were meant to begin together, and such that join later."""
+    """The initial members, and members that join later."""
 
     binary: Path
     folder: Path
@@ -105,7 +105,7 @@ class Cluster:
     def new_member(self, host: str | None = None) -> Member:
         name = f"m{len(self.members)}"
         host = host or own_address()
-        # Of IPv6 there is one address on loopback, for all who test here.
+        # IPv6 has only one loopback address, which all tests share.
         ports = (free_port(), free_port()) if ":" in host else (CLIENT_PORT, PEER_PORT)
         member = Member(self.binary, name, self.folder / name, *ports, host)
         self.members.append(member)
@@ -128,7 +128,7 @@ class Cluster:
         return self.binary.name.removeprefix("etcd-").rpartition(".")[0]
 
     def tool(self, name: str) -> str:
-        """The path of a program of etcd, of the same version."""
+        """The path of another program of the same etcd version."""
         return str(BINARIES / self.binary.name.replace("etcd", name, 1))
 
     @property
@@ -145,7 +145,7 @@ class Cluster:
         )
 
     async def ready(self) -> GrpcEtcd:
-        """A client, once every first member knows a leader."""
+        """A client, once every initial member knows a leader."""
         etcd = GrpcEtcd()
         for member in self.first:
             await eventually(lambda member=member: self._knows_leader(etcd, member))
@@ -167,7 +167,7 @@ class Cluster:
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
-    """Waits until the check is true; no answer counts as not yet."""
+    """Waits until the check is true. A missing answer counts as not yet."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(NoAnswer, Refused):
@@ -179,11 +179,11 @@ async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 60) 
 
 @contextlib.contextmanager
 def started(minor: str, folder: Path, token: str) -> Iterator[Cluster]:
-    """One of that minor whose members, whoever began them, end with the test."""
+    """A cluster of that minor, whose members all stop at the end of the test."""
     found = Cluster(binary(minor), folder, token)
     yield found
     for member in found.members:
-        print(member.last_words)  # shown where the test failed
+        print(member.last_words)  # pytest shows this if the test has failed.
         member.kill()
 
 
@@ -195,12 +195,12 @@ def binary(minor: str) -> Path:
 
 
 async def put(member: Member, key: bytes, value: bytes) -> int:
-    """Writes as a client would; the revision."""
+    """Writes a key as a client would; returns the revision."""
     return await put_all(member, [(key, value)])
 
 
 async def put_all(member: Member, pairs: Iterable[tuple[bytes, bytes]]) -> int:
-    """One after the other; the last revision."""
+    """Writes keys one after the other; returns the last revision."""
     revision = 0
     async with plaintext(Endpoint(member.host, port=member.client_port)) as channel:
         for key, value in pairs:

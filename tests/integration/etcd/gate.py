@@ -1,4 +1,4 @@
-"""What stands between a member and its peers, and may keep their messages for too long."""
+"""A proxy between a member and its peers that can hold back their messages."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Literal
 
 PORT = 2380
 MESSAGE = b"POST /raft "
-"""How etcd sends a raft message while it has no stream to the peer."""
+"""The start of a raft message that etcd sends while it has no stream to the peer."""
 
 TURNS = 5
-"""Of the loop, until it has told of what it had accepted, and closed what was aborted."""
+"""Turns of the event loop until it has handled accepted connections, and closed aborted ones."""
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 
 
 class Gate:
-    """Passes what comes to `address` on to `host`, but for what it is told to keep."""
+    """Forwards connections from `address` to `host`, except for messages that it keeps."""
 
     def __init__(self, address: str, host: str) -> None:
         self._address = address
@@ -31,7 +31,7 @@ class Gate:
         self._server = await asyncio.start_server(self._comes, self._address, PORT)
 
     async def close(self) -> None:
-        """Once nothing passes any more, not even what has come without a word so far."""
+        """Closes all connections, including those that have not sent anything yet."""
         self._server.close()
         self.drop_messages()
         for one in self._passing:
@@ -43,7 +43,7 @@ class Gate:
             await asyncio.sleep(0)
 
     def keep_messages(self) -> None:
-        """From now on, whether or not the member is there to take them."""
+        """Holds messages back from now on, whether or not the member runs."""
         self._messages = "keep"
 
     @property
@@ -51,7 +51,7 @@ class Gate:
         return bool(self._kept)
 
     def drop_messages(self) -> None:
-        """Those that were kept, whose senders learn of it now, and those that wait behind them: one
+        """Drops the kept messages and those behind them, so that their senders notice. A message
         that arrived would make the peer active again."""
         self._messages = "drop"
         while self._kept:
@@ -79,7 +79,7 @@ class Gate:
             beyond[1].write(first)
             await asyncio.gather(_copy(reader, beyond[1]), _copy(beyond[0], writer))
         except OSError:
-            pass  # Whoever is gone is heard of at the other end as well.
+            pass  # The other end notices a closed connection as well.
         finally:
             self._ends.discard(writer)
             for end in ends:

@@ -1,4 +1,4 @@
-"""The steps that change etcd, against real members: done, declined in etcd's own words, unknown."""
+"""The steps that change etcd, on real members: done, refused with etcd's message, or unknown."""
 
 from __future__ import annotations
 

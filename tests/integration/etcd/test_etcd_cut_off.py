@@ -1,7 +1,7 @@
-"""etcd issue 14523: a peer that is back stays inactive in the eyes of one whose message came late.
+"""etcd issue 14523: a peer that is back stays inactive for a member whose message to it came late.
 
-As when a pod comes back at another address: what was sent to the old one fails when the new one is
-connected already, and nothing ever makes that peer active again.
+This happens when a pod comes back at another address: a message to the old address fails when the
+new one is connected already, and nothing ever makes that peer active again.
 """
 
 from __future__ import annotations

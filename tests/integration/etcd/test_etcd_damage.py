@@ -1,4 +1,4 @@
-"""What real etcd says of a damaged data directory, and of all else that keeps it from starting.
+"""What real etcd reports about a damaged data directory, and about other failures to start.
 
 Each test reads what the kubelet would put into the termination message: the end of the log.
 """

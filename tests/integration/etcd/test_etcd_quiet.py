@@ -1,6 +1,6 @@
-"""A learner that begins with a snapshot waits for the next entry of the log, whoever makes it.
+"""A learner that begins with a snapshot waits for the next log entry, whoever writes it.
 
-Not so on 3.5, which serves after seven seconds.
+This does not apply to 3.5, which serves after seven seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Space that a member keeps, and how it is given back, on real etcd."""
+"""Free space in members' files, and defragmentation, on real etcd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the charts render: who may do what, under which security settings, from which values."""
+"""What the charts render: rights, security settings, and values."""
 
 from __future__ import annotations
 

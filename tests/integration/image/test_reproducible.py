@@ -1,4 +1,4 @@
-"""The operator's image is the same bytes each time that it is built from the same parts."""
+"""The operator's image is reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model's etcd and `start` against real ones: the same trace on both, compared call by call."""
+"""The model's etcd and `start` compared with real ones: the same trace on both, call by call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model's API server, StatefulSet controller and kubelet against real ones, call by call."""
+"""The model's API server, StatefulSet controller and kubelet compared with real ones."""
 
 from __future__ import annotations
 

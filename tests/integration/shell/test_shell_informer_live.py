@@ -1,4 +1,4 @@
-"""What happens in the real API server becomes a key within two seconds, whatever breaks."""
+"""Whatever happens in the real API server becomes a key within two seconds, whatever breaks."""
 
 from __future__ import annotations
 

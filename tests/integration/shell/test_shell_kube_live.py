@@ -1,4 +1,4 @@
-"""What the client's verbs mean to the real API server: preconditions, conflicts, refusals."""
+"""The client's verbs with the real API server: preconditions, conflicts, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of Secrets as the real API server tells of them: names, and nothing of their content."""
+"""Watches of Secrets' names with the real API server: changes, and nothing of their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole process, as the image runs it: start, pages, signals, memory."""
+"""The whole process as the image runs it: start, HTTP pages, signals, memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the operator makes, as the API server reads it: a field that is unknown to it, or off, it
-drops, and tells nobody."""
+"""What the operator renders, as the API server reads it. It silently drops fields that it does not
+know, or that are turned off.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The steps of a schedule, taken by the real API server: made once, told, let go.
+"""The steps of a schedule with the real API server: created once, reported, deleted.
 
-The clock is the test's, and hours ahead. An operator in the cluster would take back what is counted
-by such a clock, so the object is on its way out there, which that one leaves alone; the one under
-test is told that it is not.
+The clock of the test is hours ahead. An operator in the cluster would undo what is counted by such
+a clock. So the object is being deleted in the API server, which makes that operator ignore it; the
+operator under test is told that it is not.
 """
 
 from __future__ import annotations

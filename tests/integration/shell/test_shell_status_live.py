@@ -1,4 +1,4 @@
-"""The status of a custom resource against the real API server, which ignores the UID in it."""
+"""The status of a custom resource with the real API server, which ignores a UID in it."""
 
 from __future__ import annotations
 

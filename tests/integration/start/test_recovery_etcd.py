@@ -1,6 +1,6 @@
 """Recovery from a lost quorum with real processes: the containers of the Job, etcd of each minor.
 
-The quorum is really lost: two of three members are killed and their volumes wiped or left behind.
+The quorum is really lost: two of three members are killed, and their volumes wiped or left behind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""TLS turned on and off under etcd of each minor, as the planner does it, while somebody writes.
+"""TLS turned on and off with etcd of each minor, as the planner does it, while a client writes.
 
-What the chain stands on: a member may be found by two URLs, and etcd tries the other where one does
-not answer; with certificates and an `http` URL it listens in plaintext; and it serves clients both
-ways on one port.
+The steps rely on this: a member may have two peer URLs, and etcd tries the other one if one does
+not answer; with certificates and an `http` URL it listens in plaintext; and it serves clients with
+and without TLS on one port.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""etcd of each minor over TLS: configured by `start`, asked by the operator's client."""
+"""etcd of each minor with TLS: configured by `start`, queried by the operator's client."""
 
 from __future__ import annotations
 

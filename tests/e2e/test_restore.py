@@ -177,7 +177,7 @@ def test_a_restore_waits_for_its_backup_which_may_be_deleted_afterwards(
     backups.secret(place, s3)
     by_name = {"backupRef": {"name": "often"}}
     new = place.declare(size=1, name="new", version=VERSION, bootstrap={"restore": by_name})
-    new.holds("BackupAwaited", "spec.bootstrap.restore.backupRef.name", "often is not there")
+    new.holds("BackupAwaited", "spec.bootstrap.restore.backupRef.name", "often does not exist")
     lost = place.declare(size=1, name="lost", version=VERSION).comes_up()
     lost.client.put("key", "value")
     assert not new.claims(), "nothing is made meanwhile"

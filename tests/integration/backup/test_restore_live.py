@@ -308,7 +308,7 @@ class TestRefused:
     async def test_something_else(self, source: tuple[Cluster, Path], tmp_path: Path) -> None:
         (source[1] / "etcd.db").write_bytes(b"not a snapshot")
 
-        await self.refused(target(source, tmp_path), "no snapshot")
+        await self.refused(target(source, tmp_path), "a complete snapshot cannot have")
 
     async def test_another_snapshot_than_the_manifests(
         self, source: tuple[Cluster, Path], tmp_path: Path

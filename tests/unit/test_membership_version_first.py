@@ -223,7 +223,11 @@ class TestWhileAMemberDoesNotServe:
 
     @pytest.mark.parametrize(
         "pod",
-        [TRIED_AGAIN, {"ready": False}, {"ready": False, "trouble": "no node", "age": 599.0}],
+        [
+            TRIED_AGAIN | {"age": 601.0},
+            {"ready": False},
+            {"ready": False, "trouble": "no node", "age": 599.0},
+        ],
         ids=["is tried again", "is silent", "has yet to find a node"],
     )
     def test_but_not_those_that_may_come_up_as_they_are(self, pod: dict) -> None:

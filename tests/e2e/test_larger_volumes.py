@@ -67,7 +67,7 @@ def test_a_size_that_volumes_cannot_grow_to_is_reported_and_can_be_reverted(
     cluster = place.declare(size=1, pod=declared("1Gi")).comes_up()
 
     cluster.change(pod=declared("2Gi"))
-    cluster.holds("StorageFixed", "2Gi", "data-etcd-0 (1Gi)", "old size back, 1Gi", "storageclass")
+    cluster.holds("StorageFixed", "2Gi", "data-etcd-0 (1Gi)", "size back to 1Gi", "storageclass")
     with pytest.raises(ApiError, match="a volume never gets smaller"):
         cluster.change(pod=declared("0.5Gi"))
     cluster.change(pod=declared("1Gi"))

@@ -776,7 +776,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "operator/etcd_operator/backup/overwriting.py",
-        "        if error.forbidden:\n            return\n",
+        "        if error.forbidden:\n            return None\n",
         "",
         "credentials that may only write are refused",
     ),

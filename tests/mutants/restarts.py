@@ -560,8 +560,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         _PLANNER,
-        "step = None if seen.etcd else blocked.starts(seen) or quorum.missing(seen)",
-        "step = None",
+        "    if seen.etcd:\n        return None\n    step = blocked",
+        "    if True:\n        return None\n    step = blocked",
         "without a quorum the membership is decided by what nobody knows",
     ),
     # The second look at what nothing undoes.

@@ -147,7 +147,7 @@ def test_a_class_that_does_not_allow_it_is_told_and_the_old_size_can_be_put_back
     assert isinstance(rest, Hold)
     assert rest.reason == "StorageFixed"
     assert "asks for 2Gi, but data-c-0 (1Gi), data-c-1 (1Gi), data-c-2 (1Gi)" in rest.message
-    assert "Put the old size back, 1Gi, or" in rest.message
+    assert "Change the size back to 1Gi, or" in rest.message
     assert rest.message.endswith(REFUSAL)
     world.declare("1Gi")
     assert drive(world) == Settled()

@@ -194,7 +194,7 @@ class TestWhileAMemberDoesNotServe:
         world = Life(OLD, NEW, (3, 3)).world
         seen, pod = world.observe(), world.observe().pods[1]
 
-        assert tickets._is_as_meant(seen, pod)
+        assert tickets._matches_attempt(seen, pod)
 
     def test_another_operator_that_renders_otherwise_is_no_reason_for_a_restart(self) -> None:
         life = Life(OLD, NEW, (3, 5))

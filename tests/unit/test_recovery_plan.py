@@ -775,7 +775,7 @@ class TestWhatIsRefused:
 
         step = decide(seen)
 
-        wait(step, "c-0, c-1, c-2 to be no longer Ready or led")
+        wait(step, "c-0, c-1, c-2 to be no longer Ready and have no leader")
         assert not survivor.halted(seen)
 
     def test_while_paused_nothing_happens(self) -> None:

@@ -79,7 +79,7 @@ class Order:
     """Further locations in which the owner has stored backups, for its deletion."""
     timeout: int = 60
     run: str = ""
-    """Which run of a single EtcdBackup: a retry takes what an earlier try of the same run stored."""
+    """Which run of a single EtcdBackup: a retry takes what an earlier try of it has stored."""
     action: Action = "store"
     """`store` a backup; `delete` the owner's backups; `describe` the cluster by the manifest;
     `bring` a backup to its trial restore; `prove` the result of that trial restore."""

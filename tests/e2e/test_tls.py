@@ -163,7 +163,7 @@ def test_other_certificates_are_declined_while_a_cluster_runs(place: Place):
 
     cluster.change(TLS={"static": {"member": {"peerSecret": "peers"}}})
 
-    cluster.holds("TLSCannotChange", "peers are TLS with managed")
+    cluster.holds("TLSCannotChange", "peers have TLS with managed")
     assert cluster.pod_uids() == uids
     cluster.change(TLS=None)
     settles(cluster, 3)

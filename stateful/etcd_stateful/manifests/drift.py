@@ -1,8 +1,8 @@
-"""Tells whether a live object still says what its manifest says.
+"""Finds drift: where a live object differs from its manifest.
 
-The API server adds defaults and others add fields of their own; neither is drift. So the manifest
-is compared as a subset: every field it sets must be there with its value. Finding drift where there
-is none would be a write that never ends.
+The API server adds defaults, and others add fields of their own; neither is drift. So the manifest
+is compared as a subset: the live object must have every field of it, with the same value. If drift
+were found where there is none, the operator would write the object again and again.
 """
 
 from __future__ import annotations
@@ -13,32 +13,34 @@ from typing import Any, Final
 from etcd_stateful.api.quantity import same_quantity
 
 _MERGE_KEYS: Final = ("uid", "mountPath", "name", "containerPort", "port", "topologyKey", "key")
-"""What identifies an element of a list of objects, first match first, as in Kubernetes' schemas."""
+"""The keys that Kubernetes' schemas identify elements of lists by. The first that fits is used."""
 
 _QUANTITIES: Final = frozenset({"requests", "limits", "sizeLimit"})
 
 _WHOLE: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
-"""Maps of text where one more entry changes what all of them mean."""
+"""Maps of strings in which an additional entry changes the meaning of the whole."""
 
 _EXACT: Final = frozenset({"ingress", "podSelector"})
-"""Where one more entry lets somebody in, or leaves pods out. Nothing in them is defaulted."""
+"""Fields in which any addition lets somebody in or leaves pods out. The API server adds no defaults
+to them, so they are compared as a whole."""
 
 
 def drift(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
-    """Path of the first field of the manifest that the live object does not have; None if none."""
+    """The path of the first field of the manifest that the live object lacks or has with another
+    value; None if there is no drift."""
     return _of_object(live, manifest, "")
 
 
 def _of_value(live: Any, wanted: Any, path: str, *, quantity: bool) -> str | None:
     if live == wanted:
-        return None  # most of any object, and found so without looking into it
+        return None  # the usual case, and the fastest
     if isinstance(wanted, Mapping):
         found = live if isinstance(live, Mapping) else {}
         return _of_object(found, wanted, path, quantity=quantity)
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         return _of_list(live if isinstance(live, list) else [], wanted, path)
     if live is None and wanted in ("", None):
-        return None  # the API server drops empty text; zero and false it keeps
+        return None  # the API server drops empty strings, but keeps zero and false
     return None if quantity and same_quantity(live, wanted) else path
 
 
@@ -80,7 +82,8 @@ def _of_list(live: Sequence[Any], wanted: Sequence[Any], path: str) -> str | Non
 
 
 def _in_order(live: Sequence[Any], wanted: Sequence[Any], path: str) -> str | None:
-    """For lists that Kubernetes replaces as a whole."""
+    """Compares lists that have no merge key, element by element: Kubernetes replaces those as a
+    whole."""
     if len(live) != len(wanted):
         return path
     pairs = enumerate(zip(live, wanted, strict=True))
@@ -89,7 +92,7 @@ def _in_order(live: Sequence[Any], wanted: Sequence[Any], path: str) -> str | No
 
 
 def _merge_key(items: Sequence[Any]) -> str | None:
-    """The key that tells the items apart; None where none does."""
+    """The key that tells the items apart; None if there is none."""
     if not all(isinstance(item, Mapping) for item in items):
         return None
     return next((key for key in _MERGE_KEYS if _tells_apart(key, items)), None)

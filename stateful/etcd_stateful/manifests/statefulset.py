@@ -1,8 +1,9 @@
-"""The StatefulSet and its claims; what its pods are is in `pod`.
+"""The StatefulSet and its claims. Its pod template is in `pod`.
 
-Parallel, because members need each other to become ready; OnDelete, because the operator alone
-decides which pod goes next. Rendering is byte-stable: a change here is a new revision of every
-cluster, so it belongs in the changelog.
+`podManagementPolicy` is Parallel, because members need each other to become ready. The update
+strategy is OnDelete, because only the operator decides which pod is restarted next. The rendered
+bytes must stay the same: a change here makes a new revision of every cluster's StatefulSet, so it
+belongs in the changelog.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def stateful_set(
     """The StatefulSet of the cluster.
 
     Args:
-        epoch: whose data `start` looks for on the volumes.
+        epoch: the epoch that `start` expects of the data on the volumes.
     """
     described = metadata(cluster, cluster.name)
     described["annotations"] = {naming.VERSION_ANNOTATION: str(cluster.version)}
@@ -53,20 +54,22 @@ def stateful_set(
 
 
 def version_of(live: Mapping[str, Any]) -> Version | None:
-    """The version a live StatefulSet was rendered for."""
+    """The version that a live StatefulSet was rendered for; None if it does not say."""
     annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
     return parse_version(annotations.get(naming.VERSION_ANNOTATION, ""))
 
 
 def links_of(live: Mapping[str, Any]) -> Links:
-    """The links a live StatefulSet was rendered for; raises ValueError, KeyError or TypeError."""
+    """The links that a live StatefulSet was rendered for. Raises ValueError, KeyError or TypeError
+    if they are unreadable."""
     annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
     text = annotations.get(naming.LINKS_ANNOTATION)
     return load_links(loads(text)) if text else NO_TLS
 
 
 def _claim(cluster: EtcdCluster) -> Manifest:
-    """Claims have no owner: they outlive the cluster. They say from birth which one it was."""
+    """The claim template. Claims have no owner reference, because they outlive the cluster; so an
+    annotation says from the beginning which cluster they are for."""
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": DEFAULT_STORAGE}},
@@ -83,7 +86,7 @@ def _claim(cluster: EtcdCluster) -> Manifest:
 
 
 def first_claim(cluster: EtcdCluster, ordinal: int = 0) -> Manifest:
-    """The claim of an ordinal as the StatefulSet will find it: just what it would have made."""
+    """The claim of one ordinal, exactly as the StatefulSet controller would create it."""
     template = _claim(cluster)
     name = f"{template['metadata']['name']}-{naming.pod(cluster.name, ordinal)}"
     place = {"name": name, "namespace": cluster.namespace}

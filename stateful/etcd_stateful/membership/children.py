@@ -1,8 +1,8 @@
-"""The objects that a cluster has beside its Secrets: as they should be, and what is done for it.
+"""The objects that a cluster owns besides its Secrets: how they should be, and what restores them.
 
-What members and the safety of their data hang by comes first, and all else waits for it. The rest
-is put back as soon as it may be: a write that the API server refuses, or that others undo each
-time, is put off for a while, told, and holds nothing else up.
+Objects that members or the safety of their data depend on come first, and everything else waits for
+them. The others hold nothing up: if the API server refuses a write, or somebody undoes it each
+time, it is reported and retried after a while.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _LESSER: Final = frozenset({"PodDisruptionBudget", "NetworkPolicy"})
 
 
 def vital(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
-    """What pods cannot start, or find each other, without."""
+    """The objects that pods need to start and to find each other."""
     yield seen.headless_service, headless_service(seen.cluster)
     yield seen.stateful_set, _stateful_set(seen)
 
 
 def lesser(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
-    """What members form and serve without, as far as it is due yet."""
+    """The objects that members can form a cluster and serve without, as far as they are due."""
     if seen.operator is not None:
         yield seen.network_policy, network_policy(seen.cluster, seen.operator)
     if is_latched(seen):
@@ -57,8 +57,9 @@ def lesser(seen: Observation) -> Iterator[tuple[Live | None, Manifest]]:
 
 
 def is_lesser(seen: Observation, kind: str, name: str) -> bool:
-    """Also what applications show, once there is a cluster to show it to; and what an issuer of
-    cert-manager is asked with, once its first answers are in use."""
+    """Whether members can do without this object. Once the cluster has formed, that is also true of
+    the applications' client certificate, and of the cert-manager Certificates: their first results
+    are in use by then."""
     if kind in ("Certificate", "Secret"):
         shown = naming.client_certificate(seen.cluster.name)
         return is_latched(seen) and (name == shown or name in issued.names(seen))
@@ -68,14 +69,15 @@ def is_lesser(seen: Observation, kind: str, name: str) -> bool:
 def put_back(live: Live | None, manifest: Manifest) -> ApplyChild | Wait | None:
     kind, name = kind_and_name(manifest)
     if live is None:
-        # The replicas may go by an old view of the claims (I5), and the version by one of the
-        # record, which edits of a cluster that has not formed yet write anew (I9).
+        # Final, so that it is decided again from a fresh read. A stale cache may have old claims,
+        # and so the wrong replicas (I5), or an old record, and so the wrong version: the record may
+        # be rewritten until the cluster has formed (I9).
         final = kind == "StatefulSet"
         return ApplyChild(kind, name, manifest, f"{kind} {name} is not there", final)
     if live["metadata"].get("deletionTimestamp"):
         return _to_be_gone(kind, name)
     if where := drift(live, manifest):
-        # Of this very version: an old view must not undo what came after it, replicas least of all.
+        # A decision from a stale cache must not undo later changes, above all of the replicas.
         manifest["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         reason = f"{kind} {name} differs at {where}"
         return ApplyChild(kind, name, manifest, reason, _takes_away(live, manifest))
@@ -83,7 +85,8 @@ def put_back(live: Live | None, manifest: Manifest) -> ApplyChild | Wait | None:
 
 
 def going(seen: Observation) -> Wait | None:
-    """Asked late: something may keep it from ever being gone, and members do without it."""
+    """Waits for an object that is being deleted. Asked late, because a finalizer may keep it for
+    ever, and members do without it."""
     issued_ones = seen.certificates.issued.values() if seen.certificates else ()
     found = (
         ("NetworkPolicy", seen.network_policy),
@@ -106,7 +109,7 @@ def kind_and_name(manifest: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def name_of(step: Postponable) -> tuple[str, str]:
-    """By which it is known that it was in vain."""
+    """The key under which a failed write is kept in `Observation.put_off`."""
     if isinstance(step, _OfSecret):
         return CERTIFICATE, step.need.secret
     return step.kind if isinstance(step, ApplyChild) else _TOUCH, step.name
@@ -117,9 +120,9 @@ def made_by(step: Postponable) -> Manifest:
 
 
 def may_wait(seen: Observation, step: Step) -> bool:
-    """Whether nothing that members do hangs by this write, so that it holds up nothing else."""
+    """Whether members do not depend on this write, so that nothing has to wait if it fails."""
     if isinstance(step, TouchStatefulSet):
-        return True  # its controller makes the pods by itself, later
+        return True  # the controller retries by itself, later
     if isinstance(step, _OfSecret):
         return is_latched(seen) and _can_do_without(seen, step)
     if not isinstance(step, ApplyChild):
@@ -130,7 +133,7 @@ def may_wait(seen: Observation, step: Step) -> bool:
 
 
 def _can_do_without(seen: Observation, step: _OfSecret) -> bool:
-    """Whether what is in the Secret is good as it is, or what members have no part in."""
+    """Whether the certificate in the Secret is usable, or is only for applications."""
     known = seen.certificates.secrets if seen.certificates else {}
     found = known.get(step.need.secret, {}).get(step.need.role)
     return step.need.role == "application" or bool(found and not found.problem)
@@ -141,28 +144,28 @@ def may_touch(seen: Observation) -> bool:
 
 
 def is_put_off(seen: Observation, step: ApplyChild) -> bool:
-    """Whether this very write has just been in vain."""
+    """Whether the same write has just failed, and may be retried later."""
     before = seen.put_off.get((step.kind, step.name))
     return before is not None and before.is_of(step.manifest) and may_wait(seen, step)
 
 
 def put_off(seen: Observation) -> list[ApplyChild]:
-    """The writes that are due and have just been in vain."""
+    """The writes that are due, but have just failed and are retried later."""
     if not seen.put_off or seen.bootstrap is None:
-        return []  # what is wanted goes by the record, which comes first
+        return []  # what is due depends on the record, which is written first
     wanted = (*vital(seen), *lesser(seen), *issued.children(seen))
     steps = (put_back(live, manifest) for live, manifest in wanted)
     return [step for step in steps if isinstance(step, ApplyChild) and is_put_off(seen, step)]
 
 
 def is_template_put_off(seen: Observation) -> bool:
-    """Whether pods are made from another template than they should be: none is restarted for the
-    sake of one then, and nothing is begun that needs the next."""
+    """Whether the StatefulSet has an outdated template because writing it has failed. Then no pod
+    is restarted for the new template, and nothing that needs it begins."""
     return any(step.kind == "StatefulSet" for step in put_off(seen))
 
 
 def in_words(seen: Observation) -> str:
-    """Why children are not as they should be that nothing else waits for; empty where all are."""
+    """Why writes that nothing waits for have failed; empty if none has."""
     said = [seen.put_off[step.kind, step.name].why for step in put_off(seen)]
     kinds = {CERTIFICATE, *([_TOUCH] if seen.stalled else [])}
     said += [one.why for (kind, _), one in seen.put_off.items() if kind in kinds]
@@ -170,8 +173,8 @@ def in_words(seen: Observation) -> str:
 
 
 def _is_like(seen: Observation, manifest: Mapping[str, Any]) -> bool:
-    """Whether pods of the StatefulSet that is there are to the members what those of this one would
-    be: as many at most, of the same version and epoch, found and trusting in the same way."""
+    """Whether members can do with the live StatefulSet in place of this one: it has no more
+    replicas, and the same version, epoch, links and trusted authorities."""
     live = seen.stateful_set
     if live is None or not is_latched(seen) or version_of(live) != version_of(manifest):
         return False
@@ -188,7 +191,7 @@ def _stateful_set(seen: Observation) -> Manifest:
         epoch=recorded(seen).epoch,
     )
     if seen.stateful_set is not None:
-        # Kubernetes never lets them change, so what an older operator rendered stays.
+        # Kubernetes lets nobody change them, so they stay as an older operator rendered them.
         live = seen.stateful_set["spec"]
         manifest["spec"]["volumeClaimTemplates"] = live.get("volumeClaimTemplates", [])
         if version_first.keeps_template(seen):
@@ -197,7 +200,8 @@ def _stateful_set(seen: Observation) -> Manifest:
 
 
 def _takes_away(live: Live, manifest: Manifest) -> bool:
-    """Whether it ends pods, lets others end them, or has them come back with another version."""
+    """Whether the write stops pods, lets others evict them, or makes them come back with another
+    version."""
     match manifest["kind"]:
         case "StatefulSet":
             fewer = manifest["spec"]["replicas"] < live["spec"]["replicas"]

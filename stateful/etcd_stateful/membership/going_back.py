@@ -1,12 +1,12 @@
-"""Ways out of a version that does not run: back from half-way, and on without a quorum.
+"""Ways out of a version that does not run, also without a quorum: another patch, or halfway back.
 
-    another patch            at once, as etcd takes any
-    down, from half-way up   while a voter answers that runs the minor before: until the last is
-                             upgraded, the data of all is as the oldest member's. Or as long as no
-                             etcd of the newer one was seen to start, for want of its image
-    up, from half-way down   the higher one reads what the lower has written
+    another patch              at once: etcd supports any change of the patch
+    down, during an upgrade    while a voter answers that runs the previous minor: until the last
+                               member is upgraded, all data keeps that minor's format. Or while the
+                               image of the new minor cannot be pulled, so that it has not started
+    up, during a downgrade     at once: the higher minor can read the data of the lower one
 
-Anything else waits until every member serves (`upgrade.go_on`), and the human is told so.
+Any other change waits until every member serves (`upgrade.go_on`), and the user is told so.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from etcd_stateful.observed.pods import Pod
 from etcd_stateful.versions import Version
 
 FAILS: Final = "VersionFails"
-"""Reason of the Hold that takes a Wait's place: what is waited for may still come by itself."""
+"""The reason of a Hold that replaces a Wait. What the Wait names may still happen by itself."""
 
 
 def go_back(seen: Observation) -> Step | None:
-    """Also while pods do not serve, or may not run: a version that cannot be had, or fails, is left
-    again this way."""
+    """Changes the version without waiting for pods to serve, because a version that fails, or whose
+    image cannot be pulled, may be what keeps them from it."""
     if not is_latched(seen):
         return None
     wanted, now, before = target(seen), running_version(seen), version_before(seen)
@@ -50,18 +50,19 @@ def go_back(seen: Observation) -> Step | None:
 
 def _may_go(seen: Observation, wanted: Version, now: Version, before: Version | None) -> bool:
     if minor_of(wanted) == minor_of(now):
-        # Where nothing fails and nothing is under way, `upgrade.go_on` has the gates.
+        # If nothing fails and no change is under way, `upgrade.go_on` has its checks.
         return before is not None or seen.etcd is None or _fails(seen)
     if before is None or minor_of(wanted) != minor_of(before):
         return False
     if _any_runs(seen, wanted):
         return True
-    # A downgrade is called off last: etcd would refuse the pods that have yet to come back up.
+    # Nothing cancels the downgrade yet. That is done once all members are back on the higher minor:
+    # etcd would refuse those that are not.
     return seen.etcd is None if wanted > now else _never_ran(seen, now)
 
 
 def cross(seen: Observation) -> Step | None:
-    """Written down as soon as it may be so, as pods that are made again tell of nothing."""
+    """Records as soon as the data may have the newer format. Recreated pods no longer show it."""
     now, before = running_version(seen), version_before(seen)
     if not is_latched(seen) or before is None or minor_of(before) >= minor_of(now):
         return None
@@ -73,21 +74,24 @@ def cross(seen: Observation) -> Step | None:
 
 
 def lowers_blindly(seen: Observation, made: Version | None) -> bool:
-    """Whether a pod that was made for this version is to run a lower minor, on data that may be of
-    the higher: an etcd of that has started meanwhile, no voter runs the lower, and no quorum has
-    been told of a downgrade."""
+    """Whether a pod that was created for version `made` would next run a lower minor, on data that
+    may have the higher minor's format.
+
+    That is so if etcd of the higher minor has started, no voter runs the lower one, and no quorum
+    confirms that a downgrade has changed the format back.
+    """
     now = running_version(seen)
     if made is None or minor_of(made) <= minor_of(now) or survivor.halted(seen):
         return False
     if recorded(seen).untried:
-        return False  # what the data is of is for the spec to say (`upgrade.try_another`)
+        return False  # the version was only assumed: the spec decides (`upgrade.try_another`)
     if _any_runs(seen, now) or not any(_has_run_above(pod, now) for pod in seen.pods):
         return False
     return seen.etcd is None or not is_ready_to_go_down(seen, now)
 
 
 def besides(seen: Observation, step: Step | None) -> Step | None:
-    """What the cluster waits for as pods fail, with what a human can do about its version."""
+    """The step; if pods fail, with what the user can do about the version added to its message."""
     if not is_latched(seen) or recorded(seen).untried:
         return step
     if not (_is_seen_to_fail(seen) if seen.etcd is None else _is_missing(seen)):
@@ -102,8 +106,8 @@ def besides(seen: Observation, step: Step | None) -> Step | None:
 
 
 def why_not(seen: Observation) -> str:
-    """Why a version that the spec asks for is not taken; empty where it is on record, or where it
-    may be and something else keeps it."""
+    """Why the cluster does not change to the version in the spec; empty if it has that version, or
+    may change to it."""
     wanted, now, before = target(seen), running_version(seen), version_before(seen)
     if wanted == now or _may_go(seen, wanted, now, before):
         return ""
@@ -132,7 +136,8 @@ def _fails(seen: Observation) -> bool:
 
 
 def _is_seen_to_fail(seen: Observation) -> bool:
-    """Also while etcd is only tried again, or what is told would come and go with each crash."""
+    """Whether pods fail. A pod whose etcd was just restarted counts too, or the message would come
+    and go with each crash."""
     return _fails(seen) or any(pod.tried_again for pod in seen.pods)
 
 
@@ -144,19 +149,20 @@ def _may_have_crossed(seen: Observation, now: Version, before: Version) -> bool:
     if recorded(seen).survivor:
         return seen.job is not None and _has_run(seen.job)
     if seen.stateful_set is not None and not seen.replicas:
-        return False  # those that answered until now were stopped
+        return False  # all pods were stopped, so that no voter of the older minor can answer
     if _any_runs(seen, before):
         return False
     if survivor.halted(seen):
-        return not _never_ran(seen, now)  # nobody can tell any more once all pods are gone
+        return not _never_ran(seen, now)  # decided now, because soon there are no pods to ask
     return any(pod.etcd_started and _is_made_for(pod, now) for pod in seen.pods)
 
 
 def _never_ran(seen: Observation, now: Version) -> bool:
-    """Whether there are pods made for the present minor, and for want of their image none has run.
+    """Whether etcd of the present minor has certainly never run: there are pods created for it, and
+    none of them can pull its image.
 
-    That none runs is not enough: pods that were made again may have run it before, on this data. Of
-    one that waits for something else nobody can tell.
+    That none of them runs etcd is not enough: an earlier pod may have run it on the same data, and
+    the present one may wait for something else.
     """
     record = recorded(seen)
     if record.crossed or _any_runs(seen, now):
@@ -181,7 +187,8 @@ def _has_run_above(pod: Pod, version: Version) -> bool:
 
 
 def _any_runs(seen: Observation, version: Version) -> bool:
-    """Whether a voter answers that runs this minor, leader or not, in a pod that stays."""
+    """Whether a voter that runs this minor answers, with or without a leader, from a pod that is
+    not being deleted."""
     return any(
         seat.status is not None and minor_in(seat.status.version) == minor_of(version)
         for seat in roster.seats(seen)
@@ -190,7 +197,8 @@ def _any_runs(seen: Observation, version: Version) -> bool:
 
 
 def _is_voter(seen: Observation, seat: Seat) -> bool:
-    """By the list; without one by its own word, and by what its volume is recorded as."""
+    """Whether the seat has an answering voter: by the member list, or without one by the member's
+    own status, if it agrees with the record of its volume."""
     if seen.etcd is not None:
         return seat.is_voter and seat.answers
     status, record, claim = seat.status, seat.record, seat.claim

@@ -1,6 +1,6 @@
-"""Adds members at ordinals that have none: after growth of `spec.size`, and after a replacement.
+"""Adds members at ordinals that have none: after `spec.size` has grown or a member was removed.
 
-replicas := size at once, the new pods all wait in `start` -> MemberAddLearner, lowest first
+all new pods are created at once and wait in `start` -> MemberAddLearner, lowest ordinal first
 -> its ticket -> promoted (`learner`)
 """
 
@@ -23,8 +23,9 @@ def lowest(seen: Observation) -> Step | None:
 
 
 def _is_due(seen: Observation, seat: Seat) -> bool:
-    """Not at once where members before it may have failed at that: each costs a volume, and copies
-    all data anew. One that waits since growth began has waited long enough."""
+    """Whether the pod is old enough. If earlier members may have failed, there is a pause: each new
+    member costs a volume and copies all data. A pod that has waited since the growth began is old
+    enough."""
     return seat.pod is not None and seat.pod.age >= retries.apart(seen, "Scaling", "Recovering")
 
 
@@ -34,13 +35,13 @@ def _rests(seat: Seat) -> Wait:
 
 
 def is_possible(seen: Observation) -> bool:
-    """Whether some ordinal without a member has a pod that could be one, or may say so yet."""
+    """Whether a member can be added at some ordinal now, or may be soon."""
     may = (_may_answer(one) or larger.lacks_room(seen, one.claim) for one in _vacant(seen))
     return any(may) or bool(_able(seen))
 
 
 def _may_answer(seat: Seat) -> bool:
-    """Whether its `start` is merely silent, as it may be for a moment after it has answered."""
+    """Whether `start` runs in the pod but does not answer, which may only be for a moment."""
     pod = seat.pod
     waits = pod is not None and pod.in_start and pod.answer is None
     return waits and pod is not None and not (pod.deleting or pod.is_stuck)
@@ -58,10 +59,11 @@ def _vacant(seen: Observation) -> list[Seat]:
 
 
 def _may_join(seen: Observation, seat: Seat) -> bool:
-    """It waits on an empty volume that can be recorded, and some member runs its image.
+    """Whether the pod waits on an empty volume that can be recorded, and some member already runs
+    its image.
 
-    A pod that cannot start never becomes a member: an image that nobody runs yet is tried out by
-    the rolling restart first, or by this pod where there is no member to spare.
+    A pod whose etcd cannot start must not become a member. So the rolling restart tries a new image
+    first, on an existing member; or this pod does, if the cluster cannot spare a member.
     """
     claim = seat.claim
     if not seat.waits_empty or seat.pod is None:
@@ -77,8 +79,8 @@ def _may_join(seen: Observation, seat: Seat) -> bool:
 
 
 def _is_same_image(pod: Pod, other: Pod) -> bool:
-    """Pods of one spec and version were rendered with one image, whatever was put in its place in
-    those made since: no restart is to come that would try it out."""
+    """Whether both pods run the same image. Pods of the same spec and version do so by definition:
+    if admission replaced the image in later pods, no rolling restart would try the new one."""
     of_one_spec = bool(pod.spec_hash) and pod.spec_hash == other.spec_hash
     return of_one_spec or pod.image == other.image
 
@@ -89,7 +91,7 @@ def _add(seen: Observation, seat: Seat) -> Step:
     voters = roster.voters(seen)
     serving = [one for one in voters if one.serves]
     if len(voters) > 1 and len(serving) < roster.quorum(len(voters) + 1):
-        # etcd counts as if the new one were there already, and refuses a learner likewise.
+        # etcd refuses a learner, as any member, without a quorum of the voters plus the new one.
         return Wait(
             f"{roster.not_serving(voters)} to serve, so that {seat.name} can be added", soon=True
         )
@@ -102,7 +104,8 @@ def _add(seen: Observation, seat: Seat) -> Step:
 
 
 def _held_by_budget(seen: Observation, seat: Seat) -> Wait | None:
-    """A learner that may not become a voter would keep others from being replaced."""
+    """Waits while the budget is too low for one more member and cannot be changed. The learner
+    could not be promoted, and until then no other member could be replaced."""
     listed = len(seen.etcd.members) if seen.etcd else 0
     if not budget.is_stuck(seen) or budget.keeps(seen, listed + 1):
         return None

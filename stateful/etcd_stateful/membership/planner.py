@@ -1,8 +1,9 @@
-"""Decides the one next step of a cluster from what is observed, and from nothing else.
+"""Decides a cluster's one next step, from one observation and nothing else.
 
-`decide` asks the questions at the end of this module, in order of priority; the first that has an
-answer wins. An operator that is killed after any step and started again asks them anew and goes on.
-The chains of steps of each operation, each in its own module, come out of this order.
+`decide` asks the questions listed at the end of this module, in order of priority. The first one
+that has an answer wins. If the operator is killed after any step, it asks the same questions after
+its restart and goes on from there. So this order alone produces the sequence of steps of every
+operation; each operation describes its own in its module.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ Question = Callable[[Observation], Step | None]
 
 @dataclass(frozen=True, slots=True)
 class _Starts:
-    """A question that leads to pods that start or are restarted, or counts on that."""
+    """A question whose step leads to pods being started or restarted, or relies on it. It is not
+    asked while user-provided certificates are unusable: such a pod might not come back."""
 
     ask: Question
 
@@ -66,7 +68,8 @@ class _Starts:
 
 
 class _Edits(_Starts):
-    """A question that leads to another template, or to restarts for one."""
+    """A question whose step leads to a new pod template, or to restarts because of one. It is not
+    asked either while the StatefulSet's template cannot be written."""
 
 
 PAUSED: Final = "spec.paused is true: nothing is written until it is false"
@@ -83,7 +86,7 @@ def decide(seen: Observation) -> Step:
 
 
 def _without_starts(seen: Observation) -> Step:
-    """The next step of all that neither start nor restart a pod."""
+    """The next step among those that neither start nor restart a pod."""
     for question in _QUESTIONS:
         step = None if isinstance(question, _Starts) else question(seen)
         if step is not None and not certificates.starts_pods(seen, step):
@@ -92,7 +95,7 @@ def _without_starts(seen: Observation) -> Step:
 
 
 def _deleting(seen: Observation) -> Step | None:
-    """With foreground deletion the resource is there until its children are gone."""
+    """With foreground deletion, the resource exists until its children are gone."""
     return Wait("the cluster's objects to be deleted") if seen.cluster.deleting else None
 
 
@@ -103,7 +106,7 @@ def _paused(seen: Observation) -> Step | None:
 
 
 def _names_taken(seen: Observation) -> Step | None:
-    """Another owner's object under a name that the cluster cannot do without."""
+    """Holds if an object of another owner has a name that the cluster needs (I10)."""
     vital = [foreign for foreign in seen.foreign if not _is_lesser(seen, foreign)]
     if passing := next((foreign for foreign in vital if foreign.passing), None):
         return Wait(f"{passing.kind} {passing.name} of {passing.owner} to be gone")
@@ -119,7 +122,7 @@ def _name_taken(foreign: Foreign) -> Hold:
 
 
 def _children(seen: Observation) -> Step | None:
-    """Puts back what was deleted or altered; the version stays as it is (I9)."""
+    """Restores children that were deleted or changed. The version stays as it is (I9)."""
     step = _put_back(seen, children.vital(seen))
     return step or _put_back(seen, children.lesser(seen), waits=False)
 
@@ -127,7 +130,12 @@ def _children(seen: Observation) -> Step | None:
 def _put_back(
     seen: Observation, wanted: Iterable[tuple[Live | None, Manifest]], *, waits: bool = True
 ) -> Step | None:
-    """The first of these children that is not as it should be, other owners' left alone."""
+    """Restores the first of these children that is missing or differs from its manifest. Objects of
+    other owners are left alone.
+
+    Args:
+        waits: whether the answer may be a Wait, for a child that is being deleted.
+    """
     taken = {(one.kind, one.name) for one in seen.foreign}
     steps = (
         children.put_back(live, manifest)
@@ -139,9 +147,13 @@ def _put_back(
 
 
 def _is_held(seen: Observation, step: Step) -> bool:
-    """Whether pods start by it, and could not come back to those that serve; or by less than the
-    edit asks for, as the version goes first; or below what the data may be of. Or it has just been
-    in vain."""
+    """Whether this write has to wait, for one of these reasons:
+
+    - The same write has just failed.
+    - It would make pods run an older etcd on data that may be a newer one's (I9).
+    - It changes the template, but the version has to change first.
+    - It would start pods whose user-provided certificates are unusable.
+    """
     if isinstance(step, ApplyChild) and children.is_put_off(seen, step):
         return True
     if not is_latched(seen):
@@ -156,27 +168,30 @@ def _is_held(seen: Observation, step: Step) -> bool:
 
 
 def _is_edited(seen: Observation, step: ApplyChild) -> bool:
-    """Whether pods come from another template by it. Those that it stops wait for no version."""
+    """Whether the step changes the template that pods are created from. With zero replicas none
+    are created, so the step does not have to wait for the version."""
     spec: Any = step.manifest["spec"]
     has, to_be = version_first.spec_hash(seen.stateful_set), version_first.spec_hash(step.manifest)
     return spec["replicas"] != 0 and has != to_be
 
 
 def _asked_of_issuer(seen: Observation) -> Step | None:
-    """Before all that needs what comes of it."""
+    """Restores the cert-manager Certificates. Asked before everything that uses what cert-manager
+    issues for them."""
     return _put_back(seen, issued.children(seen), waits=not is_latched(seen))
 
 
 def _predecessors(seen: Observation) -> Step | None:
-    """A StatefulSet made while pods of the one before still bear their names would back off from
-    them, up to minutes: the end of those pods does not wake its controller."""
+    """Waits for pods that a deleted StatefulSet left behind. If a new one were created while they
+    still have its pods' names, its controller would fail and back off, for up to minutes: it does
+    not retry when those pods are gone."""
     if seen.stateful_set is not None or not seen.predecessors:
         return None
     return Wait(f"pods {', '.join(seen.predecessors)} of the StatefulSet before to stop")
 
 
 def _lesser_name_taken(seen: Observation) -> Step | None:
-    """Last, as members do without it."""
+    """The same as `_names_taken`, for names that members do without. So it is asked last."""
     taken = next((foreign for foreign in seen.foreign if _is_lesser(seen, foreign)), None)
     if taken is None:
         return None
@@ -190,29 +205,30 @@ def _is_lesser(seen: Observation, foreign: Foreign) -> bool:
 
 
 def _tls_back(seen: Observation) -> Step | None:
-    """Not towards a template that no pod would be made from, nor before a version that the rest of
-    the edit waits for. With unusable certificates it is a way out, so it is none of `_Edits`."""
+    """Turns TLS back off, unless the StatefulSet's template cannot be written now, or is kept until
+    the version has changed. If certificates are unusable, turning TLS off is a way out. So this
+    question is not one of `_Edits`, and does not wait for the version then."""
     waits = version_first.keeps_template(seen) and certificates.unusable(seen) is None
     return None if waits or children.is_template_put_off(seen) else switch.go_back(seen)
 
 
 def _version_first(seen: Observation) -> Step | None:
-    """Of an edit of the version and more, the version comes first: an option that only the new one
-    knows must not be given to the old; and one restart is enough for both.
+    """Changes the version first if an edit changes the version and other fields: the old version
+    must not get an option that only the new one knows, and one restart is then enough for both.
 
-    What it only waits for is told last. Until then the StatefulSet keeps its template
-    (`version_first`).
+    If the change has to wait, `upgrade.go_on` reports that later. Until then the StatefulSet keeps
+    its template (`version_first`).
     """
     step = _of_version(seen)
     return None if isinstance(step, Wait) else step
 
 
 def _of_version(seen: Observation) -> Step | None:
-    """What comes next on the way to another version, in a cluster that is at rest otherwise."""
+    """The next step of a version change, if the cluster is otherwise at rest."""
     if not is_latched(seen) or seen.etcd is None or seen.stateful_set is None:
         return None
     if version_of(seen.stateful_set) != bootstrap.running_version(seen):
-        return None  # the last step of the version has yet to reach the template
+        return None  # the template does not have the recorded version yet
     every = roster.seats(seen)
     at_rest = all(seat.is_voter == (seat.ordinal < seen.cluster.size) for seat in every)
     if not at_rest or not roll.is_over(seen) or awaited.every_pod_serves(seen):
@@ -221,7 +237,8 @@ def _of_version(seen: Observation) -> Step | None:
 
 
 def _no_quorum(seen: Observation) -> Step | None:
-    """Nothing below is asked without a member list that a quorum agrees on."""
+    """Says why no quorum of a formed cluster answers. All questions after this one may then rely on
+    a member list that a quorum agrees on."""
     if seen.etcd:
         return None
     step = blocked.starts(seen) or certificates.cannot_ask(seen) or quorum.missing(seen)
@@ -229,7 +246,8 @@ def _no_quorum(seen: Observation) -> Step | None:
 
 
 def _unknown_members(seen: Observation) -> Step | None:
-    """Somebody else changes this cluster; who knows what they count on."""
+    """Holds if a member belongs to none of this cluster's pods: somebody else is changing the
+    membership, and it is unknown what they rely on."""
     if not (unknown := roster.unknown_members(seen)):
         return None
     names = ", ".join(f"{to_hex(one.member_id)} at {' '.join(one.peer_urls)}" for one in unknown)
@@ -241,69 +259,74 @@ def _unknown_members(seen: Observation) -> Step | None:
 
 
 _QUESTIONS: Final[tuple[Question, ...]] = (
-    # Nothing is written to a cluster that goes or is paused, nor to what is another owner's (I10).
+    # Nothing is written for a cluster that is being deleted or is paused, and never to an object of
+    # another owner (I10).
     _deleting,
     _paused,
     _names_taken,
-    # What this cluster is. All that follows reads the record, so nothing begins without it, nor
-    # beside the data of another cluster (I11).
+    # Which cluster this is. Everything below reads the bootstrap record, so nothing starts without
+    # it, or while claims hold the data of another cluster (I11).
     leftovers.before_anything,
     bootstrap.secret,
     bootstrap.one_cluster,
     attempts.as_edited,
-    # A record and a StatefulSet that do not fit each other, before a template is made by either.
+    # Pods of a deleted StatefulSet, and a record that contradicts the live one, before anything is
+    # rendered from the record.
     _predecessors,
     switch.as_run,
     upgrade.as_run,
-    # What pods mount, before the pods.
+    # Secrets that pods mount, before the pods.
     _Edits(rotation.turn),
     _asked_of_issuer,
     issued.go_on,
     certificates.of_members,
-    # What is left of removed members and of Jobs, before a pod comes that would take it up.
+    # Leftovers of Jobs and removed members, before a new pod can use them.
     filling.late,
     leftovers.of_removed_members,
-    # Back from an upgrade that failed. Before the template, and before all that needs a quorum: the
-    # version may be why there is none.
+    # The way back from a failed upgrade. Before the template is written, and before everything that
+    # needs a quorum: the version may be the reason that there is none.
     _Edits(going_back.go_back),
     going_back.cross,
-    # The objects of the cluster. Replicas first, or a lost StatefulSet would come back with pods of
-    # removed members (I5); the version before the rest of an edit.
+    # The objects of the cluster. The number of replicas is recorded first, or a deleted StatefulSet
+    # would come back with pods for removed members (I5). The version is changed before the rest of
+    # an edit.
     _Starts(replicas.keep),
     _children,
     _Starts(stalled.wake),
     _Edits(_version_first),
     larger.next_claim,
-    # Data put on a volume while no pod may run: a restore, a restore in place, a recovery.
+    # Operations that write data to a volume while no pod may use it: a restore, a restore in place,
+    # a recovery.
     restore.carry_out,
     in_place.go_on,
     certificates.of_clients,
     recovery.carry_out,
-    # Starts. The latch before tickets: none of kind `new` goes out once a quorum has answered (I4).
+    # Pods that wait in `start`. The latch comes before the tickets: no ticket of kind `new` is
+    # handed out once a quorum has answered (I4).
     leftovers.damaged,
     attempts.without_backup,
     bootstrap.latch,
     recovery.decline,
     _Starts(tickets.hand_out),
     upgrade.tried,
-    # No ticket is due, and it has not formed, or runs a version that nobody knows to be its own.
+    # No ticket is due, but the cluster has not formed, or its version is only a guess.
     attempts.another_attempt,
     blocked.cannot_form,
     attempts.look_again,
     _Edits(upgrade.try_another),
-    # Ways out for pods that do not serve. None of them needs a quorum.
+    # Remedies for pods that do not serve. None of them needs a quorum.
     _tls_back,
     roll.unready,
     recovery.refused,
     in_place.settle,
     in_place.meanwhile,
-    # From here on there is a member list that a quorum agrees on, and all members on it are ours.
-    # A denial first: members that answer nobody without a name look like none.
+    # After these three, a formed cluster has a member list that a quorum agrees on, and all members
+    # on it are ours. Denied access comes first: members that deny it look as if they were silent.
     authentication.denied,
     _no_quorum,
     _unknown_members,
-    # The membership, one change at a time (I2): first what is half-way, then members that are lost,
-    # and only then the size that the spec asks for.
+    # The membership, one change at a time (I2): first a change that is half done, then lost
+    # members, and only then the size that the spec asks for.
     learner.promote_or_drop,
     replace.lost_voter,
     replace.remains,
@@ -314,8 +337,8 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     shrink.highest,
     grow.lowest,
     replace.not_replaceable,
-    # Pods that do not serve hold up all that follows. What a human has to mend is told before what
-    # may pass by itself.
+    # Pods that do not serve hold up everything below. Problems that the user has to fix are
+    # reported before those that may pass by themselves.
     blocked.starts,
     blocked.tried_again,
     blocked.unreadable,
@@ -323,7 +346,7 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     alarms.undecided,
     awaited.every_pod_serves,
     blocked.unformed,
-    # All members serve: now one may be restarted (I8), and what can wait is done.
+    # All members serve: now one may be restarted (I8), and less urgent work is done.
     switch.addresses,
     _Edits(roll.next_pod),
     _Edits(upgrade.finish),
@@ -331,7 +354,8 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     _Edits(upgrade.go_on),
     _Edits(switch.go_on),
     space.reclaim,
-    # Nothing is left to do. What the spec asks for in vain, and what is still awaited, is told.
+    # Nothing is left to write. Reports what the spec asks for but cannot have, and what is still
+    # awaited.
     space.full,
     _lesser_name_taken,
     upgrade.impossible,
@@ -348,4 +372,4 @@ _QUESTIONS: Final[tuple[Question, ...]] = (
     space.awaited,
     roll.not_looked_at,
 )
-"""The table of contents of the operator: the order is the design, and each group says why."""
+"""The table of contents of the operator. The order is the design, and each group says why."""

@@ -1,7 +1,7 @@
-"""How many pods the StatefulSet must ask for: one rule for every chain of steps.
+"""How many replicas the StatefulSet must have: one rule for all operations.
 
-The member list decides, where it is at hand. What it says is on record before the StatefulSet
-follows, and while etcd is silent the record decides.
+The member list decides, if there is one. The number is recorded before the StatefulSet changes;
+while etcd does not answer, the record decides.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from etcd_stateful.records.bootstrap import Bootstrap
 
 
 def wanted(seen: Observation) -> int:
-    """What the StatefulSet must ask for. Never fewer than there are members or their volumes.
+    """The replicas that the StatefulSet must have, never fewer than there are members or their
+    volumes.
 
-    Lowered only with the member list at hand (I5), or for a recovery that a human asked for; raised
-    for growth only with the list, too.
+    The number is lowered only by the member list (I5), or to zero for a recovery or restore that
+    the user asked for. It is raised for a larger `spec.size` only by the member list as well.
     """
     if survivor.halted(seen):
         return 0
@@ -29,14 +30,14 @@ def wanted(seen: Observation) -> int:
     record = seen.bootstrap
     begun = on_record(record) if record else 0
     if record and record.latched and seen.stateful_set is not None:
-        # Of claims some may be of members that a shrink has just taken off the list.
+        # Claims do not count: they may belong to members that a shrink has just removed.
         return max(seen.replicas, begun)
     return max([seen.replicas, begun, *_owned(seen, record)]) or seen.cluster.size
 
 
 def keep(seen: Observation) -> Step | None:
-    """Writes down how many ordinals there are to be, before there are: without a member list, and
-    with the StatefulSet gone or scaled by hand, nothing else would tell."""
+    """Records the number of ordinals before the StatefulSet changes. If there is no member list,
+    and the StatefulSet was deleted or scaled by hand, only the record has it."""
     record, listed = recorded(seen), _by_list(seen)
     if listed in (None, on_record(record)) or survivor.halted(seen):
         return None
@@ -45,23 +46,23 @@ def keep(seen: Observation) -> Step | None:
 
 
 def _by_list(seen: Observation) -> int | None:
-    """None where no list of the cluster that is on record is at hand."""
+    """The replicas by the member list; None without a list of the recorded cluster."""
     record = seen.bootstrap
     if not (record and record.latched and seen.etcd and seen.etcd.cluster_id == record.cluster_id):
         return None
     listed = (roster.ordinal_of(seen, member) for member in seen.etcd.members)
     size = max([seen.cluster.size, *(one + 1 for one in listed if one is not None)])
-    # Growth waits for what is being restored at the next ordinal.
+    # The cluster does not grow while the next ordinal is used for a restore in place.
     return min(size, record.successor.ordinal) if record.successor else size
 
 
 def on_record(record: Bootstrap) -> int:
-    """How many ordinals the record has, also while none of them may run."""
+    """The number of ordinals on record, also while no pod may run."""
     return record.size or len(record.members)
 
 
 def _owned(seen: Observation, record: Bootstrap | None) -> list[int]:
-    """For each of this cluster's claims, how many ordinals there must be for it to have one."""
+    """For each recorded claim of this cluster: the replicas that it takes to have its ordinal."""
     ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
     return [
         claim.ordinal + 1
@@ -72,5 +73,6 @@ def _owned(seen: Observation, record: Bootstrap | None) -> list[int]:
 
 
 def _is_successors(record: Bootstrap | None, claim: Claim) -> bool:
-    """It is no member's until its cluster has taken the place of this one."""
+    """Whether the claim belongs to the successor of a restore in place. It is no member's claim
+    until the successor takes over."""
     return bool(record and record.successor and record.successor.ordinal == claim.ordinal)

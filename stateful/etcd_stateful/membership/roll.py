@@ -1,8 +1,9 @@
-"""Rolling restart: pods made from a template that the spec has left behind are made again.
+"""Rolling restart: recreates pods whose template is outdated.
 
-The StatefulSet never restarts a pod by itself (OnDelete); a pod that is deleted comes back with the
-newest template. Those that do not serve go first, also without a quorum: the cure may be in the new
-spec. Then one at a time while all others serve, the leader last and after it has handed over (I8).
+The StatefulSet controller restarts no pod by itself (OnDelete). If a pod is deleted, it recreates
+it with the newest template. Pods that do not serve are deleted first, even without a quorum: the
+new spec may fix what keeps them from serving. Then the others follow, one at a time while all
+others serve. The leader is the last, after it has handed over its leadership (I8).
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ from etcd_stateful.membership.steps import DeletePod, Hold, Step, Wait
 from etcd_stateful.observed.pods import Pod
 
 SPARING: Final = 3
-"""The least number of members that can do without one."""
+"""The smallest number of members that still has a quorum without one of them."""
 
 CRASH_SECONDS: Final = 30.0
-"""How long a pod may keep failing before it is made again, so that `start` looks at its volume."""
+"""How long etcd may keep failing in a pod before the pod is recreated, so that `start` checks its
+volume."""
 
 
 def unready(seen: Observation) -> Step | None:
-    """An outdated pod that is silent; one with an emptyDir only before it has data.
+    """Restarts an outdated pod that is not ready and whose etcd does not answer; with an emptyDir,
+    only if etcd has not started in it.
 
-    One whose etcd answers stays, leader or not: without a quorum it may be the last good one. And
-    an operator that is cut off hears nobody: of those whose etcd may run, the next goes only when
-    the one before is back (I8).
+    A pod whose etcd answers is kept, even if it has no leader: without a quorum, it may be the last
+    good member. And if the network separates the operator from all pods, no etcd seems to answer.
+    So pods in which etcd may run are restarted one by one, each when the one before is back (I8).
     """
     for seat in roster.seats(seen):
         pod = seat.pod
@@ -41,15 +44,18 @@ def unready(seen: Observation) -> Step | None:
         if pod.etcd_started and is_latched(seen) and going_back.lowers_blindly(seen, pod.made_for):
             continue  # the older etcd might find data that it cannot read (I9)
         if seat.is_voter and not pod.is_stuck and _may_hang_by(seen, seat):
-            continue  # it may be silent for this moment alone
+            continue  # it may be silent only for a moment
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
             return _restart(pod, "it does not serve, and its template is not the newest")
     return None
 
 
 def _may_hang_by(seen: Observation, seat: Seat) -> bool:
-    """Whether the quorum that answers may need this member (I1). It stays on the list, and so do
-    those that are none of ours, which nobody asks. With two members it always does."""
+    """Whether the quorum that answers may need this member (I1).
+
+    Unknown voters count for the size of the quorum, but not as serving: the operator never queries
+    them. With only two voters, the quorum always needs both; then another serving voter is enough.
+    """
     others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal and one.serves]
     strange = [member for member in roster.unknown_members(seen) if not member.learner]
     listed = len(roster.voters(seen)) + len(strange)
@@ -57,9 +63,9 @@ def _may_hang_by(seen: Observation, seat: Seat) -> bool:
 
 
 def _another_is_away(seen: Observation, seat: Seat) -> bool:
-    """Whether a pod has been restarted a moment ago, by whomever, and is not up again.
+    """Whether another pod was restarted a moment ago, by anyone, and is not up again.
 
-    One that fails, or whose node does not let go of it, is down by itself.
+    A pod that fails, or whose node does not confirm that it has stopped, does not count.
     """
     others = [seen.pod(one) for one in range(seen.replicas) if one != seat.ordinal]
     return any(pod is None or _is_on_its_way(pod) for pod in others)
@@ -73,7 +79,7 @@ def _is_on_its_way(pod: Pod) -> bool:
 
 
 def next_pod(seen: Observation) -> Step | None:
-    """Asked when all members serve."""
+    """Restarts the next outdated pod. Asked when all members serve."""
     outdated = [
         seat
         for seat in roster.voters(seen)
@@ -103,7 +109,8 @@ def _in_turn(seen: Observation, seat: Seat) -> Step | None:
 
 
 def crashing(seen: Observation) -> Step | None:
-    """Made again, so that `start` looks at the volume: a container that restarts skips it."""
+    """Recreates a pod in which etcd keeps failing, so that `start` checks the volume. The init
+    container does not run again when only etcd's container restarts."""
     if not seen.cluster.durable or (is_latched(seen) and seen.etcd is None):
         return None
     for seat in roster.seats(seen):
@@ -115,26 +122,28 @@ def crashing(seen: Observation) -> Step | None:
 
 
 def _keeps_failing(seen: Observation, pod: Pod) -> bool:
-    """For a cause that is not known yet: etcd itself says that the data is damaged."""
+    """Whether etcd keeps failing for an unknown reason. If its data is damaged, its log says so."""
     patience = max(CRASH_SECONDS, retries.apart(seen, "Degraded"))
     return pod.crashing and not pod.damage and pod.age > patience
 
 
 def is_over(seen: Observation) -> bool:
-    """Whether every pod has the template that the spec asks for, as far as its controller tells."""
+    """Whether no pod is outdated, and the StatefulSet controller has seen the newest template."""
     return seen.is_settled_revision and not any(_is_outdated(seen, pod) for pod in seen.pods)
 
 
 def not_looked_at(seen: Observation) -> Step | None:
-    """Asked last: which pods an edit has left behind is known once the controller has seen it."""
+    """Waits until the StatefulSet controller has seen the last edit: which pods are outdated is
+    unknown before. Asked last."""
     if seen.stateful_set is None or seen.is_settled_revision:
         return None
     return Wait(f"the controller of StatefulSet {seen.cluster.name} to look at its newest template")
 
 
 def _is_outdated(seen: Observation, pod: Pod) -> bool:
-    """Of an older revision, and of another spec or epoch: an operator that merely renders
-    differently than the one before must not restart a whole fleet."""
+    """Whether the pod is of an older revision, and also of another spec or epoch. The revision
+    alone does not count: a new release of the operator that renders the same spec differently must
+    not restart the pods of all clusters."""
     if pod.name not in seen.outdated:
         return False
     edited = pod.spec_hash != version_first.template_hash(seen)
@@ -142,13 +151,15 @@ def _is_outdated(seen: Observation, pod: Pod) -> bool:
 
 
 def _lacks_start(seen: Observation, pod: Pod) -> bool:
-    """Its operator's image cannot be had, and the newest template may name one that can. Once for
-    each template, as a pod of the newest is left waiting. One that has a record had its ticket."""
+    """Whether the operator image of this pod cannot be pulled, and the newest template may name
+    another one. A pod of the newest template is left waiting, and so is one with a member record:
+    it had its ticket."""
     return pod.start_missing and pod.name in seen.outdated and pod.record is None
 
 
 def _may_go(seat: Seat, pod: Pod) -> bool:
-    """Not one that is on its way out, or would come back bound to a claim that is."""
+    """Whether the pod may be deleted: not if it is being deleted already, nor if its claim is: the
+    new pod would use the same claim."""
     return not pod.deleting and not (seat.claim and seat.claim.deleting)
 
 

@@ -1,14 +1,15 @@
 """Changes of etcd's version, one step that etcd allows at a time (I9).
 
-    up a minor, or a patch:  gates -> the record names the new version -> template -> restart
-    down a minor:            etcd is told (EnableDowngrade) -> every member's data has the older
-                             format -> the record -> as above
-    from 3.6 to 3.7:         the entries of 3.5 out of every log first (`_without_old_entries`)
-    back from half-way, and
+    a minor up, or a patch:  checks -> the record names the new version -> template -> restarts
+    a minor down:            EnableDowngrade -> every member's data has the older format
+                             -> the record, and on as above
+    from 3.6 to 3.7:         first no log has entries of 3.5 any more (`_without_old_entries`)
+    back from halfway, and
     without a quorum:        `going_back`
 
-The record decides what pods are made from, so a spec that asks for what cannot be does nothing. It
-keeps the version before until every member runs the new one: only that one is a way back.
+Pods are created with the version on record, so a spec that asks for an impossible change has no
+effect. Until every member runs the new version, the record keeps the previous one too: it is the
+only one that the cluster can go back to.
 """
 
 from __future__ import annotations
@@ -40,18 +41,19 @@ _FIRST_WITHOUT_V2: Final = 7
 
 
 def target(seen: Observation) -> Version:
-    """What the spec asks for; a cluster whose spec names none stays with what it runs."""
+    """The version that the spec asks for. If it names none, the cluster keeps the one it runs."""
     return seen.cluster.version if seen.cluster.version_declared else running_version(seen)
 
 
 def is_due(seen: Observation) -> bool:
-    """Whether the spec asks for another version, and for one that the cluster may come to run."""
+    """Whether the spec asks for another version, and the cluster can change to it."""
     wanted, now = target(seen), running_version(seen)
     return wanted != now and not (_jump(wanted, now) or _loses_data_going_down(seen, wanted, now))
 
 
 def tried(seen: Observation) -> Step | None:
-    """A quorum answers, of members that run what is on record: from now on there are gates."""
+    """Records that the assumed version works, once a quorum answers. From then on, another version
+    has to pass the usual checks."""
     record = recorded(seen)
     if seen.etcd is None or not record.untried:
         return None
@@ -60,9 +62,8 @@ def tried(seen: Observation) -> Step | None:
 
 
 def try_another(seen: Observation) -> Step | None:
-    """Data was taken on with a version that nobody knows to be its own, and none of its members can
-    run that. So it is for the spec to say another: etcd itself refuses what does not suit the data.
-    """
+    """Takes the version from the spec, if the one on record was only assumed and no member can run
+    it. That is safe, because etcd itself refuses data of an unsuitable version."""
     record, wanted, now = recorded(seen), target(seen), running_version(seen)
     if not record.untried or record.survivor or wanted == now or not _none_can_run(seen):
         return None
@@ -71,10 +72,11 @@ def try_another(seen: Observation) -> Step | None:
 
 
 def _none_can_run(seen: Observation) -> bool:
-    """Whether etcd fails in every pod that may have data, or lacks its image; nor did any answer.
+    """Whether no member answers, and in every pod that may have data etcd crashes or its image
+    cannot be pulled.
 
-    Where the status says that members ran the present minor, a missing image does not make it a
-    wrong guess: the spec may then choose another patch alone.
+    A missing image does not count if the status says that members ran this minor: the assumption is
+    right then, and the spec may only choose another patch.
     """
     if seen.etcd is not None or seen.statuses or any(pod.ready for pod in seen.pods):
         return False
@@ -87,9 +89,12 @@ def _none_can_run(seen: Observation) -> bool:
 
 
 def as_run(seen: Observation) -> Step | None:
-    """A record that names no change of the version, and another one than all pods were made for and
-    all members run: its Secret was put back from a backup of before. To go by it would be to change
-    the version without a word of the spec, past every gate."""
+    """Corrects the version on record, if all pods were created for another one and all members run
+    that, although the record says that no change is under way.
+
+    The Secret was restored from a backup then. If the operator followed its record, it would change
+    the version although the spec does not ask for it, and without any of the checks.
+    """
     record, now = recorded(seen), running_version(seen)
     run = _run_by_all(seen)
     if not record.latched or record.before or record.untried or run in (None, now):
@@ -98,8 +103,11 @@ def as_run(seen: Observation) -> Step | None:
 
 
 def _run_by_all(seen: Observation) -> Version | None:
-    """What all pods were made for and whoever answers runs; without a quorum the StatefulSet has to
-    say the same. A recovery's Job, too, would have the version on record."""
+    """The one version that all pods were created for and all answering members run; None if there
+    is none. Without a quorum, the StatefulSet must have it as well.
+
+    This is also asked without a quorum, because a recovery's Job would run the version on record.
+    """
     if seen.etcd is not None:
         made = {seat.pod.made_for for seat in roster.voters(seen) if seat.pod}
         agreed = made == {reported_version(status.version) for status in _statuses(seen)}
@@ -112,11 +120,12 @@ def _run_by_all(seen: Observation) -> Version | None:
 
 
 def prepare(seen: Observation) -> Step | None:
-    """Asked before members are added or restarted: none may begin below the format of the data.
+    """Enables a downgrade if members have data in a newer format than the version on record. Asked
+    before members are added or restarted: none may start with an older version than the format.
 
-    The format of the members' data follows the cluster's version. On the way back from half-way,
-    the last member of the older minor may be lost; the cluster then is of the newer, and must be
-    told first.
+    The format follows the cluster's version. If the last member of the older minor is lost on the
+    way back from a half-done upgrade, the cluster has the newer version from then on, and etcd has
+    to be told of the downgrade first.
     """
     now = running_version(seen)
     formats = (minor_in(status.storage_version) for status in _statuses(seen))
@@ -126,11 +135,12 @@ def prepare(seen: Observation) -> Step | None:
 
 
 def let_in(seen: Observation, pod: Pod) -> Step | None:
-    """Asked before a member is added: None where etcd lets the one in this pod join.
+    """The step to take before the member in this pod can be added; None if etcd lets it join.
 
-    Amid a downgrade nobody may (`allowedVersionRange` in etcd 3.5 to 3.7: whoever joins has to be a
-    minor below the cluster's version, and that has gone down by then); nor one of a lower minor
-    than all others run. So the downgrade is put off until every member is there again.
+    etcd lets no member join during a downgrade: a joining member would have to run a minor below
+    the cluster's version, which is lower itself by then (`allowedVersionRange` in etcd 3.5 to 3.7).
+    Nor can a member join that runs a lower minor than all others. So the downgrade is put off until
+    no member is missing.
     """
     now, said = running_version(seen), _statuses(seen)
     running = [version for one in said if (version := reported_version(one.version))]
@@ -148,7 +158,8 @@ def let_in(seen: Observation, pod: Pod) -> Step | None:
 
 
 def finish(seen: Observation) -> Step | None:
-    """Asked when every pod has the newest template: from then on there is no way back for free."""
+    """Drops the previous version from the record, once every member runs the new one. Asked when
+    every pod has the newest template. Going back is a downgrade from then on."""
     now = running_version(seen)
     said = {reported_version(status.version) for status in _statuses(seen)}
     if version_before(seen) is None or said - {now}:
@@ -157,7 +168,8 @@ def finish(seen: Observation) -> Step | None:
 
 
 def go_on(seen: Observation) -> Step | None:
-    """Asked when every member serves and has the newest template."""
+    """The next step of a version change. Asked when every member serves and every pod has the
+    newest template."""
     wanted, now = target(seen), running_version(seen)
     mixed = any(minor_in(status.version) != minor_of(now) for status in _statuses(seen))
     if wanted == now:
@@ -173,7 +185,8 @@ def go_on(seen: Observation) -> Step | None:
 
 
 def impossible(seen: Observation) -> Step | None:
-    """A jump that etcd does not make, in words; the cluster goes on with what it runs."""
+    """Holds if the spec asks for a change that etcd does not support. The cluster goes on with the
+    version that it runs."""
     wanted, now = target(seen), running_version(seen)
     if not _jump(wanted, now):
         return _needs_volumes(wanted, now) if _loses_data_going_down(seen, wanted, now) else None
@@ -195,7 +208,8 @@ def _needs_volumes(wanted: Version, now: Version) -> Hold:
 
 
 def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
-    """What comes first; None once every member's data has the older format."""
+    """The step before pods may run this lower minor; None once every member's data has its
+    format."""
     minor, said, lower = f"{wanted.major}.{wanted.minor}", _statuses(seen), minor_of(wanted)
     if any(minor_in(status.downgrade_target) != lower for status in said):
         words = f"etcd is told that it goes down to {minor}"
@@ -206,16 +220,17 @@ def _ready_to_go_down(seen: Observation, wanted: Version) -> Step | None:
 
 
 def is_ready_to_go_down(seen: Observation, wanted: Version) -> bool:
-    """Whether every member's data has the older format, and keeps it."""
+    """Whether every member's data has this lower minor's format, and keeps it."""
     return bool(_statuses(seen)) and _ready_to_go_down(seen, wanted) is None
 
 
 def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
-    """etcd 3.7 panics at an entry that 3.5 has written ("unmarshal should never fail"), and reads
-    its log from the last snapshot on, which may be 10,000 entries ago (3.5.35, 3.6.16, 3.7.3).
+    """Before 3.7: makes every member write a snapshot, so that its log has no entries of 3.5 left.
 
-    Nothing asks etcd for a snapshot, but 3.6 takes one when the cluster's version goes down. So a
-    downgrade is enabled, and called off once every member has followed.
+    etcd 3.7 panics at an entry that 3.5 has written ("unmarshal should never fail"). It reads its
+    log from the last snapshot on, which may be 10,000 entries ago (3.5.35, 3.6.16, 3.7.3). No API
+    call makes etcd write a snapshot, but 3.6 does when the cluster's version goes down. So a
+    downgrade is enabled, and cancelled once every member has followed.
     """
     record = recorded(seen)
     if wanted.minor != _FIRST_WITHOUT_V2 or minor_in(record.oldest) in (_V3_ONLY, minor_of(wanted)):
@@ -229,7 +244,8 @@ def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
 
 
 def _of_one_format(seen: Observation, now: Version) -> Step | None:
-    """etcd changes the format of the data some seconds after a downgrade was called off."""
+    """Waits until all data has the format of this version. etcd changes the format only some
+    seconds after a downgrade was cancelled."""
     said = {minor_in(status.storage_version) for status in _statuses(seen)} - {None}
     if said - {minor_of(now)}:
         return Wait(f"every member to write its data in the format of etcd {now}", soon=True)
@@ -237,7 +253,7 @@ def _of_one_format(seen: Observation, now: Version) -> Step | None:
 
 
 def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
-    """Calls off a downgrade that was begun and is not wanted any more."""
+    """Cancels an enabled downgrade that is not wanted any more."""
     down = {minor_in(status.downgrade_target) for status in _statuses(seen)} - {None}
     if not down - {minor_of(wanted)}:
         return None
@@ -246,7 +262,7 @@ def _not_going_down(seen: Observation, wanted: Version) -> Step | None:
 
 
 def _statuses(seen: Observation) -> list[MemberStatus]:
-    """What the voters say of themselves."""
+    """The statuses of all voters that answer."""
     return [seat.status for seat in roster.voters(seen) if seat.answers and seat.status]
 
 
@@ -269,7 +285,7 @@ def minor_of(version: Version) -> tuple[int, int]:
 
 
 def version_before(seen: Observation) -> Version | None:
-    """The version that a change under way comes from."""
+    """The version before the change that is under way; None if there is none."""
     return parse_version(recorded(seen).before)
 
 

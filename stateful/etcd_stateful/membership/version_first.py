@@ -1,8 +1,8 @@
-"""Of an edit of the version and of what pods are made from, the version comes first: an option that
-only the new one knows must not be given to the old, and one restart is enough for both.
+"""If an edit changes both the version and the pod template, the version is changed first: the old
+version must not get an option that only the new one knows, and one restart is then enough for both.
 
-Until the record names the new version, the StatefulSet keeps the template that it has, and follows
-the number of members alone. Those that join meanwhile run what the others run.
+Until the record names the new version, the StatefulSet keeps its template, and only its replicas
+are changed. Members that join meanwhile run what the others run.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from etcd_stateful.observed.pods import Pod
 from etcd_stateful.versions import made_for
 
 SILENCE_SECONDS: Final = 60.0
-"""How long no quorum has served that an edit may bring back."""
+"""How long no quorum has to have served before the edit is taken for a possible cure."""
 
 PATIENCE_SECONDS: Final = 600.0
-"""How old a member's pod is that may be in trouble for want of the edit, if etcd does not fail in
-it. Until then it may wait for a node, or for a volume that is on its way."""
+"""How old a member's pod that is in trouble has to be before the edit is taken for a possible cure,
+if etcd does not fail in it. A younger pod may just be waiting for a node or a volume."""
 
 
 def keeps_template(seen: Observation) -> bool:
-    """Whether pods are made from the template that is there, although the spec asks for another.
+    """Whether the StatefulSet keeps its live template for now, although the spec asks for another.
 
-    In nothing but the spec may the two differ: what a recovery, a change of TLS or of an authority
-    asks of pods is not put off.
+    Only if the two differ in nothing but the spec: a template that a recovery, a change of TLS or
+    of an authority needs is not put off.
     """
     live = seen.stateful_set
     if live is None or not is_latched(seen) or not upgrade.is_due(seen):
@@ -44,29 +44,31 @@ def keeps_template(seen: Observation) -> bool:
 
 
 def template_hash(seen: Observation) -> str:
-    """Of what pods are to be made from now, as they carry it."""
+    """The hash, as in the pods' annotation, of what pods are created from now."""
     if seen.stateful_set is not None and keeps_template(seen):
         return spec_hash(seen.stateful_set)
     return as_running(seen).template_hash
 
 
 def spec_hash(live: Live | None) -> str:
-    """Of the spec that a StatefulSet's pods are made from, and of what goes along with it."""
+    """The hash in the StatefulSet's template of the spec and the rest that pods are created
+    from."""
     metadata: dict[str, Any] = live["spec"]["template"].get("metadata") or {} if live else {}
     return str((metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""))
 
 
 def _names_another_version(seen: Observation, live: Live) -> bool:
-    """Whether somebody has put another image into the template, which pods would run past every
-    gate (I9). One by its digest does not say."""
+    """Whether somebody has put an image of another version into the template: pods would run it
+    without any of the checks (I9). An image that is named by its digest does not count, as its
+    version is unknown."""
     containers = live["spec"]["template"]["spec"]["containers"]
     images = [one.get("image", "") for one in containers if one["name"] == naming.ETCD_CONTAINER]
     return any(made_for("", one) not in (None, running_version(seen)) for one in images)
 
 
 def _may_be_a_cure(seen: Observation) -> bool:
-    """Whether pods fail that the edit may be for. An ordinal that has yet to become a member, or is
-    to go, needs no cure."""
+    """Whether members fail that the edit may be meant to fix. An ordinal that has no member yet, or
+    that is about to be removed, does not count."""
     if _is_without_quorum(seen) or any(pod.start_missing for pod in seen.pods):
         return True
     stays = (seat for seat in roster.seats(seen) if seat.ordinal < seen.cluster.size)
@@ -75,8 +77,8 @@ def _may_be_a_cure(seen: Observation) -> bool:
 
 
 def _is_without_quorum(seen: Observation) -> bool:
-    """For longer than another leader takes to be elected. One that is Ready proves a quorum,
-    whatever the operator hears."""
+    """Whether there has been no quorum for longer than electing a leader takes. A pod that is Ready
+    proves a quorum, even if the operator cannot reach it."""
     silent = seen.etcd is None and not any(pod.ready for pod in seen.pods)
     return silent and seen.true_for.get("Degraded", 0.0) > SILENCE_SECONDS
 

@@ -131,7 +131,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "leftovers._ways_on": "claims of a deleted cluster: tests/unit",
     "leftovers.damaged_record": "records edited by hand: tests/unit",
     "leftovers.damaged": "records edited by hand: tests/unit",
-    "grow._rests": "what fails for minutes: tests/unit/test_membership_retries.py",
+    "grow._pause": "what fails for minutes: tests/unit/test_membership_retries.py",
     "larger": "an edit of the claims' size: tests/unit/test_membership_larger.py",
     "space": "files do not grow in the model: tests/unit/test_membership_space.py",
     "bootstrap.secret": "a Secret edited by hand: tests/unit",

@@ -27,7 +27,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/roll.py",
-        "        if seat.is_voter and not pod.is_stuck and _may_hang_by(seen, seat):\n",
+        "        if seat.is_voter and not pod.is_stuck and _quorum_may_need(seen, seat):\n",
         "        if False:\n",
         "a voter whose probe and answer are late is restarted, and the quorum with it (I1)",
     ),
@@ -45,7 +45,7 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/grow.py",
-        " or bool(_able(seen))\n",
+        " or bool(_candidates(seen))\n",
         "\n",
         "a vacant ordinal that has answered is not counted on",
     ),
@@ -93,8 +93,8 @@ MUTANTS: Final = [
     ),
     Mutant(
         "membership/going_back.py",
-        "return _is_missing(seen) or any(pod.crashing for pod in seen.pods)",
-        "return _is_missing(seen) or any(pod.crashing or pod.tried_again for pod in seen.pods)",
+        "return _lacks_image(seen) or any(pod.crashing for pod in seen.pods)",
+        "return _lacks_image(seen) or any(pod.crashing or pod.tried_again for pod in seen.pods)",
         "a version is left in haste, past its gates, as a pod is tried again",
     ),
     Mutant(

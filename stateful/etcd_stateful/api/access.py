@@ -1,4 +1,4 @@
-"""`spec.networkPolicy`: who may connect to the members, beside those who need to.
+"""`spec.networkPolicy`: who may connect to the members, besides those who need to.
 
 Peers have the form of a Kubernetes NetworkPolicy. They are checked here as well, because the API
 server refuses a whole NetworkPolicy for one peer that has no selector.
@@ -28,8 +28,8 @@ _KEYS: Final = frozenset({*_SELECTORS, "ipBlock"})
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """None where the spec does not list peers. An empty list admits only those who need to connect:
-    members, the operator and probes."""
+    """The peers that may connect, for each purpose. None if the spec does not list any. An empty
+    list admits only those who need to connect: members, the operator and probes."""
 
     clients: tuple[Peer, ...] | None = None
     metrics: tuple[Peer, ...] | None = None

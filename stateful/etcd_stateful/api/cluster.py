@@ -60,7 +60,8 @@ class RefusedCluster(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RetainedClaims:
-    """What a human decided about the claims of a deleted cluster of this name, by its UID."""
+    """What the user decided about the claims of a deleted cluster of this name. Each value is the
+    UID of that cluster."""
 
     adopt: str = ""
     discard: str = ""
@@ -213,10 +214,10 @@ def _size(spec: Reader) -> int:
 
 
 def stand_in(body: Mapping[str, Any]) -> EtcdCluster | None:
-    """A stand-in for a cluster whose spec is not accepted, with its name and `paused` alone.
+    """A stand-in for a cluster whose spec is not accepted, with only its name and `paused`.
 
-    It is only for observing what is there; nothing may be decided by it. None if the name itself is
-    not accepted.
+    It only serves to observe the cluster's objects; nothing may be decided by it. None if the name
+    is not accepted either.
     """
     try:
         return parse_cluster({**body, "spec": {"size": 1, "paused": is_paused(body)}})

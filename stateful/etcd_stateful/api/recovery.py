@@ -1,7 +1,7 @@
-"""`spec.recovery`: a human's request to continue a cluster without quorum from one member's data.
+"""`spec.recovery`: the user's request to continue a cluster without quorum from one member's data.
 
-It names the cluster ID and the epoch in status. So the same text does nothing to another cluster,
-and nothing once the recovery that it asked for has begun.
+It names the cluster ID and the epoch in status. So the same text has no effect on another cluster,
+nor on this one after the requested recovery has begun.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ class Recovery:
     cluster_id: int
     epoch: int
     fenced: tuple[str, ...] = ()
-    """Pods that cannot confirm that they have stopped, and of which the human knows that they are
-    off for good."""
+    """Pods that cannot confirm that they have stopped, but are off for good, as the user knows."""
 
 
 def read_recovery(reader: Reader, cluster: str) -> Recovery | None:

@@ -68,7 +68,7 @@ class EtcdBackupSchedule:
 
     @property
     def times(self) -> str:
-        """Everything that decides when the schedule runs. If it changes, counting begins anew."""
+        """Everything that decides when the schedule runs. If it changes, counting starts over."""
         return f"{self.cron} {self.time_zone}"
 
     def spec_of(self, written: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ _MODES: Final[Mapping[str, Mode]] = {mode: mode for mode in get_args(Mode)}
 
 _CHOICES: Final = ("Managed", "Plaintext")
 _BETWEEN: Final = "AndPlaintext"
-"""Suffix of the recorded mode of a link that is half-way to TLS. An older operator cannot read such
+"""Suffix of the recorded mode of a link that is halfway to TLS. An older operator cannot read such
 a mode, and so it holds the cluster instead of treating it as plaintext or as TLS."""
 
 
@@ -73,7 +73,7 @@ class Link:
     """The cert-manager issuer, in mode `Issued` only."""
 
     between: bool = False
-    """Whether the link is half-way between plaintext and TLS (`Level.BETWEEN`)."""
+    """Whether the link is halfway between plaintext and TLS (`Level.BETWEEN`)."""
 
     @property
     def is_encrypted(self) -> bool:
@@ -87,8 +87,8 @@ class Link:
         return Level.BETWEEN if self.between else Level.TLS
 
     def towards(self, wished: Link) -> Link | None:
-        """The next link on the way to the wished one. None at the end of the way, and where there
-        is none: between two sets of certificates, and to or from an issuer's certificates."""
+        """The link after the next step towards the wished one. None if it is reached, or cannot be:
+        there is no way between two sets of certificates, nor to or from an issuer's."""
         if "Issued" in (self.mode, wished.mode):
             return None
         if self.is_encrypted and wished.is_encrypted:
@@ -150,7 +150,7 @@ class Trust:
 
     @classmethod
     def read(cls, text: str) -> Trust:
-        """What `str` made of one."""
+        """The Trust in the text that `str` makes of one."""
         peer, _, client = text.partition("-")
         return cls(peer, client)
 
@@ -158,7 +158,7 @@ class Trust:
 AS_MADE: Final = Trust()
 
 DEFAULT: Final = Links(MANAGED, MANAGED)
-"""Links of a new cluster, where its spec does not set them. A later change of this default affects
+"""The links of a new cluster that its spec does not set. A later change of this default affects
 new clusters only: a cluster that has begun keeps its recorded links."""
 
 

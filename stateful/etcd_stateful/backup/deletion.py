@@ -3,8 +3,8 @@
 With `deletionPolicy: Delete` a finalizer keeps the object until a Job has deleted what it stored.
 The finalizer never blocks for good: it is removed if the policy is changed to `Retain`, even during
 the deletion, and if the namespace is deleted. A failed deletion is tried again after a while,
-because whoever repairs a Secret or a bucket does not edit the EtcdBackup. After an edit it is tried
-at once: each generation has its own Job.
+because its cause may be fixed in a Secret or a bucket, without an edit of the EtcdBackup. After an
+edit it is tried at once: each generation has its own Job.
 """
 
 from __future__ import annotations

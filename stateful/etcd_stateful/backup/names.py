@@ -55,7 +55,7 @@ def _unfinished(path: str, owner_uid: str) -> str:
 
 
 def newest_first(path: str, keys: Iterable[str]) -> list[str]:
-    """The backups made at an interval to this path, whoever made them. The order is by time before
+    """The backups made at an interval to this path, by any owner. The order is by time before
     revision, because a recreated cluster begins at revision 1 again."""
     found = ((of, key) for key in set(keys) if (of := _parse(path, key)))
     return [key for _, key in sorted(found, reverse=True)]

@@ -34,8 +34,8 @@ def record(
 def reusable(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec without the fields that are about one cluster only.
 
-    This also applies to a spec from a store, which others may have written: only a human may decide
-    in this namespace which volumes are discarded and which data is kept."""
+    This also applies to a spec from a store, which others may have written: only users of this
+    namespace may decide which of its volumes are discarded and which data is kept."""
     return {key: value for key, value in spec.items() if key not in _OF_ONE_LIFE}
 
 

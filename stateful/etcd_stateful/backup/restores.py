@@ -59,7 +59,7 @@ class TargetCluster:
     doing: str
     """What its operator is doing, in words."""
     blocked: str = ""
-    """Why it is blocked, and what a human has to do."""
+    """Why it is blocked, and what the user has to do."""
     restore: Mapping[str, Any] = field(default_factory=dict)
     """Its `status.restore`."""
     not_from_backup: bool = False
@@ -168,7 +168,7 @@ def _begun_otherwise(seen: Seen, cluster: TargetCluster) -> Say:
 
 
 def _taken(seen: Seen, cluster: TargetCluster) -> Say:
-    """There is a cluster of that name which this EtcdRestore did not make."""
+    """The step if a cluster of that name exists that this EtcdRestore did not make."""
     restore = seen.restore
     if restore.replaces is None:
         return _not_confirmed(seen, cluster)

@@ -54,7 +54,7 @@ class ScheduledBackup:
 def as_scheduled(
     schedule: EtcdBackupSchedule, body: Mapping[str, Any], created: float | None = None
 ) -> ScheduledBackup | None:
-    """The EtcdBackup, if this schedule has made it; else None, whatever labels it has.
+    """The EtcdBackup, if this schedule has made it; otherwise None, even if its labels say so.
 
     Args:
         created: its creation timestamp, seconds since 1970; None if that is not known.

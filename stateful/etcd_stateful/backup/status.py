@@ -79,8 +79,8 @@ def render(
 def of_restore(
     body: Mapping[str, Any], status: dict[str, Any], said: Say, now: str
 ) -> dict[str, Any]:
-    """The whole status of an EtcdRestore. After an edit, and with another reason, the times of its
-    conditions begin anew, because it fails after a day by them (`restores.GIVE_UP_SECONDS`)."""
+    """The whole status of an EtcdRestore. After an edit, or with another reason, the times of its
+    conditions start over, because it fails a day after them (`restores.GIVE_UP_SECONDS`)."""
     stored: Mapping[str, Any] = body.get("status") or {}
     generation, reasons = body["metadata"].get("generation", 0), ("SpecAccepted", said.reason)
     of_now = [

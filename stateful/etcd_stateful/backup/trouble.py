@@ -39,7 +39,7 @@ _KEYS: Final = (
 _ELSEWHERE: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocation")
 _CLOCKS_DIFFER: Final = "RequestTimeTooSkewed"
 _LOCKED: Final = "requests with Object Lock parameters"
-"""How S3 ends its refusal of what has no checksum, which it wants of all that is to be locked."""
+"""How S3's message ends if it refuses an upload without a checksum to a bucket with Object Lock."""
 
 _NO_ANSWER: Final = (
     "connect",

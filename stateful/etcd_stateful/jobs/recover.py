@@ -55,7 +55,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Set the marker aside, then continue as with GoOn."""
+    """Set the marker aside, then go on as with Continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def config(order: Order, *, force: bool) -> bytes:
 
 
 def left_over(order: Order, members: Iterable[Mapping[str, Any]]) -> list[int]:
-    """Members that etcd left on the member list beside the survivor (before 3.5.22 and 3.6.1).
+    """Members that etcd left on the member list besides the survivor (before 3.5.22 and 3.6.1).
 
     Raises ValueError if the survivor is not on the list, or is not a voter.
     """

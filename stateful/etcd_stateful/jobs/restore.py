@@ -6,7 +6,7 @@
     finish   syncs the data directory to disk, moves it to its place, and writes the marker last
 
 `start` does not run the volume until the marker is there. So the Job's pod may die at any point,
-and the next one begins anew. Nothing here does I/O.
+and the next one starts over. Nothing here does I/O.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def _backup_in_words(seen: Observation) -> str:
 
 
 def _may_start_over(record: Bootstrap) -> bool:
-    """Whether the cluster has still to form. One that starts from a backup is left to `restore`."""
+    """Whether the cluster has yet to form, and does not start from a backup (see `restore`)."""
     return not (record.latched or record.restoring)
 
 

@@ -33,7 +33,8 @@ def _waiting_for_image(seen: Observation) -> set[int]:
 
 
 def every_voter_serves(seen: Observation) -> Step | None:
-    """A Ready pod passed its last probe. Its member's own answer says whether it serves now."""
+    """Waits for the member of a Ready pod. Ready only says that the last probe passed; the member's
+    own answer says whether it serves now."""
     if not is_latched(seen):
         return None
     away = [seat for seat in roster.voters(seen) if not seat.serves]

@@ -78,7 +78,7 @@ def place(seen: Observation, source: Source) -> Store | Step:
 
 
 def whose(seen: Observation) -> str:
-    """For a message about the store: which object names it, unless the cluster itself does."""
+    """Which EtcdBackup names the store, for a message; empty if the cluster itself does."""
     asked = seen.cluster.restore
     if not isinstance(asked, BackupRef):
         return ""

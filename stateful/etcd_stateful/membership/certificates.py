@@ -221,7 +221,8 @@ def trusted_by_pods(seen: Observation, need: Need) -> frozenset[str]:
 
 
 def cannot_ask(seen: Observation) -> Step | None:
-    """Members are not silent: the operator has no certificate to ask them with, nor gets one."""
+    """Holds if members seem silent only because the operator has no client certificate, and cannot
+    issue one because its authority is lost."""
     known = seen.certificates
     if known is None:
         return None

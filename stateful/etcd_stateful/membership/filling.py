@@ -90,7 +90,7 @@ def late(seen: Observation) -> Step | None:
 
 
 def _why_useless(seen: Observation, claim: Claim, job: Job, filling: Filling) -> Step | None:
-    """Deletes a Job that is not, or is no longer, the right one; None for one to wait for."""
+    """Deletes a Job that is not, or no longer, the right one; None if it is the right one."""
     if job.stranger:
         return name_taken(job)
     made = job_hash(bootstrap.as_running(seen), filling.store)

@@ -94,7 +94,7 @@ def besides(seen: Observation, step: Step | None) -> Step | None:
     """The step; if pods fail, with what the user can do about the version added to its message."""
     if not is_latched(seen) or recorded(seen).untried:
         return step
-    if not (_is_seen_to_fail(seen) if seen.etcd is None else _is_missing(seen)):
+    if not (_is_seen_to_fail(seen) if seen.etcd is None else _lacks_image(seen)):
         return step
     words = why_not(seen) or _why_it_may_fail(seen)
     match step:
@@ -132,7 +132,7 @@ def _why_it_may_fail(seen: Observation) -> str:
 
 
 def _fails(seen: Observation) -> bool:
-    return _is_missing(seen) or any(pod.crashing for pod in seen.pods)
+    return _lacks_image(seen) or any(pod.crashing for pod in seen.pods)
 
 
 def _is_seen_to_fail(seen: Observation) -> bool:
@@ -141,7 +141,7 @@ def _is_seen_to_fail(seen: Observation) -> bool:
     return _fails(seen) or any(pod.tried_again for pod in seen.pods)
 
 
-def _is_missing(seen: Observation) -> bool:
+def _lacks_image(seen: Observation) -> bool:
     return any(pod.image_missing for pod in seen.pods)
 
 

@@ -15,9 +15,9 @@ from etcd_stateful.observed.pods import Pod
 
 def lowest(seen: Observation) -> Step | None:
     """Adds a learner at the lowest vacant ordinal that can have one (I2)."""
-    if able := _able(seen):
-        due = [seat for seat in able if _is_due(seen, seat)]
-        return _add(seen, due[0]) if due else _rests(able[0])
+    if candidates := _candidates(seen):
+        due = [seat for seat in candidates if _is_due(seen, seat)]
+        return _add(seen, due[0]) if due else _pause(candidates[0])
     tight = (seat.claim for seat in _vacant(seen) if larger.lacks_room(seen, seat.claim))
     return next((larger.to_grow(seen, claim) for claim in tight if claim), None)
 
@@ -29,7 +29,7 @@ def _is_due(seen: Observation, seat: Seat) -> bool:
     return seat.pod is not None and seat.pod.age >= retries.apart(seen, "Scaling", "Recovering")
 
 
-def _rests(seat: Seat) -> Wait:
+def _pause(seat: Seat) -> Wait:
     words = "members have been missing for long, and what fails is tried ever more rarely"
     return Wait(f"a pause before {seat.name} is added: {words}")
 
@@ -37,7 +37,7 @@ def _rests(seat: Seat) -> Wait:
 def is_possible(seen: Observation) -> bool:
     """Whether a member can be added at some ordinal now, or may be soon."""
     may = (_may_answer(one) or larger.lacks_room(seen, one.claim) for one in _vacant(seen))
-    return any(may) or bool(_able(seen))
+    return any(may) or bool(_candidates(seen))
 
 
 def _may_answer(seat: Seat) -> bool:
@@ -47,7 +47,7 @@ def _may_answer(seat: Seat) -> bool:
     return waits and pod is not None and not (pod.deleting or pod.is_stuck)
 
 
-def _able(seen: Observation) -> list[Seat]:
+def _candidates(seen: Observation) -> list[Seat]:
     if seen.etcd is None:
         return []
     return [seat for seat in _vacant(seen) if _may_join(seen, seat)]

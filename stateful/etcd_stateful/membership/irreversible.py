@@ -43,7 +43,7 @@ def is_final(step: Step) -> bool:
 
 
 def goes_by_objects(step: Step) -> bool:
-    """Whether the step depends on the spec and its objects alone, so that etcd need not be asked.
+    """Whether the step depends only on the spec and its objects, so that etcd need not be asked.
 
     Not so for a StatefulSet and a budget, which follow the member list.
     """

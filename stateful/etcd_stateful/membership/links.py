@@ -1,4 +1,4 @@
-"""Which links a cluster has: those on record, whatever its spec says by now.
+"""Which links a cluster has: those on record, even if its spec says something else by now.
 
 The bootstrap record has what the cluster began with, or how far it has come from that (`switch`).
 If the record is lost, the StatefulSet's annotation tells. Without that too, the claims at least

@@ -50,8 +50,8 @@ def _no_claim(seat: Seat) -> str:
 
 
 def _other_data(seen: Observation, seat: Seat, member: Member) -> str:
-    """The pod runs on data of a removed member: its volume was away, and has come back after the
-    member was replaced."""
+    """Why the pod does not run on its own member's data; empty if it does. A volume that was away
+    may come back with a removed member's data, after that member was replaced."""
     pod, held = seat.pod, seat.record
     if pod is None or not pod.runs_etcd or seat.answers:
         return ""

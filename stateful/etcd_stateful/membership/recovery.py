@@ -173,7 +173,7 @@ def _doing(seen: Observation, job: Job) -> str:
 
 
 def _why_useless(seen: Observation, job: Job) -> Step | None:
-    """Deletes a Job that is not, or is no longer, the right one; None for one to wait for."""
+    """Deletes a Job that is not, or no longer, the right one; None if it is the right one."""
     record = recorded(seen)
     if job.stranger:
         return filling.name_taken(job)

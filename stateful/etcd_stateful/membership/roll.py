@@ -43,14 +43,14 @@ def unready(seen: Observation) -> Step | None:
             continue
         if pod.etcd_started and is_latched(seen) and going_back.lowers_blindly(seen, pod.made_for):
             continue  # the older etcd might find data that it cannot read (I9)
-        if seat.is_voter and not pod.is_stuck and _may_hang_by(seen, seat):
+        if seat.is_voter and not pod.is_stuck and _quorum_may_need(seen, seat):
             continue  # it may be silent only for a moment
         if _may_go(seat, pod) and (seat.durable or not pod.etcd_started):
             return _restart(pod, "it does not serve, and its template is not the newest")
     return None
 
 
-def _may_hang_by(seen: Observation, seat: Seat) -> bool:
+def _quorum_may_need(seen: Observation, seat: Seat) -> bool:
     """Whether the quorum that answers may need this member (I1).
 
     Unknown voters count for the size of the quorum, but not as serving: the operator never queries

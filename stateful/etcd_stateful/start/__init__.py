@@ -1,1 +1,1 @@
-"""The init container `start`: what it is told, what it finds, and what it decides (I3)."""
+"""The init container `start`: its settings and tickets, what it finds, what it decides (I3)."""

@@ -169,7 +169,7 @@ def _differences(settings: Settings, named: marker.Marker, log: wal.Identity) ->
 
 
 def _not_named(settings: Settings, named: marker.Marker) -> list[str]:
-    """Why the marker is not this pod's, whatever WAL is beside it."""
+    """Why the marker is not this pod's, regardless of the WAL beside it."""
     differences = []
     if named.cluster_uid != settings.cluster_uid:
         differences.append(f"the marker names cluster {named.cluster_uid}")

@@ -1,10 +1,11 @@
-"""Ways out of a version that does not run, also without a quorum: another patch, or halfway back.
+"""Ways out of a version that does not run, also without a quorum.
 
     another patch              at once: etcd supports any change of the patch
     down, during an upgrade    while a voter answers that runs the previous minor: until the last
                                member is upgraded, all data keeps that minor's format. Or while the
                                image of the new minor cannot be pulled, so that it has not started
-    up, during a downgrade     at once: the higher minor can read the data of the lower one
+    up, during a downgrade     while a voter answers that runs the higher minor, or while no quorum
+                               answers: the higher minor can read the data of the lower one
 
 Any other change waits until every member serves (`upgrade.go_on`), and the user is told so.
 """

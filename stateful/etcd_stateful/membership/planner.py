@@ -205,9 +205,9 @@ def _is_lesser(seen: Observation, foreign: Foreign) -> bool:
 
 
 def _tls_back(seen: Observation) -> Step | None:
-    """Turns TLS back off, unless the StatefulSet's template cannot be written now, or is kept until
-    the version has changed. If certificates are unusable, turning TLS off is a way out. So this
-    question is not one of `_Edits`, and does not wait for the version then."""
+    """Records the next step towards plaintext, unless the StatefulSet's template cannot be written
+    now, or is kept until the version has changed. If certificates are unusable, plaintext is a way
+    out. So this is not one of `_Edits`, and does not wait for the version then."""
     waits = version_first.keeps_template(seen) and certificates.unusable(seen) is None
     return None if waits or children.is_template_put_off(seen) else switch.go_back(seen)
 

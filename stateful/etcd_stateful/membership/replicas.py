@@ -62,7 +62,7 @@ def on_record(record: Bootstrap) -> int:
 
 
 def _owned(seen: Observation, record: Bootstrap | None) -> list[int]:
-    """For each recorded claim of this cluster: the replicas that it takes to have its ordinal."""
+    """For each recorded claim of this cluster: how many replicas its ordinal requires."""
     ours = (seen.cluster.uid, seen.cluster.retained_claims.adopt)
     return [
         claim.ordinal + 1

@@ -54,7 +54,7 @@ def _quorum_may_need(seen: Observation, seat: Seat) -> bool:
     """Whether the quorum that answers may need this member (I1).
 
     Unknown voters count for the size of the quorum, but not as serving: the operator never queries
-    them. With only two voters, the quorum always needs both; then another serving voter is enough.
+    them. Two voters always need each other, so with two, one other serving voter is enough.
     """
     others = [one for one in roster.voters(seen) if one.ordinal != seat.ordinal and one.serves]
     strange = [member for member in roster.unknown_members(seen) if not member.learner]

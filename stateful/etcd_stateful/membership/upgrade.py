@@ -225,7 +225,8 @@ def is_ready_to_go_down(seen: Observation, wanted: Version) -> bool:
 
 
 def _without_old_entries(seen: Observation, wanted: Version) -> Step | None:
-    """Before 3.7: makes every member write a snapshot, so that its log has no entries of 3.5 left.
+    """Before a change to 3.7, makes every member write a snapshot, unless no log can have entries
+    of 3.5. Otherwise only cancels a downgrade that is still enabled.
 
     etcd 3.7 panics at an entry that 3.5 has written ("unmarshal should never fail"). It reads its
     log from the last snapshot on, which may be 10,000 entries ago (3.5.35, 3.6.16, 3.7.3). No API

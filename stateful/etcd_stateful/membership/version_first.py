@@ -19,11 +19,11 @@ from etcd_stateful.observed.pods import Pod
 from etcd_stateful.versions import made_for
 
 SILENCE_SECONDS: Final = 60.0
-"""How long no quorum has to have served before the edit is taken for a possible cure."""
+"""If there has been no quorum for this long, the edit may be the cure, and is not put off."""
 
 PATIENCE_SECONDS: Final = 600.0
-"""How old a member's pod that is in trouble has to be before the edit is taken for a possible cure,
-if etcd does not fail in it. A younger pod may just be waiting for a node or a volume."""
+"""If a member's pod is in trouble and older than this, the edit may be the cure, even if etcd does
+not fail in it. A younger pod may just be waiting for a node or a volume."""
 
 
 def keeps_template(seen: Observation) -> bool:
@@ -44,15 +44,14 @@ def keeps_template(seen: Observation) -> bool:
 
 
 def template_hash(seen: Observation) -> str:
-    """The hash, as in the pods' annotation, of what pods are created from now."""
+    """The hash of what pods are created from now, as in their annotation."""
     if seen.stateful_set is not None and keeps_template(seen):
         return spec_hash(seen.stateful_set)
     return as_running(seen).template_hash
 
 
 def spec_hash(live: Live | None) -> str:
-    """The hash in the StatefulSet's template of the spec and the rest that pods are created
-    from."""
+    """The hash of what pods are created from, by the annotation in the StatefulSet's template."""
     metadata: dict[str, Any] = live["spec"]["template"].get("metadata") or {} if live else {}
     return str((metadata.get("annotations") or {}).get(naming.SPEC_HASH, ""))
 

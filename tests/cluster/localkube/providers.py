@@ -22,10 +22,20 @@ PROVIDERS: dict[str, Provider] = {"local": cluster, "kind": kind, "existing": ex
 
 
 def choose() -> Provider:
-    """PROVIDER, or else the first one that can work; prints which and why."""
+    """PROVIDER, or else the first one that can work; prints which and why.
+
+    Raises ClusterError where PROVIDER and KUBECONFIG contradict each other: helm and the tests go
+    by KUBECONFIG, and would act on another cluster than the one that was asked for.
+    """
     name, reason = _choice()
     if name not in PROVIDERS:
         raise ClusterError(f"PROVIDER={name}: must be one of {', '.join(PROVIDERS)}")
+    given = os.environ.get("KUBECONFIG")
+    if name != "existing" and given and _is_foreign(given):
+        raise ClusterError(
+            f"PROVIDER={name} is asked for, but KUBECONFIG names another cluster ({given}): unset "
+            "KUBECONFIG, or set PROVIDER=existing to use that one"
+        )
     say(f"provider: {name} ({reason})")
     return PROVIDERS[name]
 
